@@ -1,10 +1,9 @@
-//! The conductor: the brain of whoever has the probes. It is told what was seen, and says what the
-//! probes shall do.
+//! The conductor: the sampling controller. It receives observations, and decides the modes of
+//! probes.
 //!
-//! Nothing here knows of threads, files or clocks: instants are given to it. They are instants of
-//! the program's own processor time, less what the probes took of it: rates that are learned while
-//! the program runs say nothing of the time in which it waits for a processor. What it decides
-//! differs by policy; what it adds up does not.
+//! Nothing here uses threads, files or clocks: callers pass instants. These are instants of the
+//! program's CPU time, less the time that the probes took: rates measured while the program runs do
+//! not apply while it waits for a processor. Decisions depend on the policy; adding up does not.
 
 mod adaptive;
 
@@ -20,44 +19,44 @@ use adaptive::Adaptive;
 /// A timed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Of which function.
+    /// The function.
     pub function: FuncId,
-    /// The return address of the call; 0 if nobody knows.
+    /// The return address of the call; 0 if unknown.
     pub call_site: u64,
-    /// How long it took, as measured.
+    /// Its measured duration.
     pub ticks: u64,
-    /// Timed calls that ended inside of it, on the same thread.
+    /// Timed calls that ended inside it, on the same thread.
     pub nested: u32,
-    /// How long those directly inside took.
+    /// The duration of those directly inside.
     pub children: u64,
-    /// Whether no other timed call of the function was open around it.
+    /// Whether it is outermost: no other timed call of the function was open around it.
     pub outermost: bool,
 }
 
-/// Timed calls of one function that were added up before anybody was told of them.
+/// Timed calls of one function that were added up before they were reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Of which function.
+    /// The function.
     pub function: FuncId,
-    /// How many.
+    /// Their number.
     pub calls: u64,
-    /// How long they took, as [`Sample::ticks`].
+    /// Their total duration, as [`Sample::ticks`].
     pub ticks: u64,
-    /// Those that no other call of the function was open around: how many, and how long they took.
+    /// The outermost ones: their number and total duration.
     pub outermost: (u64, u64),
-    /// How long the timed calls directly inside took.
+    /// The duration of the timed calls directly inside.
     pub children: u64,
     /// The shortest that there ever was.
     pub min: u64,
     /// The longest.
     pub max: u64,
-    /// How many are in which bucket.
+    /// Number of calls in each bucket.
     pub buckets: Vec<(u16, u64)>,
-    /// From where they were called: return addresses, calls, ticks.
+    /// Their callers: return addresses, calls, ticks.
     pub arcs: Vec<(u64, u64, u64)>,
 }
 
-/// The brain of whoever has the probes.
+/// The sampling controller.
 #[derive(Debug)]
 pub struct Conductor {
     policy: Policy,
@@ -135,7 +134,7 @@ impl Part {
 }
 
 impl Conductor {
-    /// For a policy, from `now` on.
+    /// A controller for a policy, starting at `now`.
     pub fn new(policy: Policy, clock: Clock, costs: Costs, seed: u64, now: Ticks) -> Self {
         let adaptive = Adaptive::new(seed, now);
         let (functions, fresh, retired, nulls) = Default::default();
@@ -153,7 +152,7 @@ impl Conductor {
         }
     }
 
-    /// Another budget, of the same policy, from now on.
+    /// Changes the budget of the policy.
     pub fn set_policy(&mut self, policy: Policy) {
         self.policy = policy;
     }
@@ -179,7 +178,7 @@ impl Conductor {
         &mut life.get_or_insert_with(begin).account
     }
 
-    /// A function is there, or has more sites than before.
+    /// A function was discovered, or has more sites than before.
     pub fn discovered(&mut self, function: FuncId, sites: u32) {
         let part = self.part(function);
         part.sites = sites;
@@ -188,18 +187,17 @@ impl Conductor {
         }
     }
 
-    /// A function has exits in common with others: while it is timed, their ends pass a hook for
-    /// nothing.
+    /// A function shares exits with others: while it is timed, their ends pass a hook in vain.
     pub fn ends_with(&mut self, function: FuncId, others: Vec<FuncId>) {
         self.part(function).others = others.into();
     }
 
-    /// A function has exits that nothing is told of: it can be counted, and not timed.
+    /// A function has exits without probes: it can be counted but not timed.
     pub fn only_counts(&mut self, function: FuncId) {
         self.part(function).only_counts = true;
     }
 
-    /// A function has probes from now on, and may have been called before; it has been if it
+    /// A function got probes now, and may have been called before; it certainly was if
     /// `was_running`.
     pub fn begins_late(&mut self, function: FuncId, now: Ticks, was_running: bool) {
         let unseen = now.since(self.began);
@@ -227,19 +225,19 @@ impl Conductor {
         }
     }
 
-    /// Nothing was called and timed, in the place of a call of that function.
+    /// A null was measured instead of a call of that function.
     pub fn null(&mut self, function: FuncId, ticks: u64) {
         if let Some(skip) = self.skip_of(function) {
             self.nulls.add(skip, ticks, &self.costs);
         }
     }
 
-    /// What is taken off calls of a function, as they are drawn now.
+    /// The null that is subtracted from calls of a function at its current drawing rate.
     fn null_of(&self, function: FuncId) -> Null {
         self.skip_of(function).map_or_else(Null::default, |skip| self.nulls.at(skip))
     }
 
-    /// How many calls of a function are left out before one that is timed, if any are, on average.
+    /// The mean number of calls of a function skipped before one is timed, if any are.
     fn skip_of(&self, function: FuncId) -> Option<f64> {
         match self.functions.get(function.0 as usize)?.mode {
             Mode::Sample(Draw { skip: Skip::Geometric { mean }, .. }) => Some(mean),
@@ -258,7 +256,7 @@ impl Conductor {
         self.account(function).slowest.keep(slow);
     }
 
-    /// Calls were timed, and added up. Where all calls are timed each stands for itself.
+    /// Calls were timed, and added up. If all calls are timed, each represents itself.
     pub fn tally(&mut self, tally: &Tally) {
         let (exact, costs) = (self.policy == Policy::Exact, self.costs);
         self.pay_for_timing(tally.function, tally.calls);
@@ -279,19 +277,19 @@ impl Conductor {
         self.account(function).entered(calls);
     }
 
-    /// A function's hook has used its quota up: it was armed at one instant, and retired at
+    /// A function's hook has used up its quota: it was armed at one instant, and retired at
     /// another.
     pub fn retired(&mut self, function: FuncId, armed: Ticks, at: Ticks) {
         self.part(function).resting = true;
         self.retired.push((function, armed, at));
     }
 
-    /// Timed calls have not ended, or found no room.
+    /// Timed calls have not ended, or were lost for lack of space.
     pub fn lost(&mut self, function: FuncId, samples: u64) {
         self.account(function).lost += samples;
     }
 
-    /// Gives functions that are new their first modes.
+    /// Gives new functions their first modes.
     pub fn first(&mut self, probes: &mut impl Probes) {
         for function in std::mem::take(&mut self.fresh) {
             let was_running = self.part(function).was_running;
@@ -325,8 +323,8 @@ impl Conductor {
         }
     }
 
-    /// Decides. To be called after everything that was seen since the last time was told. Returns
-    /// when to call again.
+    /// Decides. Call it after passing all observations since the last call. Returns when to call it
+    /// again.
     pub fn tick(&mut self, now: Ticks, probes: &mut impl Probes) -> Ticks {
         self.first(probes);
         match self.policy.clone() {
@@ -364,15 +362,14 @@ impl Conductor {
         Ticks(self.epoch.0 + epoch.0)
     }
 
-    /// What is known, at this instant.
+    /// The profile at this instant.
     pub fn profile(&self, now: Ticks) -> Profile {
         let mut profile = self.draft(now);
         profile.reconcile(&ClockEvidence::default());
         profile
     }
 
-    /// The same before [`Profile::reconcile`], which makes the figures: for callers that have the
-    /// evidence of a clock.
+    /// The profile before [`Profile::reconcile`]: for callers that have the evidence of a clock.
     pub fn draft(&self, now: Ticks) -> Profile {
         let parts = self.functions.iter().enumerate().skip(1);
         let called: Vec<_> = parts.filter(|(_, part)| part.is_called()).collect();

@@ -1,26 +1,26 @@
-//! Figures: values that say what they are.
+//! Figures: values with their certainty.
 
 // The C library's has a version that is newer than the oldest one that programs may have.
 use libm::hypot;
 use serde::{Deserialize, Serialize};
 
-/// A value, and how it is known.
+/// A value and its certainty.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// The value.
     pub value: f64,
-    /// How it is known.
+    /// Its certainty.
     #[serde(flatten)]
     pub how: How,
 }
 
-/// How a value is known.
+/// The certainty of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "how", rename_all = "lowercase")]
 pub enum How {
-    /// Everything was seen.
+    /// Exact: everything was observed.
     Exact,
-    /// A part was seen: the interval holds the truth in 95 of 100 cases.
+    /// Estimated from a part: a 95 % confidence interval.
     Estimated {
         /// Where it begins.
         lo: f64,
@@ -29,32 +29,32 @@ pub enum How {
     },
 }
 
-/// What a reader has to know of a figure.
+/// The mark of a figure for readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mark {
-    /// Nothing: it is exact.
+    /// None: it is exact.
     Exact,
-    /// `~`: the interval is no wider than the value.
+    /// `~`: the interval is not wider than the value.
     About,
     /// `?`: it is wider.
     Unsure,
-    /// `≤`: it may be nothing, and is at most the interval's end.
+    /// `≤`: it may be zero, and is at most the interval's end.
     AtMost,
     /// `≥`: it is a lower bound.
     AtLeast,
 }
 
-/// The width of an interval, as a part of the value, up to which a value is known well.
+/// The relative width of an interval up to which a value counts as well known.
 const NARROW: f64 = 1.0;
 
 impl Figure {
-    /// One that was seen.
+    /// An observed value.
     pub const fn exact(value: f64) -> Self {
         Self { value, how: How::Exact }
     }
 
-    /// One whose standard error is known; never below `least`.
+    /// A value with a standard error; never below `least`.
     pub fn estimated(value: f64, half_width: f64, least: f64) -> Self {
         let half_width = if half_width.is_finite() { half_width } else { value.abs() };
         Self {
@@ -66,7 +66,7 @@ impl Figure {
         }
     }
 
-    /// The same with an interval that ends later by so much.
+    /// The same with an interval extended upwards by this much.
     pub(crate) fn with_more_above(self, more: f64) -> Self {
         match self.how {
             How::Exact => self,
@@ -74,18 +74,18 @@ impl Figure {
         }
     }
 
-    /// The same, no longer exact: the truth may be more by so much.
+    /// The same, no longer exact: the true value may be larger by this much.
     pub(crate) fn widened(self, more: f64) -> Self {
         let (lo, hi) = self.interval();
         Self { value: self.value, how: How::Estimated { lo, hi: hi + more } }
     }
 
-    /// Whether everything was seen.
+    /// Whether it is exact.
     pub fn is_exact(&self) -> bool {
         self.how == How::Exact
     }
 
-    /// The interval; of no width where the value is exact.
+    /// The interval; of zero width if the value is exact.
     pub fn interval(&self) -> (f64, f64) {
         match self.how {
             How::Exact => (self.value, self.value),
@@ -99,7 +99,7 @@ impl Figure {
         (hi - lo) / 2.0
     }
 
-    /// The same within bounds: a value outside of them is not exact, and the interval holds it.
+    /// The same within bounds: a value outside of them is not exact, and the interval contains it.
     #[must_use]
     pub(crate) fn clipped(self, least: f64, most: f64) -> Self {
         let value = self.value.clamp(least, most.max(least));
@@ -113,7 +113,7 @@ impl Figure {
         }
     }
 
-    /// What a reader has to know of it besides its value.
+    /// Its mark for readers.
     pub fn mark(&self) -> Mark {
         let (lo, hi) = self.interval();
         match self.how {
@@ -125,7 +125,7 @@ impl Figure {
         }
     }
 
-    /// What it is ranked by: a value that is not known well by the least that it is.
+    /// The value by which it is ranked: the lower end of its interval if it is not known well.
     pub fn rank(&self) -> f64 {
         match self.mark() {
             Mark::Exact | Mark::About | Mark::AtLeast => self.value,
@@ -133,7 +133,7 @@ impl Figure {
         }
     }
 
-    /// The sum of two that are independent.
+    /// The sum of two independent figures.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let value = self.value + other.value;
@@ -158,7 +158,7 @@ impl Figure {
         Self { value: self.value * by, how }
     }
 
-    /// Whether its numbers are numbers.
+    /// Whether its numbers are finite.
     pub fn is_sound(&self) -> bool {
         let (lo, hi) = self.interval();
         [self.value, lo, hi].iter().all(|value| value.is_finite())

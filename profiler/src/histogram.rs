@@ -1,4 +1,4 @@
-//! Histograms: how long calls took, in buckets less than two per cent wide.
+//! Histograms of durations, in buckets less than two per cent wide.
 //!
 //! ```text
 //!   0 … 127      one bucket for each tick
@@ -6,7 +6,8 @@
 //!   256 … 511    64 buckets of 4, and so on: 64 to every doubling
 //! ```
 //!
-//! A bucket holds a weight: how many calls it stands for. Only those that hold something are kept.
+//! A bucket holds a weight: the number of calls that it represents. Only non-empty buckets are
+//! stored.
 
 use serde::{Deserialize, Serialize};
 
@@ -38,17 +39,17 @@ pub fn bounds(bucket: u16) -> (u64, u64) {
 /// The bucket of `u64::MAX`, which is the last.
 pub const LAST_BUCKET: u16 = (57 * PARTS + 127) as u16;
 
-/// How long calls took.
+/// A histogram of durations.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Histogram(Vec<(u16, f64)>);
 
 impl Histogram {
-    /// Of these buckets, in order, with their weights.
+    /// A histogram of these buckets, in order, with their weights.
     pub(crate) const fn of(buckets: Vec<(u16, f64)>) -> Self {
         Self(buckets)
     }
 
-    /// Adds what stands for `weight` calls.
+    /// Adds a value that represents `weight` calls.
     pub fn add(&mut self, bucket: u16, weight: f64) {
         match self.0.binary_search_by_key(&bucket, |(known, _)| *known) {
             Ok(at) => self.0[at].1 += weight,
@@ -63,8 +64,8 @@ impl Histogram {
         }
     }
 
-    /// What has come since an earlier one of the same calls. Weights are estimates, which may have
-    /// become less: such a bucket has got nothing.
+    /// The difference from an earlier histogram of the same calls. Weights are estimates, which may
+    /// have decreased: such a bucket is empty.
     pub fn since(&self, earlier: &Self) -> Self {
         let mut before = earlier.0.iter().peekable();
         let new = self.0.iter().filter_map(|&(bucket, weight)| {
@@ -75,13 +76,13 @@ impl Histogram {
         Self(new.collect())
     }
 
-    /// How many calls it stands for.
+    /// The number of calls that it represents.
     pub fn weight(&self) -> f64 {
         self.0.iter().map(|(_, weight)| weight).sum()
     }
 
-    /// The value that a share of all calls stays below; `None` if it is empty. Within a bucket
-    /// calls are taken to lie evenly.
+    /// The percentile at this share; `None` if the histogram is empty. Within a bucket calls are
+    /// assumed to be distributed evenly.
     pub fn quantile(&self, share: f64) -> Option<f64> {
         let mut left = share.clamp(0.0, 1.0) * self.weight();
         for &(bucket, weight) in &self.0 {
@@ -95,18 +96,18 @@ impl Histogram {
         self.0.last().map(|(bucket, _)| bounds(*bucket).1 as f64)
     }
 
-    /// Whether it holds nothing.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The buckets that hold something, in order, with their weights.
+    /// The non-empty buckets, in order, with their weights.
     pub fn buckets(&self) -> &[(u16, f64)] {
         &self.0
     }
 
-    /// Whether buckets come in order, exist, and hold sensible weights: what is read from a file
-    /// may be anything.
+    /// Whether buckets are in order, exist, and have valid weights: data from a file may be
+    /// anything.
     pub fn is_sound(&self) -> bool {
         self.0.windows(2).all(|pair| pair[0].0 < pair[1].0)
             && self.0.iter().all(|(bucket, weight)| {

@@ -1,5 +1,5 @@
-//! Modes: what the probes of a function shall do; and the one trait that everything is switched
-//! through.
+//! Modes: what the probes of a function do; and the one trait through which all of them are
+//! switched.
 
 use crate::FuncId;
 
@@ -10,34 +10,35 @@ pub enum Mode {
     Off,
     /// Count its entries, all of them.
     Count,
-    /// Count its entries, and time those calls that are drawn.
+    /// Count its entries, and time randomly drawn calls.
     Sample(Draw),
 }
 
-/// How calls are drawn that are to be timed.
+/// How the calls to time are drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Draw {
-    /// How many, on each thread, before the function retires by itself; `u32::MAX` for always.
+    /// Number of calls on each thread before the function retires by itself; `u32::MAX` for no
+    /// limit.
     pub quota: u32,
-    /// How many are left out before each, the first included.
+    /// Number of calls skipped before each timed one, the first included.
     pub skip: Skip,
-    /// What it does when it has retired.
+    /// Its behaviour after retiring.
     pub then: Rest,
 }
 
 impl Draw {
-    /// A quota that lasts from one look to the next, unless a function is called much more often
-    /// than anybody has foreseen: then what it costs ends without anybody's doing, also where the
-    /// agent has to wait for a processor.
+    /// A quota that lasts from one poll of the agent to the next, unless a function is called much
+    /// more often than expected: then its cost ends automatically, even if the agent has to wait
+    /// for a processor.
     pub const AMPLE: u32 = 1 << 14;
 
-    /// Whether each thread gets its quota anew at every look.
+    /// Whether each thread's quota is renewed at every poll.
     pub fn is_refilled(&self) -> bool {
         self.quota == Self::AMPLE
     }
 }
 
-/// Calls that are left out.
+/// Skipped calls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Skip {
     /// None.
@@ -49,7 +50,7 @@ pub enum Skip {
     },
 }
 
-/// What a function does that has retired.
+/// The behaviour of a retired function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
     /// Nothing.
@@ -58,9 +59,8 @@ pub enum Rest {
     Count,
 }
 
-/// Whoever has the probes.
+/// The owner of the probes.
 pub trait Probes {
-    /// Gives a function a mode. What is asked for within one call of the conductor is carried out
-    /// together.
+    /// Gives a function a mode. The changes of one call of the controller are applied together.
     fn set(&mut self, function: FuncId, mode: Mode);
 }

@@ -7,13 +7,14 @@ use std::str::FromStr;
 /// Which calls are timed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Policy {
-    /// As many as a budget allows: rare functions always, frequent ones in terms of a few calls,
-    /// the most frequent also counted only now and then.
+    /// As many as a budget allows: rare functions always, frequent ones in windows of a few calls,
+    /// the most frequent are also counted only in windows.
     Adaptive {
         /// The share of the program's processor time that measuring may take.
         budget: f64,
     },
-    /// As published in 2016: the first calls after the common beginning of an epoch.
+    /// As published in 2016: the first calls after the start of an epoch, which is common to all
+    /// functions.
     Paper {
         /// How many.
         samples: u32,
@@ -32,7 +33,7 @@ impl Default for Policy {
     }
 }
 
-/// A name that no policy has.
+/// An unknown policy name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} is not a policy: use adaptive, periodic, exact and count")]
 pub struct NoPolicy(pub String);

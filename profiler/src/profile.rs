@@ -1,4 +1,4 @@
-//! A profile: what is known of a program's functions, as plain data.
+//! A profile: plain data about a program's functions.
 
 use crate::account::Account;
 use crate::arguments::Arguments;
@@ -9,32 +9,32 @@ use crate::reconcile::quotient;
 use crate::{Clock, ClockEvidence, ClockSource, Costs, FuncId, Policy, Ticks, Timed};
 use serde::{Deserialize, Serialize};
 
-/// What is known of a program's functions.
+/// Data about a program's functions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
-    /// How it came about.
+    /// How it was made.
     pub header: Header,
     /// Its modules.
     pub modules: Vec<Module>,
-    /// Its functions that were called, in the order of their numbers.
+    /// Its called functions, in the order of their numbers.
     pub functions: Vec<Function>,
-    /// The stacks that the clock has seen.
+    /// The stacks sampled by the clock.
     #[serde(default)]
     pub stacks: Vec<Stack>,
 }
 
-/// A stack that the clock has seen.
+/// A stack sampled by the clock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stack {
     /// Positions in [`Profile::functions`], the outermost first.
     pub frames: Vec<u32>,
-    /// Processor time, in nanoseconds.
+    /// CPU time, in nanoseconds.
     pub time: f64,
-    /// How often it was seen.
+    /// Number of samples.
     pub samples: u64,
 }
 
-/// How a profile came about.
+/// How a profile was made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// The program and its arguments.
@@ -43,66 +43,66 @@ pub struct Header {
     pub process: i32,
     /// See `process`.
     pub parent: i32,
-    /// How many processes this is the sum of.
+    /// The number of processes in this sum.
     pub processes: u32,
     /// When it began: nanoseconds since 1970.
     pub started: u64,
-    /// How long the program was watched, in seconds.
+    /// The observed duration, in seconds.
     pub seconds: f64,
-    /// When that was, if not from its beginning to its end: then all figures are of these spans.
+    /// The recorded spans, if not everything was recorded: then all figures cover these spans.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<Recorded>,
-    /// How many threads it has had that were watched; 0 if that is not known.
+    /// The number of observed threads; 0 if unknown.
     #[serde(default)]
     pub threads: u32,
-    /// Its processor time, in seconds.
+    /// Its CPU time, in seconds.
     pub processor: f64,
-    /// Of it, time in the kernel that no function is charged for: the row `[system]`.
+    /// Of this, time in the kernel that no function is charged for: the row `[system]`.
     #[serde(default)]
     pub system: f64,
-    /// Of it, time whose function is not known: the row `[unknown]`.
+    /// Of this, time of unknown functions: the row `[unknown]`.
     #[serde(default)]
     pub unknown: f64,
-    /// Whether all its times are the wall clock's, as nothing tells processor time.
+    /// Whether all times are wall-clock times, because CPU time is unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub wall: bool,
-    /// Where the shares of processor time come from.
+    /// The source of the shares of CPU time.
     #[serde(default)]
     pub clock: ClockSource,
     /// The clock's samples with an address.
     #[serde(default)]
     pub clock_samples: u64,
-    /// How calls were chosen.
+    /// The sampling policy.
     pub policy: String,
-    /// Ticks in a second; the clock's step in ticks.
+    /// Ticks per second; the clock's step in ticks.
     pub hz: f64,
     /// See `hz`.
     pub step: u64,
-    /// What measuring adds to a call, and to the one around it, in ticks.
+    /// The time that measuring adds to a call, and to the enclosing one, in ticks.
     pub bias: f64,
     /// See `bias`.
     pub pair: f64,
-    /// What is measured of a call that does nothing, where calls are drawn, in ticks, or half of
-    /// what one in ten reads beyond that, if it is more; 0 if that is not known.
+    /// The measured duration of an empty call where calls are drawn, in ticks, or half of the
+    /// excess that one in ten reads over that, if it is more; 0 if unknown.
     #[serde(default)]
     pub null: f64,
-    /// Sampled percentiles below are mostly what measuring takes, in nanoseconds: they are told as
-    /// `< floor`.
+    /// Sampled percentiles below this are mostly the cost of measuring, in nanoseconds: they are
+    /// shown as `< floor`.
     #[serde(default)]
     pub floor: f64,
     /// The machine.
     pub machine: String,
-    /// What measuring has taken.
+    /// The cost of measuring.
     pub spent: Spent,
-    /// What is missing, one line each.
+    /// Notes on missing data, one line each.
     pub notes: Vec<String>,
-    /// What functions were called with, where that was asked.
+    /// Arguments of functions, if requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<Arguments>,
 }
 
 impl Header {
-    /// What its times are called: `CPU`, or `wall`.
+    /// The name of its times: `CPU`, or `wall`.
     pub(crate) fn kind_of_time(&self) -> &'static str {
         if self.wall { "wall" } else { "CPU" }
     }
@@ -113,36 +113,36 @@ impl Header {
 pub struct Recorded {
     /// How many.
     pub spans: u64,
-    /// The first of them; none where several processes were added up.
+    /// The first of them; none if several processes were added up.
     pub first: Vec<Span>,
 }
 
-/// From when to when, in seconds since the process began to be watched.
+/// Start and end, in seconds since the observation of the process began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Span {
-    /// From when.
+    /// Start.
     pub from: f64,
-    /// To when.
+    /// End.
     pub to: f64,
 }
 
-/// What measuring has taken.
+/// The cost of measuring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spent {
     /// Probes.
     pub probes: u64,
     /// Probes that were switched.
     pub toggles: u64,
-    /// Calls that were timed.
+    /// Its number of timed calls.
     pub samples: u64,
-    /// Seconds of counting entries, if it hides behind nothing.
+    /// Seconds of counting entries, assuming no overlap with other work.
     #[serde(default)]
     pub counting: f64,
     /// Seconds of switching.
     pub switching: f64,
     /// Seconds of the agent, which sums up, decides and switches.
     pub agent: f64,
-    /// Timed calls that never ended, or found no room.
+    /// Timed calls that never ended, or were lost for lack of space.
     pub lost: u64,
 }
 
@@ -151,18 +151,18 @@ pub struct Spent {
 pub struct Module {
     /// Its file.
     pub path: String,
-    /// Its build id, in hexadecimal digits; empty if it has none.
+    /// Its build ID, in hexadecimal digits; empty if it has none.
     pub build_id: String,
 }
 
-/// Where a function is, and what it is called.
+/// A function's location and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Label {
-    /// Its name, as people write it.
+    /// Its demangled name.
     pub name: String,
     /// The number of its module; `None` if its code belongs to none.
     pub module: Option<u32>,
-    /// Where it begins in its module.
+    /// Its offset in its module.
     pub offset: u64,
     /// Its source file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -172,58 +172,58 @@ pub struct Label {
     pub line: Option<u32>,
 }
 
-/// What is known of a function. Times are in nanoseconds, callees included.
+/// Data about a function. Times are in nanoseconds, callees included.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Function {
     /// Its number in the process.
     pub id: FuncId,
-    /// What it is called.
+    /// Its name and location.
     pub label: Label,
-    /// How often it was called.
+    /// Its number of calls.
     pub calls: Figure,
-    /// Calls that were timed.
+    /// Its number of timed calls.
     pub samples: u64,
-    /// The shortest call that was timed.
+    /// The shortest timed call.
     pub min: Option<f64>,
-    /// The time of a call by the wall clock; where probes cannot tell it, since calls are short or
-    /// a single one carries what was seen, its processor time. See [`Function::cpu_mean`].
+    /// The mean wall-clock time of a call; or its CPU time, if probes cannot measure it because
+    /// calls are short or a single one dominates. See [`Function::cpu_mean`].
     pub mean: Option<Figure>,
-    /// The longest call that was timed.
+    /// The longest timed call.
     pub max: Option<f64>,
-    /// Processor time of all calls together, callees included, each moment once however deep it
-    /// calls itself: reconciled, so that it is possible. `None` where there is no evidence of it.
+    /// CPU time of all calls, callees included, each moment counted once even in recursion;
+    /// reconciled. `None` without evidence.
     pub total: Option<Figure>,
-    /// Processor time of its own, reconciled.
+    /// CPU time without callees, reconciled.
     #[serde(rename = "self")]
     pub own: Option<Figure>,
-    /// Processor time with it on the stack, as the clock alone has seen it.
+    /// CPU time with it on the stack, from the clock alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Figure>,
-    /// Wall-clock time of all outermost calls together; see [`Function::is_wall_a_bound`].
+    /// Wall-clock time of all outermost calls; see [`Function::is_wall_a_bound`].
     #[serde(default)]
     pub wall: Option<Figure>,
-    /// Whether the clock cannot see it: it was inlined, or is not timed completely where frames of
-    /// timed calls are the clock.
+    /// Whether the clock cannot see it: it was inlined, or it is not completely timed while frames
+    /// of timed calls are the clock.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unseen: bool,
-    /// Whether a runtime tells its calls: that they begin and end comes through the library's
-    /// functions, which takes longer than a probe's hooks.
+    /// Whether a runtime reports its calls through the library's functions, which takes longer than
+    /// a probe's hooks.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_runtime: bool,
-    /// What probes have told of its time.
+    /// The evidence of probes about its time.
     #[serde(default, skip_serializing_if = "Timed::is_empty")]
     pub timed: Timed,
-    /// Calls that were timed and never ended.
+    /// Timed calls that never ended.
     #[serde(default)]
     pub lost: u64,
-    /// How long calls took, in ticks as measured; each bucket with the number of calls that it
-    /// stands for.
+    /// Durations of calls in measured ticks; each bucket with the number of calls that it
+    /// represents.
     #[serde(default, skip_serializing_if = "Histogram::is_empty")]
     pub histogram: Histogram,
-    /// From where it was called.
+    /// Its callers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arcs: Vec<Arc>,
-    /// Its slowest timed calls, the slowest first.
+    /// Its slowest timed calls, slowest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exemplars: Vec<Exemplar>,
 }
@@ -231,13 +231,13 @@ pub struct Function {
 /// One slow call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Exemplar {
-    /// How long it took, in nanoseconds.
+    /// Its duration, in nanoseconds.
     pub time: f64,
     /// Its thread.
     pub thread: i32,
-    /// When it ended: nanoseconds since the program was first watched.
+    /// When it ended, in nanoseconds since the observation began.
     pub at: f64,
-    /// The timed calls inside of it that took longest, the longest first.
+    /// The timed calls inside it that took longest, longest first.
     pub inside: Vec<Callee>,
 }
 
@@ -259,32 +259,32 @@ impl Exemplar {
     }
 }
 
-/// Timed calls of one function inside of a slow call.
+/// Timed calls of one function inside a slow call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Callee {
-    /// Which function.
+    /// The function.
     pub function: FuncId,
-    /// How many calls.
+    /// Their number.
     pub calls: u64,
-    /// How long they took together, in nanoseconds.
+    /// Their total duration, in nanoseconds.
     pub time: f64,
 }
 
-/// From where a function was called.
+/// A caller of a function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Arc {
-    /// The return address; 0 for all that are not told apart.
+    /// The return address; 0 for all callers that are not distinguished.
     pub site: u64,
     /// Timed calls from there.
     pub samples: u64,
-    /// Their part of all time of timed calls.
+    /// Their share of the time of all timed calls.
     pub share: f64,
     /// The caller.
     pub caller: Option<Label>,
 }
 
 impl Function {
-    /// Whether it has timed calls, and all were shorter than that, in nanoseconds.
+    /// Whether it has timed calls, all shorter than this, in nanoseconds.
     pub fn is_shorter_than(&self, time: f64) -> bool {
         self.max.is_some_and(|max| max < time)
     }
@@ -294,7 +294,7 @@ impl Function {
 const ENOUGH: [(f64, u64); 4] = [(0.5, 5), (0.9, 30), (0.99, 300), (0.999, 3000)];
 
 impl Profile {
-    /// Leaves out slow calls that were shorter than that, in nanoseconds.
+    /// Removes slow calls shorter than this, in nanoseconds.
     pub fn keep_calls_of(&mut self, time: f64) {
         for function in &mut self.functions {
             function.exemplars.retain(|call| call.time >= time);
@@ -348,7 +348,7 @@ impl Profile {
         self.refresh();
     }
 
-    /// Makes reconciled figures of the probes' anew, if there is no other evidence.
+    /// Reconciles the probes' figures again, if there is no other evidence.
     fn refresh(&mut self) {
         if self.header.clock == ClockSource::Probes {
             self.reconcile(&ClockEvidence::default());
@@ -362,7 +362,7 @@ impl Profile {
         }
     }
 
-    /// Gives everything another name, by the one that it has.
+    /// Renames everything by a function of the current name.
     pub fn rename(&mut self, rename: impl Fn(&str) -> String) {
         let mut known = std::collections::HashMap::<String, String>::new();
         let callers = |function: &mut Function| {
@@ -391,7 +391,7 @@ impl Profile {
         self.refresh();
     }
 
-    /// How long all threads together were watched, in nanoseconds; infinite if that is not known.
+    /// The observed time of all threads together, in nanoseconds; infinite if unknown.
     pub(crate) fn watched(&self) -> f64 {
         match self.header.threads {
             0 => f64::INFINITY,
@@ -466,18 +466,17 @@ impl Function {
         self.timed.total().is_some_and(|total| total.is_exact())
     }
 
-    /// Processor time of a call: its total ÷ its calls.
+    /// Mean CPU time of a call: its total ÷ its calls.
     pub fn cpu_mean(&self) -> Option<Figure> {
         quotient(&self.total?, &self.calls)
     }
 
-    /// Whether its wall-clock time is at least what is told, and nothing more is known: a single
-    /// call carries what was sampled.
+    /// Whether its wall-clock time is only a lower bound: a single call dominates the samples.
     pub fn is_wall_a_bound(&self) -> bool {
         self.wall.is_some_and(|wall| wall.mark() == Mark::AtLeast)
     }
 
-    /// The part of its wall-clock time that it did not run; `None` if that is not known.
+    /// The share of its wall-clock time in which it did not run; `None` if unknown.
     pub fn waiting(&self) -> Option<f64> {
         let (wall, total) =
             (self.wall.filter(|_| !self.is_wall_a_bound())?.value, self.total?.value);
@@ -502,8 +501,8 @@ impl Function {
             .for_each(|value| *value *= by);
     }
 
-    /// The time that a share of its calls stays below, in nanoseconds; `None` if too few were timed
-    /// to tell.
+    /// The percentile of its durations at this share, in nanoseconds; `None` if too few calls were
+    /// timed.
     pub fn percentile(&self, share: f64, header: &Header) -> Option<f64> {
         let enough =
             ENOUGH.iter().find(|(of, _)| share <= *of).map_or(u64::MAX, |(_, enough)| *enough);
@@ -517,7 +516,7 @@ impl Function {
         Some((ticks / header.hz * 1e9).max(least).min(most))
     }
 
-    /// Whether its mean is so short that the clock cannot tell it from nothing.
+    /// Whether its mean is too short for the clock.
     pub fn is_below_resolution(&self, header: &Header) -> bool {
         let step = header.step as f64 / header.hz * 1e9;
         self.mean.is_some_and(|mean| mean.value < step / 4.0)
