@@ -1,4 +1,4 @@
-//! What is asked of arguments: `parse_*@arg1/s,arg2/i32,retval`.
+//! Requests for arguments: `parse_*@arg1/s,arg2/i32,retval`.
 //!
 //! ```text
 //!   FUNCTION@VALUE,VALUE;FUNCTION;…      FUNCTION: a pattern, as -F takes it; by itself, all values
@@ -8,7 +8,7 @@
 //!           /b │ /s                      true or false; a text that ends with a zero
 //! ```
 //!
-//! Where no form is told debug information says it, or it is `/i`.
+//! Without a format, debug information determines it, or it is `/i`.
 
 mod signature;
 
@@ -26,11 +26,11 @@ pub const REGISTERS: u8 = 6;
 pub(crate) enum Place {
     /// An argument, from one on.
     Argument(u8),
-    /// What is returned.
+    /// The return value.
     Return,
 }
 
-/// How a value is written.
+/// The format of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// An integer with a sign, of so many bits.
@@ -59,7 +59,7 @@ pub(crate) struct Value {
 /// A value that is asked for, and its form, if that is told.
 type Asked = (Place, Option<Form>);
 
-/// What is asked of the functions that a pattern names.
+/// The values requested of functions that match a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     /// As it was written.

@@ -1,4 +1,4 @@
-//! What the environment asks for: every key that begins with `FASTINST_`.
+//! The environment: every key that begins with `FASTINST_`.
 
 use crate::arguments::Question;
 use crate::discovery::points::Pair;
@@ -11,15 +11,15 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How the preloaded library shall behave.
+/// Configuration of the preload library.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// `FASTINST_POLICY`: `adaptive`, `paper`, `exact` or `count`.
+    /// `FASTINST_POLICY`: `adaptive`, `periodic` (or `paper`), `exact` or `count`.
     pub policy: Policy,
-    /// `FASTINST_OUTPUT`: where the profile is written; `%p` is the process, `%e` the program's
+    /// `FASTINST_OUTPUT`: where the profile is written; `%p` is the process ID, `%e` the program's
     /// name.
     pub output: PathBuf,
-    /// `FASTINST_FORMAT`: what is written.
+    /// `FASTINST_FORMAT`: the format of the output.
     pub format: Format,
     /// `FASTINST_INCLUDE`, `FASTINST_EXCLUDE`: patterns of functions, separated by commas.
     pub include: Vec<String>,
@@ -29,63 +29,61 @@ pub struct Config {
     pub interval: Option<Duration>,
     /// `FASTINST_FOLLOW`: whether the children of the program are profiled too.
     pub follow: bool,
-    /// `FASTINST_SIGNAL`: the signal that has the profile written at once; none by 0.
+    /// `FASTINST_SIGNAL`: the signal that requests a snapshot; 0 for none.
     pub signal: i32,
-    /// `FASTINST_START` (`on`, `off`) and `FASTINST_ENABLED` (`1`, `0`): whether profiling begins
+    /// `FASTINST_START` (`on`, `off`) and `FASTINST_ENABLED` (`1`, `0`): whether profiling starts
     /// with the program. If not, the library does nothing until it is attached to.
     pub enabled: bool,
     /// `FASTINST_HANDOVER`: the mapping that `fastinst run` reads the profile from. Set by that
     /// command only.
     pub handover: Option<PathBuf>,
-    /// `FASTINST_WITNESS`: what says where the processor time goes.
+    /// `FASTINST_WITNESS`: how CPU time is attributed.
     pub witness: WitnessChoice,
     /// `FASTINST_PROVIDER`: which functions have probes.
     pub provider: Provider,
-    /// `FASTINST_PLANT`: when they get them; unless it is said, those that a compiler has prepared
-    /// and those that `include` names before the program begins, and others when they were seen to
-    /// run.
+    /// `FASTINST_PLANT`: when they get probes. By default, functions that a compiler has prepared
+    /// and those that `include` names get them before the program starts, others once they were
+    /// seen to run.
     pub plant: Option<Planting>,
-    /// `FASTINST_CONTROL`: whether the process can be asked and steered while it runs.
+    /// `FASTINST_CONTROL`: whether the process accepts requests of `fastinst ctl` and `top`.
     pub control: ControlChoice,
-    /// `FASTINST_STAYS`: the library, attached, stays until the process ends or it is told to stop.
+    /// `FASTINST_STAYS`: the attached library stays until the process ends or profiling is stopped.
     /// Set by `fastinst ctl` only.
     pub stays: bool,
-    /// `FASTINST_PAIRS`: points between which time passes, besides those whose names say so:
+    /// `FASTINST_PAIRS`: tracepoints to time as start and end, besides those whose names imply it:
     /// `app:load,app:ready`, separated by semicolons.
     pub pairs: Vec<Pair>,
-    /// `FASTINST_ARGUMENTS`: what is read of arguments: `parse_*@arg1/s,retval`, separated by
-    /// semicolons.
+    /// `FASTINST_ARGUMENTS`: arguments to read: `parse_*@arg1/s,retval`, separated by semicolons.
     pub arguments: Vec<Question>,
-    /// `FASTINST_START_ON`, `FASTINST_STOP_ON`: what begins recording, and what ends it, separated
-    /// by commas. Nothing is recorded until something begins it, if anything does.
+    /// `FASTINST_START_ON`, `FASTINST_STOP_ON`: events that start and stop recording, separated by
+    /// commas. If there are start events, nothing is recorded until one happens.
     pub start_on: Vec<Trigger>,
     /// See `start_on`.
     pub stop_on: Vec<Trigger>,
-    /// `FASTINST_UNDER`: patterns of functions: only calls inside of theirs are recorded.
+    /// `FASTINST_UNDER`: patterns of functions; only calls inside their calls are recorded.
     pub under: Vec<String>,
-    /// `FASTINST_DEPTH`: only calls so deep are recorded.
+    /// `FASTINST_DEPTH`: only calls down to this depth are recorded.
     pub depth: Option<u32>,
-    /// `FASTINST_RUN`: the process of `fastinst run`. Set by that command only.
+    /// `FASTINST_RUN`: the process ID of `fastinst run`. Set by that command only.
     pub run: Option<i32>,
 }
 
 /// Which functions have probes, besides those with compiled-in hooks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Provider {
-    /// Those that a compiler has prepared; in the program that `fastinst run` has started all
-    /// others, too, if none is. Not in its children: there may be thousands, which were never asked
-    /// for.
+    /// Functions that a compiler has prepared; if there are none, all functions of the program that
+    /// `fastinst run` has started. Not those of its children, of which there may be thousands.
     Auto,
-    /// Those that a compiler has prepared in whatever way.
+    /// Functions that a compiler has prepared in any way.
     #[default]
     Compiled,
     /// None.
     Hooks,
-    /// Those that a compiler has prepared in one way.
+    /// Functions that a compiler has prepared in one way.
     Only(Maker),
-    /// Those that a compiler has prepared, and all others.
+    /// All functions.
     Symbols,
-    /// None, but the points that a program's author has named.
+    /// None, but static tracepoints.
     Points,
 }
 
@@ -146,9 +144,9 @@ impl std::str::FromStr for Provider {
 /// When functions without compiled-in hooks get probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planting {
-    /// When they were seen to run.
+    /// Once they were seen to run.
     Seen,
-    /// Before the program begins.
+    /// Before the program starts.
     All,
 }
 
@@ -167,10 +165,10 @@ impl std::str::FromStr for Planting {
 /// Whether there is a control socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ControlChoice {
-    /// Where there can be one; not where a filter of system calls was there from the beginning.
+    /// If possible; not under a system-call filter that was installed before the program started.
     #[default]
     Auto,
-    /// The same, also under such a filter; one line says why where there is none.
+    /// Even under such a filter; one line gives the reason if there is none.
     On,
     /// No.
     Off,
@@ -189,15 +187,15 @@ impl std::str::FromStr for ControlChoice {
     }
 }
 
-/// What says where the processor time goes, besides the probes.
+/// How CPU time is attributed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WitnessChoice {
-    /// The kernel's clock, or what is next best where it is refused.
+    /// The kernel's clock, or the calls being timed where it is refused.
     #[default]
     Auto,
-    /// The kernel's clock; without it nothing.
+    /// The kernel's clock, or nothing.
     Kernel,
-    /// The agent's sight of the calls that are being timed.
+    /// The calls being timed, as the agent sees them.
     Frames,
     /// Nothing.
     None,
@@ -217,10 +215,10 @@ impl std::str::FromStr for WitnessChoice {
     }
 }
 
-/// What is wrong with the environment.
+/// An error in the environment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// Nobody knows the key.
+    /// An unknown key.
     #[error("unknown key {key}{}: the keys are {}", crate::spelling::question(.key, KEYS), KEYS.join(", "))]
     UnknownKey {
         /// The key.
@@ -236,7 +234,7 @@ pub enum ConfigError {
         /// What is wrong with it.
         error: TriggerError,
     },
-    /// A value that the key cannot have.
+    /// An invalid value.
     #[error("{key}={value} is not {expected}")]
     Value {
         /// The key.
@@ -248,7 +246,7 @@ pub enum ConfigError {
     },
 }
 
-/// All keys that people may set.
+/// All keys that users may set.
 const KEYS: &[&str] = &[
     "FASTINST_POLICY",
     "FASTINST_BUDGET",
@@ -305,8 +303,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// From the environment. A privileged process (setuid) follows none: it gets the defaults,
-    /// turned off.
+    /// From the environment. A privileged process (setuid) ignores it: it gets the defaults,
+    /// switched off.
     pub fn from_env() -> Result<Self, ConfigError> {
         if wordpatch::os::is_privileged() {
             return Ok(Self { enabled: false, ..Self::default() });
@@ -314,7 +312,7 @@ impl Config {
         Self::from_vars(std::env::vars_os())
     }
 
-    /// From these variables; others than our own are passed over.
+    /// From these variables; variables without our prefix are ignored.
     pub fn from_vars(
         vars: impl Iterator<Item = (OsString, OsString)>,
     ) -> Result<Self, ConfigError> {

@@ -1,10 +1,10 @@
-//! Discovery: where the probe sites of a module are.
+//! Discovery: finds the probe sites of a module.
 //!
-//! A module calls the hooks through its linkage table, through a slot, or directly. Who can be
-//! reached by which way is read off its relocations; the places that lead there are found by
-//! looking for displacements that do; and each is proved by decoding the function around it, from a
-//! beginning that is known, up to exactly that instruction. Bytes that were not reached by decoding
-//! are not sites, whatever they look like.
+//! A module calls the hooks through its linkage table, through a slot, or directly. Its relocations
+//! show which way is possible; places that lead there are found by searching for matching
+//! displacements; and each is proved by decoding the function around it, from a known beginning, up
+//! to exactly that instruction. Bytes that were not reached by decoding are not sites, whatever
+//! they look like.
 //!
 //! - `module` says what is loaded, or what a file would be.
 //! - `hooks` says how a module reaches the hooks.

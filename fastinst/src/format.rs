@@ -1,27 +1,27 @@
-//! Formats: what a profile is written as. One list, for the environment and for the command.
+//! Formats of profiles. One list, for the environment and for the command.
 
 use profiler::{Profile, TableOptions};
 use std::fmt;
 use std::str::FromStr;
 
-/// What a profile is written as.
+/// The format of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// The profile itself, for `fastinst report` and `fastinst diff`.
     Profile,
-    /// A table for people.
+    /// A table.
     Table,
-    /// For programs.
+    /// JSON.
     Json,
-    /// For spreadsheets.
+    /// CSV.
     Csv,
-    /// For flame graphs.
+    /// Folded stacks, for flame graphs.
     Folded,
     /// For `pprof`.
     Pprof,
-    /// As `gprof` prints it.
+    /// Text in `gprof`'s format.
     Gprof,
-    /// One page for a browser.
+    /// An HTML page.
     Html,
     /// A flame graph.
     Svg,
@@ -111,7 +111,7 @@ impl Format {
     }
 }
 
-/// A name that no format has.
+/// An unknown format name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown format {wrong}: the formats are {}", known(), wrong = self.0)]
 pub struct NoFormat(pub String);

@@ -1,6 +1,6 @@
-//! What readers of a profile find in the files of its modules: source lines of functions, and names
-//! of callers that lie in separate debug files. The process that was profiled is not made to read
-//! them.
+//! Data that readers of a profile find in the files of its modules: source lines of functions, and
+//! names of callers in separate debug files. They are looked up when the profile is shown, not in
+//! the profiled process.
 
 use crate::discovery::{Module, module_name};
 use crate::symbols::{Symbols, demangled};

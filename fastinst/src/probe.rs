@@ -1,8 +1,8 @@
-//! Probes: what they are numbered by, and which of the two hooks they lead to.
+//! Probes: their numbers, and which of the two hooks they call.
 
 use std::fmt;
 
-/// The number of a probe. Dense, in the order of discovery, and never used again.
+/// The number of a probe. Dense, in the order of discovery, and never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct ProbeId(pub u32);

@@ -1,4 +1,4 @@
-//! Names that are spelled nearly so: what was meant, where there is no such name.
+//! Similar names: suggestions for unknown names.
 
 /// Names that are less alike are other names.
 const ALIKE: f64 = 0.75;

@@ -1,8 +1,8 @@
-//! Symbols: what functions are called, and where their source is.
+//! Symbols: names and source locations of functions.
 //!
-//! Names come from the tables of symbols of the file, or of the debug file that belongs to it by
-//! its build id; lines from debug information, which is read only when a line is asked for. A
-//! stripped module has neither: then there is the module and an offset.
+//! Names come from the symbol tables of the file, or of the debug file that belongs to it by its
+//! build ID; lines come from debug information, which is read only when a line is requested. A
+//! stripped module has neither: then names are the module and an offset.
 
 mod demangle;
 mod pattern;

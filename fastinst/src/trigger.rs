@@ -1,20 +1,20 @@
-//! Triggers: what begins recording, or ends it, as users name it.
+//! Triggers: events that start or stop recording, as users write them.
 //!
 //! | text | recording is switched |
 //! |---|---|
-//! | `2s`, `500ms` | when so much time has passed since the program began |
+//! | `2s`, `500ms` | when so much time has passed since the program started |
 //! | `SIGUSR1` | when the signal arrives |
-//! | any [pattern](crate::symbols::Pattern) | when a function that it names is entered |
+//! | any [pattern](crate::symbols::Pattern) | when a matching function is entered |
 
 use crate::quantity::duration;
 use crate::symbols::{Pattern, PatternError};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What switches recording.
+/// An event that switches recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trigger {
-    /// A function that this pattern names is entered.
+    /// A function that matches this pattern is entered.
     Function(String),
     /// A signal arrives.
     Signal(i32),
@@ -32,7 +32,7 @@ impl Trigger {
     }
 }
 
-/// What is wrong with a trigger.
+/// An error in a trigger.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TriggerError {
     /// No pattern of functions.
