@@ -1,6 +1,5 @@
 /*
- * A provider of probes: a program that makes machine code while it runs, finds its functions, names them and switches
- * them itself.
+ * A provider of probes: a program that generates machine code, and registers, names and switches its functions itself.
  *
  *   gcc -O2 -I fastinst/include examples/provider.c -o provider -ldl && fastinst run ./provider
  */
