@@ -257,7 +257,7 @@ fn a_run_that_is_refused_leaves_files_of_earlier_ones_as_they_are() {
 fn the_list_of_monitors_names_each_with_its_options() {
     let place = Place::new("monitor-list");
     let list = place.good(&["monitors"]);
-    assert!(list.contains("hotness       how often each instruction was executed"), "{list}");
+    assert!(list.contains("hotness       execution count of each instruction"), "{list}");
     let kinds: serde_json::Value =
         serde_json::from_str(&place.good(&["monitors", "--json"])).expect("a list");
     let kinds = kinds.as_array().expect("a list");

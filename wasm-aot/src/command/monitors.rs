@@ -48,9 +48,13 @@ impl Monitors {
                 let _ = writeln!(out, "{:<first$}  {name:<second$}{about}", "");
             }
         }
-        out.push_str("\nEvery monitor: function=GLOB looks at some functions only, exclude=GLOB at all but some (each may be there several \
-             times), top=N shows so many rows (top=all: all).\n");
-        out.push_str("\nModules and scripts (FILE.wasm, .wat, .mm), with libraries behind +, have these options:\n");
+        out.push_str(
+            "\nOptions of every monitor: function=GLOB observes only these functions, exclude=GLOB \
+             all but these (each may be repeated), top=N sets the number of rows (top=all: all).\n",
+        );
+        out.push_str(
+            "\nOptions of modules and scripts (FILE.wasm, .wat, .mm; libraries follow after +):\n",
+        );
         for (name, about) in OPTIONS {
             let _ = writeln!(out, "  {name:<second$}{about}");
         }
