@@ -6,7 +6,7 @@
 //!   ?1.23 ms    an estimate, whose interval is wider than the value: not ranked by the value, but by the interval's lower end
 //!   ≤4.00 ms    nothing was seen; it is at most so much
 //!   ≥2.50 ms    at least so much: a sum of what was seen, the longest of the calls that were timed
-//!   <15.0 ns    less than can be told from the cost of measuring
+//!   <15.0 ns    too short to measure
 //!   -           nothing is known
 //! ```
 
