@@ -11,7 +11,7 @@
 //!   for C;
 //! - the command `fastinst`, which uses [`discovery`] and [`symbols`].
 //!
-//! ```
+//! ```no_run
 //! use fastinst::{ProbeId, Session};
 //!
 //! extern "C" fn entered(probe: ProbeId, _function: *const (), _call_site: *const ()) {
