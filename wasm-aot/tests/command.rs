@@ -68,7 +68,7 @@ fn functions_are_invoked_with_numbers_of_every_type() {
         place.good(&["run", "--invoke", "all", &add, "0xffffffffffffffff", "1.5", "-inf", "0x10"]);
     assert_eq!(all, "-1\n1.5\n-inf\n0x00000000000000000000000000000010\n");
     for (args, part) in [
-        (["--invoke", "sub", &add, "1", "2"], "there are: add, all"),
+        (["--invoke", "sub", &add, "1", "2"], "exported are: add, all"),
         (["--invoke", "add", &add, "1", "two"], "two: not a value of type i32"),
         (["--invoke", "add", &add, "1", "99999999999"], "99999999999: not a value"),
     ] {

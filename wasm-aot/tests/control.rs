@@ -189,7 +189,7 @@ fn what_is_compiled_in_reports_while_the_program_runs_beside_what_is_attached() 
 fn the_only_program_that_runs_need_not_be_named() {
     let place = Place::new("control-only");
     let (went_well, said) = ask(&place, &["report"]);
-    assert!(!went_well && said.contains("no program"), "{said}");
+    assert!(!went_well && said.contains("no running program"), "{said}");
     let first = Running::start(&place, &[]);
     let (went_well, said) = ask(&place, &["status"]);
     assert!(went_well && said.contains("spin.wat"), "{said}");

@@ -259,7 +259,7 @@ fn traces_of_wasm_r3_are_read_in_both_dialects_and_written() {
         let again = place.good(&["trace", "show", "--format", "r3", &trace, &app]);
         assert_eq!(again, R3[0].replace("EC1", "EC;1"));
         let refused = place.bad(&["replay", "--check", &trace, &app]).0;
-        assert!(refused.contains("leave --check out"), "{refused}");
+        assert!(refused.contains("omit --check"), "{refused}");
         assert!(place.bad(&["run", &trace]).1 != 0);
     }
     assert_eq!(shown[0], shown[1]);
