@@ -206,6 +206,8 @@ fn a_monitor_reads_what_the_program_is_like() {
         "(call $body (i32.const 0) (i32.const 400) (i32.const 64))",
         "(call $body (i32.const 1) (i32.const 400) (i32.const 64))",
         "(call $fname (i32.const 1) (i32.const 500) (i32.const 64))",
+        "(call $section (i32.const 3) (i32.const 600) (i32.const 64) (i32.const 0))",
+        "(call $short (i32.const 3) (i32.const 700) (i32.const 64))",
     ];
     let stores: String = asked
         .iter()
@@ -222,6 +224,8 @@ fn a_monitor_reads_what_the_program_is_like() {
                 (import "whamm:reflect" "read_function_def" (func $def (param i32 i32 i32) (result i32)))
                 (import "whamm:reflect" "read_function_body" (func $body (param i32 i32 i32) (result i32)))
                 (import "whamm:reflect" "read_function_name" (func $fname (param i32 i32 i32) (result i32)))
+                (import "whamm:reflect" "read_section" (func $section (param i32 i32 i32 i32) (result i32)))
+                (import "whamm:reflect" "read_section" (func $short (param i32 i32 i32) (result i32)))
                 (memory (export "seen") 1)
                 (func (export "wasm:exit") {body}))"#
         )
@@ -234,11 +238,54 @@ fn a_monitor_reads_what_the_program_is_like() {
         .chunks(4)
         .map(|word| i32::from_le_bytes(word.try_into().expect("four")))
         .collect();
-    assert_eq!(numbers, [2, 0, -1, 4, 0, 0, 1, 0, 3, 4]);
+    assert_eq!(numbers, [2, 0, -1, 4, 0, 0, 1, 0, 3, 4, 2, 2]);
+    assert_eq!((&memory[600..602], &memory[700..702]), (&[1, 0][..], &[1, 0][..]));
     assert_eq!(
         (&memory[100..104], &memory[400..403], &memory[500..504]),
         (&b"prog"[..], &[0, 1, 0x0b][..], &b"main"[..])
     );
+}
+
+/// The functions of the published interface, with their types.
+const REFLECTION: &str = "get_module_size get_num_types get_num_imports get_num_functions get_num_tables \
+    get_num_memories get_num_globals get_num_tags get_num_exports get_num_elements get_num_data \
+    get_num_custom_sections -> i32; is_imported get_import_index read_module_path read_module_name \
+    read_module_def i32 i32 -> i32; read_type_def read_import_def read_function_def read_function_name \
+    read_function_body read_table_def read_memory_def read_global_def read_tag_def read_export_def \
+    read_element_def read_data_def read_custom_section i32 i32 i32 -> i32; read_section i32 i32 i32 i32 -> i32";
+
+#[test]
+fn all_of_the_published_interface_for_reflection_is_there() {
+    let mut imports = String::new();
+    for group in REFLECTION.split(';') {
+        let (words, _) = group.split_once("->").expect("a result");
+        let (params, names): (Vec<_>, Vec<_>) =
+            words.split_whitespace().partition(|word| *word == "i32");
+        let params = params.join(" ");
+        for name in names {
+            imports += &format!(
+                "(import \"whamm:reflect\" \"{name}\" (func (param {params}) (result i32)))\n"
+            );
+        }
+    }
+    assert_eq!(imports.lines().count(), 31);
+    let monitor =
+        format!(r#"(module {imports} (memory (export "memory") 1) (func (export "wasm:exit")))"#);
+    observed(&monitor, FACTORIAL, 0, ProbeCalls::Inlined).report();
+}
+
+#[test]
+fn a_monitor_has_the_engine_call_its_functions() {
+    let monitor = r#"(module
+        (import "wizeng" "invoke0" (func $invoke (param funcref)))
+        (import "wizeng" "tail_invoke0" (func $tail (param funcref)))
+        (global $seen (export "seen") (mut i32) (i32.const 0)) (elem declare func $one)
+        (func $one (global.set $seen (i32.add (global.get $seen) (i32.const 1))))
+        (func (export "wasm:opcode:i32.mul") (call $invoke (ref.func $one)) (call $tail (ref.func $one))))"#;
+    for calls in BOTH {
+        let mut run = observed(monitor, FACTORIAL, 4, calls);
+        assert_eq!(run.global("seen"), 8);
+    }
 }
 
 #[test]

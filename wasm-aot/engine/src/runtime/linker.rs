@@ -28,6 +28,9 @@ enum Item<T> {
     Host(Make, std::marker::PhantomData<fn(T)>),
 }
 
+/// Items for modules that import something with that type.
+type Typed<T> = Vec<(FuncType, Item<T>)>;
+
 impl<T> Clone for Item<T> {
     fn clone(&self) -> Self {
         match self {
@@ -80,6 +83,8 @@ impl<T: 'static> InstancePre<T> {
 pub struct Linker<T> {
     engine: Engine,
     items: HashMap<(String, String), Item<T>>,
+    /// Functions that modules get which import the name with another type than that of its item.
+    others: HashMap<(String, String), Typed<T>>,
     shadowing: bool,
 }
 
@@ -92,7 +97,12 @@ impl<T> std::fmt::Debug for Linker<T> {
 impl<T: 'static> Linker<T> {
     /// A linker that knows nothing yet.
     pub fn new(engine: &Engine) -> Self {
-        Self { engine: engine.clone(), items: HashMap::new(), shadowing: false }
+        Self {
+            engine: engine.clone(),
+            items: HashMap::new(),
+            others: HashMap::new(),
+            shadowing: false,
+        }
     }
 
     /// The engine.
@@ -135,6 +145,22 @@ impl<T: 'static> Linker<T> {
         let (ty, raw) = body.into_raw();
         let make: Make = Arc::new(move |place| place(ty.clone(), Arc::clone(&raw.0)));
         self.insert(module, name, Item::Host(make, std::marker::PhantomData))
+    }
+
+    /// Defines a host function under a name that is defined already, for modules that import it
+    /// with the type of this one.
+    pub fn func_wrap_too<P, R>(
+        &mut self,
+        module: &str,
+        name: &str,
+        body: impl super::typed::IntoFunc<T, P, R>,
+    ) -> &mut Self {
+        let (ty, raw) = body.into_raw();
+        let own = ty.clone();
+        let make: Make = Arc::new(move |place| place(ty.clone(), Arc::clone(&raw.0)));
+        let others = self.others.entry((module.to_owned(), name.to_owned())).or_default();
+        others.push((own, Item::Host(make, std::marker::PhantomData)));
+        self
     }
 
     /// Defines a host function of any type.
@@ -208,7 +234,12 @@ impl<T: 'static> Linker<T> {
     pub fn prelink(&self, module: &Module) -> Result<InstancePre<T>, Error> {
         let (mut items, mut missing) = (Vec::new(), Vec::new());
         for import in module.imports() {
-            match self.items.get(&(import.module.to_owned(), import.name.to_owned())) {
+            let key = (import.module.to_owned(), import.name.to_owned());
+            let others = self.others.get(&key).into_iter().flatten();
+            let other = others
+                .into_iter()
+                .find(|(ty, _)| matches!(&import.ty, ExternType::Func(asked) if asked == ty));
+            match other.map(|(_, item)| item).or_else(|| self.items.get(&key)) {
                 Some(item) => items.push(item.clone()),
                 None => missing.push(import),
             }

@@ -14,6 +14,7 @@ use wasm_aot_engine::Func;
 use wasm_aot_engine::FuncType;
 use wasm_aot_engine::Linker;
 use wasm_aot_engine::Memory;
+use wasm_aot_engine::Trap;
 use wasm_aot_engine::ValType;
 use wasm_aot_engine::instrument::module::ModuleInfo;
 
@@ -195,9 +196,24 @@ fn tools<T: 'static>(linker: &mut Linker<T>) -> Result<(), Error> {
     })?;
     linker
         .func_wrap(MODULE, "crash", || Err::<(), _>(Error::host("the monitor wants to crash")))?;
+    for name in ["invoke0", "tail_invoke0"] {
+        linker.func_wrap(MODULE, name, |caller: Caller<'_, T>, callee: Option<Func>| {
+            invoked(caller, callee)
+        })?;
+    }
     linker.func_wrap(MODULE, "force_gc", || {})?;
     linker.func_wrap(MODULE, "rdtsc", ticks)?;
     Ok(())
+}
+
+/// Calls a function of a monitor's that takes nothing and gives nothing.
+fn invoked<T>(mut caller: Caller<'_, T>, callee: Option<Func>) -> Result<(), Error> {
+    let callee = callee.ok_or(Trap::NullReference)?;
+    let ty = callee.ty(caller.as_context_mut())?;
+    if !(ty.params().is_empty() && ty.results().is_empty()) {
+        return Err(Trap::IndirectCallType.into());
+    }
+    callee.call(caller.as_context_mut(), &[]).map(drop)
 }
 
 /// Nanoseconds since some time, where others count the processor's ticks.

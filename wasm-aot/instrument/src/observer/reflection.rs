@@ -214,6 +214,15 @@ fn bytes<T: 'static>(
             copy(&mut caller, &own, parts.whole.get(section.cast_unsigned() as usize), at, room)
         },
     )?;
+    // The interface was published with one number more, which means nothing.
+    let (own, parts) = (Arc::clone(program), Arc::clone(outline));
+    linker.func_wrap_too(
+        MODULE,
+        "read_section",
+        move |mut caller: Caller<'_, T>, section: i32, at: i32, room: i32, _: i32| {
+            copy(&mut caller, &own, parts.whole.get(section.cast_unsigned() as usize), at, room)
+        },
+    );
     let (own, parts) = (Arc::clone(program), Arc::clone(outline));
     linker.func_wrap(
         MODULE,
