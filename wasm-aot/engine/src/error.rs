@@ -96,7 +96,7 @@ impl CompileError {
 
     /// The same, known to lie in a function.
     #[must_use]
-    pub(crate) fn within(mut self, index: u32, name: Option<&str>) -> Self {
+    pub fn within(mut self, index: u32, name: Option<&str>) -> Self {
         if let Self::Invalid { place, .. }
         | Self::Unsupported { place, .. }
         | Self::TooLarge { place, .. } = &mut self

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use wasm_aot::Module;
 use wasm_aot::inspection::{Inspection, inspect};
+use wasm_aot_engine::instrument::Printable;
 
 /// Show the contents of a module or an .aot file
 #[derive(Debug, Args)]
@@ -63,13 +64,13 @@ fn table(inspection: &Inspection) -> String {
     let _ = writeln!(out, "sites       {}", summary.sites);
     let _ = writeln!(out, "handlers    {}", summary.handlers);
     for import in &summary.imports {
-        let _ = writeln!(out, "import      {import}");
+        let _ = writeln!(out, "import      {}", Printable(import));
     }
     for export in &summary.exports {
-        let _ = writeln!(out, "export      {export}");
+        let _ = writeln!(out, "export      {}", Printable(export));
     }
     for section in &summary.custom {
-        let _ = writeln!(out, "section     {section}");
+        let _ = writeln!(out, "section     {}", Printable(section));
     }
     let _ = writeln!(
         out,

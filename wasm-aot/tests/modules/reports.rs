@@ -165,3 +165,42 @@ fn a_monitor_is_told_where_the_program_was_read() {
     let done = run(&place, &[], &[&place.file("path.wat", monitor)], &program);
     assert_eq!((done.status.code(), output_of(&done)), (Some(0), program), "{}", errors(&done));
 }
+
+#[test]
+fn odd_names_of_functions_stay_whole_in_reports_and_harm_no_terminal() {
+    let place = Place::new("modules-odd-names");
+    let text = r#"(module (func $"a->1;b" nop) (func $"x;y" nop) (func $"q\"," nop) (func $"\1b[31m" nop)
+        (func $nameless (@name "") (export "") nop)
+        (func (export "_start") (call 0) (call 1) (call 2) (call 3) (call 4)))"#;
+    let program = place.file("program.wat", text);
+    let script = "report var m: map<str, u32>; report var n: map<u32, str>;
+        wasm:func:entry / fid != 5 / { m[fname]++; n[fid] = fname; }";
+    let script = place.file("names.mm", script);
+    let done = run(&place, &["--json"], &[&script], &program);
+    let told: serde_json::Value =
+        serde_json::from_str(&errors(&done)).unwrap_or_else(|_| panic!("{}", errors(&done)));
+    let rows = told["names"]["rows"].as_array().expect("rows");
+    let of = |variable: &str, what: &str| {
+        let own = rows.iter().filter(|row| row["variable"] == variable);
+        let text = |row: &'_ serde_json::Value| row.pointer(what)?.as_str().map(str::to_owned);
+        let mut texts: Vec<String> = own.filter_map(text).collect();
+        texts.sort_unstable();
+        texts.join("|")
+    };
+    let names = "|\u{1b}[31m|a->1;b|q\",|x;y";
+    assert_eq!((of("m", "/key/0").as_str(), of("n", "/value").as_str()), (names, names), "{told}");
+    // People are shown a number where there is no name, and nothing that commands a terminal.
+    let done = run(&place, &[], &["calls", &script], &program);
+    let told = errors(&done);
+    assert!(told.contains("function 4 ") && !told.contains('\u{1b}'), "{told}");
+    let text = place.file(
+        "exports.wat",
+        r#"(module (import "a\1bb" "c\0ad" (func)) (func (export "\1b[2J")) (@custom "\1bs" "x"))"#,
+    );
+    let artifact = place.0.join("exports.aot").display().to_string();
+    place.good(&["compile", &text, "-o", &artifact]);
+    let told = place.good(&["inspect", &artifact]);
+    let lines =
+        ["import", "export", "section"].map(|word| told.lines().any(|l| l.starts_with(word)));
+    assert!(lines == [true; 3] && !told.contains('\u{1b}'), "{told}");
+}

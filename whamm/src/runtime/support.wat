@@ -501,13 +501,18 @@
 
   ;; ---- values and rows
 
-  ;; A text as a field: in quotes where a comma, a quote or a line end needs it, and always in JSON.
-  (func $put_field (param $p i32) (param $n i32) (local $i i32) (local $c i32) (local $quoted i32)
-    (local.set $quoted (global.get $json))
+  ;; A text as a field: in quotes where a comma, a quote or a line end needs it, in a map also where it is empty or has what stands between
+  ;; elements, and always in JSON.
+  (func $put_field (param $p i32) (param $n i32) (local $i i32) (local $c i32) (local $before i32) (local $quoted i32)
+    (local.set $quoted (i32.or (global.get $json) (i32.and (i32.ne (global.get $within) (i32.const 0)) (i32.eqz (local.get $n)))))
     (block $done (loop $next
       (br_if $done (i32.ge_u (local.get $i) (local.get $n)))
       (local.set $c (i32.load8_u $own (i32.add (local.get $p) (local.get $i))))
       (local.set $quoted (i32.or (local.get $quoted) (i32.or (i32.eq (local.get $c) (i32.const 44)) (i32.or (i32.eq (local.get $c) (i32.const 34)) (i32.eq (local.get $c) (i32.const 10))))))
+      (if (global.get $within) (then
+        (local.set $quoted (i32.or (local.get $quoted) (i32.or (i32.eq (local.get $c) (i32.const 59))
+          (i32.and (i32.eq (local.get $before) (i32.const 45)) (i32.eq (local.get $c) (i32.const 62))))))
+        (local.set $before (local.get $c))))
       (local.set $i (i32.add (local.get $i) (i32.const 1)))
       (br $next)))
     (if (i32.eqz (local.get $quoted)) (then (call $puts (local.get $p) (local.get $n)) (return)))

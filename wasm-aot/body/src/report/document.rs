@@ -1,10 +1,11 @@
 //! A report as a document: what was printed, and rows with typed values.
 //!
 //! A value is read by the type that its row names, since texts are in quotes only where a comma, a
-//! quote or the end of a line needs them:
+//! quote or the end of a line needs them, and in maps where they are empty or have what stands
+//! between elements. The existing compiler never has quotes:
 //!
 //! ```text
-//!     0, map_id, m, map<(str,u32),u64>, i32, script0, , , , , (a->b,2)->3;("c, d",4)->5
+//!     0, map_id, m, map<(str,u32),u64>, i32, script0, , , , , ("a->b",2)->3;("c, d",4)->5
 //! ```
 
 use super::HEADING;
@@ -135,10 +136,10 @@ impl Display for Row {
             // The name of a type never has quotes, though that of a map's type has a comma.
             match types.contains(&part) {
                 true => write!(f, "{part}, ")?,
-                false => write!(f, "{}, ", quoted(part))?,
+                false => write!(f, "{}, ", quoted(part, false))?,
             }
         }
-        self.value.write(f, "; ")
+        self.value.write(f, "; ", false)
     }
 }
 
@@ -162,15 +163,15 @@ impl Value {
         (numbers.unwrap_or_default(), self.to_string())
     }
 
-    fn write(&self, f: &mut fmt::Formatter<'_>, comma: &str) -> fmt::Result {
+    fn write(&self, f: &mut fmt::Formatter<'_>, comma: &str, is_within: bool) -> fmt::Result {
         match self {
             Self::Scalar(text) => f.write_str(text),
-            Self::Text(text) => f.write_str(&quoted(text)),
+            Self::Text(text) => f.write_str(&quoted(text, is_within)),
             Self::Tuple(parts) => {
                 f.write_str("(")?;
                 for (number, part) in parts.iter().enumerate() {
                     f.write_str(if number == 0 { "" } else { comma })?;
-                    part.write(f, comma)?;
+                    part.write(f, comma, is_within)?;
                 }
                 f.write_str(")")
             }
@@ -179,9 +180,9 @@ impl Value {
                 for (number, (key, value)) in elements.iter().enumerate() {
                     f.write_str(if number == 0 { "" } else { ";" })?;
                     // Inside of maps the parts of tuples stand closer.
-                    key.write(f, ",")?;
+                    key.write(f, ",", true)?;
                     f.write_str("->")?;
-                    value.write(f, ",")?;
+                    value.write(f, ",", true)?;
                 }
                 Ok(())
             }
@@ -191,12 +192,13 @@ impl Value {
 
 impl Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write(f, "; ")
+        self.write(f, "; ", false)
     }
 }
 
-fn quoted(text: &str) -> String {
-    match text.contains([',', '"', '\n']) {
+fn quoted(text: &str, in_map: bool) -> String {
+    let divides = |text: &str| text.is_empty() || text.contains(';') || text.contains("->");
+    match text.contains([',', '"', '\n']) || in_map && divides(text) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
         false => text.into(),
     }
@@ -336,6 +338,12 @@ mod tests {
         row
     }
 
+    /// The value of a row of the existing compiler's, which has no quotes.
+    fn unquoted(ty: &str, value: &str) -> Value {
+        let text = format!("0, map_id, m, {ty}, i32, script0, , , , , {value}\n");
+        Row::read(&text).unwrap_or_else(|| panic!("no row: {text}")).0.value
+    }
+
     fn text(text: &str) -> Value {
         Value::Text(text.into())
     }
@@ -346,19 +354,19 @@ mod tests {
 
     #[test]
     fn texts_end_where_their_types_say() {
-        let map = row("map<str,u32>", "<[u8; 4] as Fn(a)->b>::f->3;g->4");
+        let map = unquoted("map<str,u32>", "<[u8; 4] as Fn(a)->b>::f->3;g->4");
         let elements =
             vec![(text("<[u8; 4] as Fn(a)->b>::f"), scalar("3")), (text("g"), scalar("4"))];
-        assert_eq!(map.value, Value::Map(elements));
-        let map = row("map<(u32,str),i64>", "(1,f(x)->y)->-3;(2,\"a, \"\"b\"\"\")->4");
+        assert_eq!(map, Value::Map(elements));
+        let map = unquoted("map<(u32,str),i64>", "(1,f(x)->y)->-3;(2,\"a, \"\"b\"\"\")->4");
         let key = |number: &str, name: &str| Value::Tuple(vec![scalar(number), text(name)]);
         let elements =
             vec![(key("1", "f(x)->y"), scalar("-3")), (key("2", "a, \"b\""), scalar("4"))];
-        assert_eq!(map.value, Value::Map(elements));
-        let map = row("map<u8,str>", "1->a;2->b->c;3->\"x;y,\"");
+        assert_eq!(map, Value::Map(elements));
+        let map = unquoted("map<u8,str>", "1->a;2->b->c;3->\"x;y,\"");
         let elements = [("1", "a"), ("2", "b->c"), ("3", "x;y,")];
         let elements = elements.map(|(key, value)| (scalar(key), text(value)));
-        assert_eq!(map.value, Value::Map(elements.to_vec()));
+        assert_eq!(map, Value::Map(elements.to_vec()));
         assert_eq!(row("map<u8,str>", "empty map").value, Value::Map(Vec::new()));
         assert_eq!(row("str", "a; b) -> c").value, text("a; b) -> c"));
         let pair = row("(str,f64)", "(a; +1.5e0)").value;
@@ -368,6 +376,19 @@ mod tests {
             scalar("+1.5e0").number().into_iter().chain(scalar("true").number()).sum::<f64>(),
             2.5
         );
+    }
+
+    #[test]
+    fn texts_in_maps_are_in_quotes_where_elements_could_not_be_told_apart() {
+        let map = row("map<str,u32>", "\"\"->1;\"->\"->2;\"a->1;b\"->3; c ->4");
+        let elements = [("", "1"), ("->", "2"), ("a->1;b", "3"), (" c ", "4")];
+        let elements = elements.map(|(key, value)| (text(key), scalar(value)));
+        assert_eq!(map.value, Value::Map(elements.to_vec()));
+        let map = row("map<str,str>", "\"a->b\"->\"c;d\";e->\"\"");
+        let elements = [("a->b", "c;d"), ("e", "")].map(|(key, value)| (text(key), text(value)));
+        assert_eq!(map.value, Value::Map(elements.to_vec()));
+        // An empty text by itself is nothing.
+        assert_eq!(row("str", "").value, text(""));
     }
 
     #[test]

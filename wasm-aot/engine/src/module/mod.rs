@@ -199,7 +199,8 @@ impl ModuleInfo {
 
     /// A function's own name, or the one it is imported or exported by, as it is spelt there.
     pub(crate) fn known_name(&self, index: u32) -> Option<String> {
-        if let Some(name) = self.function_name(index) {
+        // A name without letters tells nobody which function it is.
+        if let Some(name) = self.function_name(index).filter(|name| !name.is_empty()) {
             return Some(name.to_owned());
         }
         let is_it = |import: &&Import| import.space == Space::Func && import.index == index;
@@ -208,7 +209,7 @@ impl ModuleInfo {
         {
             return Some(format!("{}.{}", import.module, import.name));
         }
-        self.exported_name(index).map(str::to_owned)
+        self.exported_name(index).filter(|name| !name.is_empty()).map(str::to_owned)
     }
 
     /// The first name that function `index` is exported by.

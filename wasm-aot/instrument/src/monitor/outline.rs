@@ -88,8 +88,13 @@ impl<'a> Outline<'a> {
         look: impl FnOnce(&Outline<'_>) -> T,
     ) -> Result<T, CompileError> {
         let module::Reading { info, bodies } = module::read(bytes, features)?;
-        let functions =
-            bodies.into_iter().map(|body| function(&info, body)).collect::<Result<_, _>>()?;
+        let functions = bodies
+            .into_iter()
+            .map(|body| {
+                let (index, name) = (body.index, info.function_name(body.index));
+                function(&info, body).map_err(|error| error.within(index, name))
+            })
+            .collect::<Result<_, _>>()?;
         Ok(look(&Outline { info: &info, bytes, functions, runs, calls: OnceCell::new() }))
     }
 

@@ -19,6 +19,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use wasm_aot_body::report::{Declaration, Document, Row, Value};
 use wasm_aot_engine::Module;
+use wasm_aot_engine::instrument::Printable;
 
 /// The names of keys that are functions' numbers.
 const FUNCTIONS: [&str; 3] = ["fid", "callee", "resolved_fid"];
@@ -325,11 +326,13 @@ fn number(text: &str) -> Option<Number> {
     whole.or_else(large).or_else(|| Number::from_f64(text.parse().ok()?))
 }
 
+/// As people are shown it.
 fn cell(value: &Value) -> Cell {
+    let printed = |text: &str| Cell::Text(Printable(text).to_string());
     match value {
         Value::Scalar(text) => number(text).map_or_else(|| Cell::Text(text.clone()), Cell::Number),
-        Value::Text(text) => Cell::Text(text.clone()),
-        Value::Tuple(_) | Value::Map(_) => Cell::Text(value.to_string()),
+        Value::Text(text) => printed(text),
+        Value::Tuple(_) | Value::Map(_) => printed(&value.to_string()),
     }
 }
 
