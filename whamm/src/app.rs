@@ -77,6 +77,8 @@ pub(crate) struct App<'a> {
     pub globals: u32,
     /// Whether exceptions occur.
     pub exceptions: bool,
+    /// Whether they are caught in the older encoding.
+    pub legacy: bool,
     /// What is exported.
     pub exports: Vec<Export<'a>>,
     /// The function that runs at instantiation.
@@ -107,14 +109,26 @@ impl std::fmt::Debug for App<'_> {
     }
 }
 
-/// What the rewriter keeps exact: everything of WebAssembly 3.0, threads, wide arithmetic,
-/// and memories with small pages.
+/// What the rewriter keeps exact: everything of WebAssembly 3.0, the older encoding of exceptions,
+/// threads, wide arithmetic, and memories with small pages.
 fn features() -> WasmFeatures {
     WasmFeatures::WASM3
         | WasmFeatures::THREADS
         | WasmFeatures::RELAXED_SIMD
         | WasmFeatures::CUSTOM_PAGE_SIZES
         | WasmFeatures::WIDE_ARITHMETIC
+        | WasmFeatures::LEGACY_EXCEPTIONS
+}
+
+/// Whether a body has a `try` of the older encoding of exceptions.
+fn catches_by_clauses(body: &FunctionBody<'_>) -> Result<bool, wasmparser::Error> {
+    let mut reader = body.get_operators_reader()?;
+    while !reader.eof() {
+        if matches!(reader.read()?, Operator::Try { .. }) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 impl<'a> App<'a> {
@@ -136,6 +150,7 @@ impl<'a> App<'a> {
             imported_tables: 0,
             globals: 0,
             exceptions: false,
+            legacy: false,
             exports: vec![],
             start: None,
             names: HashMap::new(),
@@ -182,6 +197,11 @@ impl<'a> App<'a> {
                 ));
             }
             app.payload(payload).map_err(wrong)?;
+        }
+        if app.exceptions {
+            for (.., body) in &app.bodies {
+                app.legacy = app.legacy || catches_by_clauses(body).map_err(wrong)?;
+            }
         }
         Ok(app)
     }

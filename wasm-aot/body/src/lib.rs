@@ -27,5 +27,5 @@ pub mod types;
 pub use graph::{Block, Edge, Graph, OUTSIDE, Way, Ways};
 pub use loops::{CARRIED, Loop, Loops};
 pub use places::{Places, often};
-pub use site::{Access, Site, sites};
+pub use site::{Access, Site, closings, sites};
 pub use solution::{Flow, PartialExits, solve};

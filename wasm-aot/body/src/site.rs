@@ -24,8 +24,8 @@ pub struct Site<'a> {
     pub event: Option<&'static Instruction>,
     /// What it does to the nesting of blocks.
     pub nesting: Nesting,
-    /// For what opens a block: its end, or the other arm. For an end or an else: what it belongs
-    /// to. For all others: itself.
+    /// For what opens a block: its end, or the other arm. For an end, an else or a clause that
+    /// catches: what it belongs to. For all others: itself.
     pub partner: usize,
     /// For what opens a block, or goes on with one: where it ends. For all others: itself.
     pub end: usize,
@@ -60,6 +60,12 @@ impl<'a> Site<'a> {
     /// Whether control may come here from elsewhere than the instruction before.
     pub fn is_label(&self) -> bool {
         self.nesting == Nesting::Loop || (self.nesting == Nesting::End && self.targeted)
+    }
+
+    /// Whether it ends what is before it in a `try`, and begins what is done where an exception was
+    /// caught.
+    pub fn is_clause(&self) -> bool {
+        matches!(self.operator, Operator::Catch { .. } | Operator::CatchAll)
     }
 
     /// Whether what is before it happens behind it, where branches land.
@@ -129,6 +135,13 @@ pub fn sites<'a>(
             }
             Nesting::Plain => {}
         }
+        if let (Operator::Catch { .. } | Operator::CatchAll, Some(opener)) =
+            (&operator, open.last().copied().flatten())
+        {
+            // What comes to it jumps to the end.
+            landed.push(Some(opener));
+            partner = opener;
+        }
         let bytes =
             module.get(offset as usize..reader.original_position() as usize).unwrap_or_default();
         let (pc, offset) = ((offset - base) as u32, offset as u32);
@@ -166,6 +179,19 @@ pub fn sites<'a>(
     }
     blocks(&mut sites);
     Ok(sites)
+}
+
+/// Where control falls out of what an instruction opens: before its end; out of the first arm of a
+/// choice before the second; out of a `try` also before each of its clauses.
+pub fn closings(sites: &[Site<'_>], opener: usize) -> Vec<usize> {
+    let end = sites[opener].end;
+    let own = |k: &usize| sites[*k].partner == opener;
+    let arm = |k: &usize| own(k) && sites[*k].nesting == Nesting::Else;
+    if let Some(other) = (opener + 1..end).find(arm) {
+        return vec![other];
+    }
+    let clauses = (opener + 1..end).filter(|k| own(k) && sites[*k].is_clause());
+    clauses.chain([end]).collect()
 }
 
 fn blocks(sites: &mut [Site<'_>]) {

@@ -183,7 +183,9 @@ impl<'a> Walker<'_, 'a> {
         let results = self.results_type();
         let entries = self.structural(&self.r.probes.of_event(Event::FuncEntry), 0, true);
         self.emit(&entries, 0, &[], &[], false);
-        if catches {
+        if catches && self.r.app.legacy {
+            self.put().try_(results);
+        } else if catches {
             let handler = self.handler_type();
             self.put().block(handler).try_table(results, [Catch::AllRef { label: 0 }]);
         }
@@ -197,11 +199,18 @@ impl<'a> Walker<'_, 'a> {
         }
         self.last(wrapped)?;
         if catches {
-            self.put().end().return_().end();
+            match self.r.app.legacy {
+                true => self.put().catch_all(),
+                false => self.put().end().return_().end(),
+            };
             let actions = self.structural(&unwinds, self.ops.len() - 1, false);
             self.emit(&actions, self.ops.len() - 1, &[], &[], false);
             self.end_frames();
-            self.put().throw_ref();
+            // Engines refuse modules in which both encodings are.
+            match self.r.app.legacy {
+                true => self.put().rethrow(0).end(),
+                false => self.put().throw_ref(),
+            };
         }
         self.put().end();
         Ok(())
@@ -656,25 +665,22 @@ impl<'a> Walker<'_, 'a> {
                 .or_default()
                 .extend(behind.into_iter().map(|a| (a, i)));
             if !exits.is_empty() {
-                // The first arm of a choice is left where the second begins.
-                let other = (i..end)
-                    .find(|&k| self.ops[k].nesting == Nesting::Else && self.ops[k].partner == i);
-                self.scheduled
-                    .leaving
-                    .entry(other.unwrap_or(end))
-                    .or_default()
-                    .extend(exits.into_iter().map(|a| (a, i)));
+                for closing in walk::closings(&self.ops, i) {
+                    self.scheduled
+                        .leaving
+                        .entry(closing)
+                        .or_default()
+                        .extend(exits.iter().cloned().map(|a| (a, i)));
+                }
             }
         } else {
             let mut later = later;
             if self.ops[i].nesting == Nesting::End {
                 later = self.later(i, &[]);
             }
-            // Control may come to an end from elsewhere.
-            if !later.is_empty()
-                && reachable
-                && (was_reachable || self.ops[i].nesting == Nesting::End)
-            {
+            // Control may come to an end from elsewhere, and to a clause from nowhere else.
+            let from_elsewhere = self.ops[i].nesting == Nesting::End || self.ops[i].is_clause();
+            if !later.is_empty() && reachable && (was_reachable || from_elsewhere) {
                 let results = self.stack(8);
                 let refs: Vec<&Action<'_>> = later.iter().collect();
                 let (most, changed) = asked_results(&refs);

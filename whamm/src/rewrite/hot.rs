@@ -73,10 +73,13 @@ fn find_calls(
         let looping = open.last() == Some(&true);
         match reader.read()? {
             Operator::Loop { .. } => open.push(true),
-            Operator::Block { .. } | Operator::If { .. } | Operator::TryTable { .. } => {
+            Operator::Block { .. }
+            | Operator::If { .. }
+            | Operator::TryTable { .. }
+            | Operator::Try { .. } => {
                 open.push(looping);
             }
-            Operator::End => drop(open.pop()),
+            Operator::End | Operator::Delegate { .. } => drop(open.pop()),
             Operator::Call { function_index: callee }
             | Operator::ReturnCall { function_index: callee } => {
                 calls.push(Call { caller, callee, looping });

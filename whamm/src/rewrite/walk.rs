@@ -2,7 +2,7 @@
 
 pub(crate) use crate::events::Nesting;
 use crate::events::leaves;
-pub(crate) use wasm_aot_body::{Site as Op, sites};
+pub(crate) use wasm_aot_body::{Site as Op, closings, sites};
 use wasmparser::Operator;
 
 /// Whether control may not come back, so that what is counted before it must not include what is
@@ -12,7 +12,12 @@ pub(crate) fn interrupts(op: &Operator<'_>) -> bool {
     leaves(op)
         || matches!(
             op,
-            O::Call { .. } | O::CallIndirect { .. } | O::CallRef { .. } | O::TryTable { .. }
+            O::Call { .. }
+                | O::CallIndirect { .. }
+                | O::CallRef { .. }
+                | O::TryTable { .. }
+                | O::Try { .. }
+                | O::Delegate { .. }
         )
 }
 
@@ -20,7 +25,7 @@ pub(crate) fn interrupts(op: &Operator<'_>) -> bool {
 pub(crate) fn is_typed(op: &Operator<'_>) -> bool {
     use Operator as O;
     match op {
-        O::Block { blockty } | O::Loop { blockty } | O::If { blockty } => {
+        O::Block { blockty } | O::Loop { blockty } | O::If { blockty } | O::Try { blockty } => {
             matches!(blockty, wasmparser::BlockType::Type(ty) if crate::app::is_typed(ty))
         }
         O::TryTable { try_table } => {

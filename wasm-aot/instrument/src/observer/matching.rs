@@ -12,6 +12,7 @@ use super::rule::{Given, Helper, Rule, What};
 use super::site::{self, Immediate, Nesting, Site};
 use std::collections::HashMap;
 use std::sync::Arc;
+use wasm_aot_body::closings;
 use wasm_aot_body::events::Mode;
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::StoreContextMut;
@@ -251,8 +252,9 @@ impl<T: 'static> Matcher<'_, T> {
         body: Body<'_>,
         allocations: FuncValidatorAllocations,
     ) -> Result<FuncValidatorAllocations, ObserverError> {
+        let (index, name) = (body.index, self.info.function_name(body.index));
         let invalid = |error: wasmparser::BinaryReaderError| {
-            ObserverError::program(CompileError::from(error))
+            ObserverError::program(CompileError::from(error).within(index, name))
         };
         let mut validator = body.validate.into_validator(allocations);
         validator.read_locals(&mut body.body.get_binary_reader()).map_err(invalid)?;
@@ -393,7 +395,7 @@ impl<T: 'static> Matcher<'_, T> {
     }
 
     /// A block is left behind the last instruction in it, where control falls through; the first
-    /// arm of a choice where the other begins.
+    /// arm of a choice where the other begins, and a `try` also where its clauses do.
     fn exits(
         &mut self,
         place: &SitePlace<'_, '_>,
@@ -407,9 +409,10 @@ impl<T: 'static> Matcher<'_, T> {
             let kept = self.found.len();
             let opening = SitePlace { operands: vec![], results: vec![], ..*place };
             self.all(&rules, &opening, Moment::BEHIND, validator)?;
-            let other = |k: &usize| sites[*k].nesting == Nesting::Else && sites[*k].end == site.end;
-            let closing = (place.index + 1..site.end).find(other).unwrap_or(site.end);
-            leaving.entry(closing - 1).or_default().extend(self.found.drain(kept..));
+            let found: Vec<Binding> = self.found.drain(kept..).collect();
+            for closing in closings(sites, place.index) {
+                leaving.entry(closing - 1).or_default().extend(found.iter().cloned());
+            }
         }
         for mut binding in leaving.remove(&place.index).unwrap_or_default() {
             binding.offset = site.offset;

@@ -394,7 +394,9 @@ impl<'a> Walker<'_, 'a> {
     /// What a block takes and gives, the lowest first.
     fn block_types(&self, i: usize) -> (Vec<ValType>, Vec<ValType>) {
         let ty = match &self.ops[i].operator {
-            O::Block { blockty } | O::Loop { blockty } | O::If { blockty } => *blockty,
+            O::Block { blockty } | O::Loop { blockty } | O::If { blockty } | O::Try { blockty } => {
+                *blockty
+            }
             O::TryTable { try_table } => try_table.ty,
             _ => return (vec![], vec![]),
         };
