@@ -45,6 +45,115 @@ fn instructions_of_the_older_encoding_of_exceptions_have_names() {
     }
 }
 
+/// What a script says of a program, attached to it; inside of it, it says the same.
+fn rows_of_both_targets(place: &Place, script: &str, program: &str) -> Vec<String> {
+    let options =
+        whamm::Options { destination: whamm::Destination::Console, ..whamm::Options::default() };
+    let scripts = [whamm::Source::new("script.mm", script)];
+    let rewritten = whamm::instrument(&scripts, &[], program.as_bytes(), &options).expect("valid");
+    let rewritten_place = place.0.join("rewritten.wasm");
+    std::fs::write(&rewritten_place, &rewritten.module).expect("it is written");
+    let rows = |done: &Output| {
+        assert!(done.status.success(), "{}", errors(done));
+        let told = output_of(done) + &errors(done);
+        let row = |line: &str| {
+            let columns: Vec<&str> = line.split(", ").collect();
+            let [_, _, name, _, _, _, function, _, pc, _, value] = columns[..] else { return None };
+            (name != "name").then(|| format!("{name} {function} {pc} {value}"))
+        };
+        let mut rows: Vec<String> = told.lines().filter_map(row).collect();
+        rows.sort();
+        rows
+    };
+    let monitor = place.file("script.mm", script);
+    let attached = rows(&run(place, &WHAMM, &[&monitor], &place.file("program.wat", program)));
+    let inside = rows(&run(place, &[], &[], &rewritten_place.display().to_string()));
+    assert_eq!(attached, inside);
+    attached
+}
+
+#[test]
+fn the_older_encoding_of_exceptions_is_told_alike_on_both_targets() {
+    let place = Place::new("modules-legacy-both");
+    let program = r#"(module (tag $t (param i32)) (tag $e) (memory (export "memory") 1)
+        (func $throws (param i32)
+            (if (i32.eqz (local.get 0)) (then (throw $e)))
+            (if (i32.eq (local.get 0) (i32.const 3)) (then (throw $t (local.get 0)))))
+        (func $between (param i32) (call $throws (local.get 0)))
+        (func $f (param i32) (result i32)
+            try (result i32)
+                try (result i32)
+                    (call $between (local.get 0))
+                    (if (i32.eq (local.get 0) (i32.const 5)) (then (return (i32.const 55))))
+                    (i32.const 9)
+                catch $e
+                    rethrow 0
+                end
+                nop
+            catch $t
+                i32.const 100
+                i32.add
+            catch_all
+                try try nop (call $between (i32.const 0)) delegate 0 nop catch_all nop end
+                i32.const -1
+            end
+            nop)
+        (func (export "_start") (local i32)
+            (loop
+                (drop (call $f (local.get 0)))
+                (local.set 0 (i32.add (local.get 0) (i32.const 1)))
+                (br_if 0 (i32.lt_s (local.get 0) (i32.const 7))))))"#;
+    // Counters of single instructions, of regions, of blocks, in functions and where they end.
+    let script = "report var total: u64; wasm:opcode:*:before { total++; }
+        wasm:opcode:*:before { report var n: u32; n++; }
+        wasm:opcode:*:before / fid != 1 / { report var last: i32; last = opidx as i32; }
+        wasm:opcode:catch*|delegate|call|end:after { report var behind: u32; behind++; }
+        wasm:opcode:try:entry { report var entered: u32; entered++; }
+        wasm:opcode:try:exit { report var fell: u32; fell++; }
+        wasm:opcode:try:after { report var over: u32; over++; }
+        wasm:func:exit { report var returned: u32; returned++; }
+        wasm:func:unwind { report var left: u32; left++; }
+        report frame var own: u32; wasm:opcode:nop|call:before { own++; }
+        wasm:block:start { report var blocks: u32; blocks++; }
+        wasm:block:end { report var instructions: u32; instructions = instructions + instr_count; }";
+    let told = rows_of_both_targets(&place, script, program);
+    // The inner `try` is left by falling through for 1, 2, 4 and 6; for 5 by `return`.
+    for row in ["fell f 3 4", "over f 1 6", "left between 5 3", "own between  8"] {
+        assert!(told.iter().any(|one| one == row), "{row}: {told:#?}");
+    }
+}
+
+#[test]
+fn what_gives_nothing_is_replaced_on_both_targets() {
+    let place = Place::new("modules-replaced");
+    let program = r#"(module (memory (export "memory") 1)
+        (global $g (mut i32) (i32.const 3)) (global $h (mut i64) (i64.const 4))
+        (func (export "_start") (local i32)
+            nop
+            (global.set $g (i32.const 7)) (global.set $h (i64.const 8))
+            (local.set 0 (i32.const 5)) (drop (local.get 0))
+            (i32.store (i32.const 16) (i32.const 9))
+            (drop (i32.load (i32.const 16)))
+            (drop (global.get $g)) (drop (global.get $h))))"#;
+    let script = "wasm:opcode:nop:alt { report var n: u32; n++; }
+        wasm:opcode:global.set:alt / imm0 == 0 / { report var set: u32; set++; drop_args(); }
+        wasm:opcode:i32.store:alt { report var stored: i32; stored = arg0; }
+        wasm:opcode:i32.load:after { report var loaded: i32; loaded = res0; }
+        wasm:opcode:global.get(res0: i32):after { report var g: i32; g = res0; }
+        wasm:opcode:global.get(res0: i64):after { report var h: i64; h = res0; }";
+    let told = rows_of_both_targets(&place, script, program);
+    for row in ["n #0 3 1", "set #0 6 1", "stored #0 23 9", "loaded #0 28 0", "h #0 35 8"] {
+        assert!(told.iter().any(|one| one == row), "{row}: {told:#?}");
+    }
+    assert!(told.iter().any(|one| one.starts_with("g #0 ") && one.ends_with(" 3")), "{told:#?}");
+    // Among other modes what cannot be replaced is left out.
+    let rules = place.file("all.mm", "wasm:opcode:i32.load:* { report var n: u32; n++; }");
+    let done = run(&place, &WHAMM, &[&rules], &place.file("program.wat", program));
+    let (told, warned) = (output_of(&done), errors(&done));
+    assert!(warned.contains("the mode `alt` is left out"), "{warned}");
+    assert_eq!(told.lines().filter(|line| line.ends_with(", 1")).count(), 2, "{told}");
+}
+
 #[test]
 fn activations_that_exceptions_leave_are_told_alike_on_both_targets() {
     let place = Place::new("modules-unwinding");
@@ -67,32 +176,7 @@ fn activations_that_exceptions_leave_are_told_alike_on_both_targets() {
         wasm:opcode:local.get:before { own++; }
         wasm:opcode:throw:before { began += 1.0; }
         wasm:opcode:call:after { report var back: u32; back++; }";
-    let options =
-        whamm::Options { destination: whamm::Destination::Console, ..whamm::Options::default() };
-    let scripts = [whamm::Source::new("unwinding.mm", script)];
-    let rewritten = whamm::instrument(&scripts, &[], program.as_bytes(), &options).expect("valid");
-    let rewritten_place = place.0.join("rewritten.wasm");
-    std::fs::write(&rewritten_place, &rewritten.module).expect("it is written");
-    let rows = |done: &Output| {
-        assert!(done.status.success(), "{}", errors(done));
-        let told = output_of(done) + &errors(done);
-        let row = |line: &str| {
-            let columns: Vec<&str> = line.split(", ").collect();
-            let [_, _, name, _, _, _, function, _, pc, _, value] = columns[..] else { return None };
-            (name != "name").then(|| format!("{name} {function} {pc} {value}"))
-        };
-        let mut rows: Vec<String> = told.lines().filter_map(row).collect();
-        rows.sort();
-        rows
-    };
-    let attached = rows(&run(
-        &place,
-        &WHAMM,
-        &[&place.file("unwinding.mm", script)],
-        &place.file("program.wat", program),
-    ));
-    let inside = rows(&run(&place, &[], &[], &rewritten_place.display().to_string()));
-    assert_eq!(attached, inside);
+    let attached = rows_of_both_targets(&place, script, program);
     for row in ["own throws  9", "own between  5", "own catches  5", "began throws  +8.5e0"] {
         assert!(attached.iter().any(|told| told == row), "{row}: {attached:#?}");
     }

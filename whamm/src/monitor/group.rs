@@ -4,13 +4,14 @@ use super::elements::Element;
 use super::name::Event as EventName;
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::emit::cells::{self, SiteRow};
+use crate::emit::replacement::Deeds;
 use crate::emit::storage::{Storage, WORD};
 use crate::events::{self, Bound, Event, Instruction, Mode};
 use crate::fold::{self, OfEvent};
 use crate::hir::{Expr, ExprKind, Place, Probe, Program, Stmt, Var, Variable};
 use crate::rewrite::region::is_added_only;
 use crate::types::Ty;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 
 /// A rule's events at which, once what is known of the event is folded, the same is left to do.
@@ -227,15 +228,25 @@ pub(super) fn collect<'a>(program: &'a Program, said: &mut Diagnostics) -> Vec<G
     let mut list: Vec<Group<'a>> = Vec::new();
     // An engine that does not find an operand's type takes offence: a rule without a bound is for
     // addresses of 32 bits.
+    let mut left_out = HashSet::new();
     for probe in program.probes.iter().filter(|p| p.matched.event.has_sites() && !p.alternative) {
-        if matches!(probe.matched.mode, Mode::Alt | Mode::BlockAlt) {
-            let message = "an engine does not replace instructions";
-            said.push_help(
-                Kind::WeiError,
-                Some(probe.span),
-                message,
-                "the rewriting target does: give the program with `-a`",
-            );
+        if is_alt(probe) && !stands_in(probe) {
+            let among_others = program.probes.iter().any(|p| p.rule == probe.rule && !is_alt(p));
+            let (kind, message) = match among_others {
+                true => (
+                    Kind::ProbeWarning,
+                    "an engine does not replace instructions: the mode `alt` is left out",
+                ),
+                false => (
+                    Kind::WeiError,
+                    "an engine does not replace instructions that give values or say where \
+                     control goes on, nor under a condition of the running program",
+                ),
+            };
+            if left_out.insert(probe.rule) || !among_others {
+                let help = "the rewriting target does: give the program with `-a`";
+                said.push_help(kind, Some(probe.span), message, help);
+            }
             continue;
         }
         if !probe.body.assigned.is_empty() {
@@ -293,6 +304,50 @@ pub(super) fn collect<'a>(program: &'a Program, said: &mut Diagnostics) -> Vec<G
         }
     }
     list
+}
+
+fn is_alt(probe: &Probe) -> bool {
+    matches!(probe.matched.mode, Mode::Alt | Mode::BlockAlt)
+}
+
+/// Whether a probe can be a function of the monitor's that stands in place of an instruction: the
+/// instruction gives nothing, is not replaced by a function of the program's, and whether it is
+/// replaced is known when the site is matched.
+fn stands_in(probe: &Probe) -> bool {
+    const SILENT: [&str; 12] = [
+        "nop",
+        "drop",
+        "local.set",
+        "global.set",
+        "table.set",
+        "memory.fill",
+        "memory.copy",
+        "memory.init",
+        "table.fill",
+        "table.copy",
+        "table.init",
+        "atomic.fence",
+    ];
+    let Event::Opcode(op) = probe.matched.event else { return false };
+    let is_silent = SILENT.contains(&op.name)
+        || op.name.ends_with(".drop")
+        || (op.name.contains("store") && op.accessed().is_some());
+    let deeds = Deeds::of(&probe.body.stmts);
+    let mut is_known = true;
+    if let Some(predicate) = &probe.body.predicate {
+        predicate.walk(&mut |e| {
+            is_known &= match &e.kind {
+                ExprKind::Bound(bound) => bound.is_static(),
+                ExprKind::Var(_) | ExprKind::Call(..) | ExprKind::Library(..) => false,
+                _ => true,
+            };
+        });
+    }
+    is_silent
+        && is_known
+        && probe.matched.mode == Mode::Alt
+        && deeds.calls.is_empty()
+        && deeds.returns.is_empty()
 }
 
 /// Whether a probe asks for that.
