@@ -271,7 +271,7 @@ impl<T: 'static> Matcher<'_, T> {
                 SitePlace { index, site, last, at_entry: false, operands: vec![], results: vec![] };
             if index == 0 {
                 place.at_entry = true;
-                self.all(&self.ordered.entry.clone(), &place, Moment::ENTRY, &validator)?;
+                self.bind_all(&self.ordered.entry.clone(), &place, Moment::ENTRY, &validator)?;
                 place.at_entry = false;
             }
             let behind = site.is_behind();
@@ -280,12 +280,7 @@ impl<T: 'static> Matcher<'_, T> {
                     place.operands = Self::operands(&validator, site);
                 }
                 self.blocks(&place, reachable, Moment::BEFORE, &validator)?;
-                self.all(
-                    &self.ordered.of_site(site, Mode::Before),
-                    &place,
-                    Moment::BEFORE,
-                    &validator,
-                )?;
+                self.bind_mode(Mode::Before, &place, Moment::BEFORE, &validator)?;
                 if site::is_branch(&site.operator) {
                     // Without a condition, it branches.
                     let moment = if matches!(site.operator, Operator::BrIf { .. }) {
@@ -293,18 +288,18 @@ impl<T: 'static> Matcher<'_, T> {
                     } else {
                         Moment::BEFORE
                     };
-                    self.all(
-                        &self.ordered.of_site(site, Mode::SemanticAfter),
-                        &place,
-                        moment,
-                        &validator,
-                    )?;
+                    self.bind_mode(Mode::SemanticAfter, &place, moment, &validator)?;
                 }
                 if site::ends_function(&site.operator) {
-                    self.all(&self.ordered.exit.clone(), &place, Moment::BEFORE, &validator)?;
+                    self.bind_all(&self.ordered.exit.clone(), &place, Moment::BEFORE, &validator)?;
                 }
                 if matches!(site.operator, Operator::Unreachable) {
-                    self.all(&self.ordered.unwind.clone(), &place, Moment::BEFORE, &validator)?;
+                    self.bind_all(
+                        &self.ordered.unwind.clone(),
+                        &place,
+                        Moment::BEFORE,
+                        &validator,
+                    )?;
                 }
             }
             validator.op(u64::from(site.offset), &site.operator).map_err(invalid)?;
@@ -315,20 +310,15 @@ impl<T: 'static> Matcher<'_, T> {
                 }
                 let comes = if last { reachable || site.targeted } else { reached };
                 self.blocks(&place, comes, Moment::BEFORE, &validator)?;
-                self.all(
-                    &self.ordered.of_site(site, Mode::Before),
-                    &place,
-                    Moment::BEFORE,
-                    &validator,
-                )?;
+                self.bind_mode(Mode::Before, &place, Moment::BEFORE, &validator)?;
                 if last {
                     // Behind the last instruction is where the function is left: what it does there
                     // on its own account comes before what the exit does.
                     self.after(&place, Moment::BEFORE, &validator)?;
-                    self.all(&self.ordered.exit.clone(), &place, Moment::BEFORE, &validator)?;
+                    self.bind_all(&self.ordered.exit.clone(), &place, Moment::BEFORE, &validator)?;
                     if !self.info.tags.is_empty() {
                         let nothing = SitePlace { operands: vec![], results: vec![], ..place };
-                        self.all(
+                        self.bind_all(
                             &self.ordered.unwind.clone(),
                             &nothing,
                             Moment::UNWIND,
@@ -354,7 +344,7 @@ impl<T: 'static> Matcher<'_, T> {
         let opens = !matches!(site.nesting, Nesting::Plain | Nesting::End);
         if opens {
             let inside = SitePlace { operands: stack(validator, 8), results: vec![], ..*place };
-            self.all(&self.ordered.of_site(site, Mode::Entry), &inside, Moment::INSIDE, validator)?;
+            self.bind_mode(Mode::Entry, &inside, Moment::INSIDE, validator)?;
         }
         if site.nesting == Nesting::End {
             for mut binding in waiting.remove(&place.index).unwrap_or_default() {
@@ -365,12 +355,7 @@ impl<T: 'static> Matcher<'_, T> {
         if opens {
             let place = &SitePlace { operands: vec![], results: vec![], ..*place };
             let kept = self.found.len();
-            self.all(
-                &self.ordered.of_site(site, Mode::SemanticAfter),
-                place,
-                Moment::BEHIND,
-                validator,
-            )?;
+            self.bind_mode(Mode::SemanticAfter, place, Moment::BEHIND, validator)?;
             waiting.entry(site.end).or_default().extend(self.found.drain(kept..));
             return Ok(());
         }
@@ -391,7 +376,7 @@ impl<T: 'static> Matcher<'_, T> {
         };
         let place = SitePlace { results, operands: place.operands.clone(), ..*place };
         self.instead(&place, validator)?;
-        self.all(&self.ordered.of_site(place.site, Mode::After), &place, moment, validator)
+        self.bind_mode(Mode::After, &place, moment, validator)
     }
 
     /// A block is left behind the last instruction in it, where control falls through; the first
@@ -408,7 +393,7 @@ impl<T: 'static> Matcher<'_, T> {
         if !rules.is_empty() && !matches!(site.nesting, Nesting::Plain | Nesting::End) {
             let kept = self.found.len();
             let opening = SitePlace { operands: vec![], results: vec![], ..*place };
-            self.all(&rules, &opening, Moment::BEHIND, validator)?;
+            self.bind_all(&rules, &opening, Moment::BEHIND, validator)?;
             let found: Vec<Binding> = self.found.drain(kept..).collect();
             for closing in closings(sites, place.index) {
                 leaving.entry(closing - 1).or_default().extend(found.iter().cloned());
@@ -441,7 +426,7 @@ impl<T: 'static> Matcher<'_, T> {
             let function = self.rules[usize::from(rule)].function;
             let results = self.observer.module.inner().info.function_type(function).results();
             match results.iter().rev().map(|ty| Some(*ty)).eq(given.iter().copied()) {
-                true => self.all(&[rule], place, Moment::ALT, validator)?,
+                true => self.bind_all(&[rule], place, Moment::ALT, validator)?,
                 false => self.misfit(rule, place, || {
                     format!("it gives [{}], and its function does not", types(given))
                 }),
@@ -473,15 +458,26 @@ impl<T: 'static> Matcher<'_, T> {
         validator: &Validator,
     ) -> Result<(), ObserverError> {
         if place.site.leads {
-            self.all(&self.ordered.start.clone(), place, moment, validator)?;
+            self.bind_all(&self.ordered.start.clone(), place, moment, validator)?;
         }
         if place.site.closes && (reachable || place.site.leads) {
-            self.all(&self.ordered.end.clone(), place, moment, validator)?;
+            self.bind_all(&self.ordered.end.clone(), place, moment, validator)?;
         }
         Ok(())
     }
 
-    fn all(
+    /// The rules of an instruction that ask for a mode.
+    fn bind_mode(
+        &mut self,
+        mode: Mode,
+        place: &SitePlace<'_, '_>,
+        moment: Moment,
+        validator: &Validator,
+    ) -> Result<(), ObserverError> {
+        self.bind_all(&self.ordered.of_site(place.site, mode), place, moment, validator)
+    }
+
+    fn bind_all(
         &mut self,
         rules: &[u16],
         place: &SitePlace<'_, '_>,
@@ -493,7 +489,7 @@ impl<T: 'static> Matcher<'_, T> {
             return Ok(());
         }
         for rule in rules {
-            if let Some(binding) = self.one(*rule, place, moment, validator)? {
+            if let Some(binding) = self.bind_one(*rule, place, moment, validator)? {
                 self.found.push(binding);
             }
         }
@@ -502,7 +498,7 @@ impl<T: 'static> Matcher<'_, T> {
 
     /// A rule at a place: types first, then the predicate, then questions from the last to the
     /// first.
-    fn one(
+    fn bind_one(
         &mut self,
         number: u16,
         place: &SitePlace<'_, '_>,

@@ -196,23 +196,27 @@ impl Observation {
     /// Exports that are called nowhere although they name places of the program, by their monitors:
     /// each with the first place whose types it does not take, or with what is wrong with its name.
     pub fn misfits(&self) -> Vec<(String, String)> {
-        let monitors = self.monitors.lock();
-        let of = |monitor: &Monitor| {
-            let Observer { name, misfits, passed_over, .. } = &monitor.observer;
-            let all = passed_over.iter().chain(misfits.values());
-            all.map(|why| (name.clone(), why.clone())).collect::<Vec<_>>()
-        };
-        monitors.iter().filter(|monitor| !monitor.is_gone).flat_map(of).collect()
+        self.remarks(|observer| {
+            observer.passed_over.iter().chain(observer.misfits.values()).cloned().collect()
+        })
     }
 
     /// Texts that did not fit into the buffers of their monitors: of each monitor the first.
     pub fn shortened(&self) -> Vec<(String, String)> {
+        self.remarks(|observer| observer.shortened.iter().cloned().collect())
+    }
+
+    /// What is to be said of monitors, each with its monitor's name.
+    fn remarks(&self, of: impl Fn(&Observer) -> Vec<String>) -> Vec<(String, String)> {
         let monitors = self.monitors.lock();
-        let of = |monitor: &Monitor| {
-            let observer = &monitor.observer;
-            Some((observer.name.clone(), observer.shortened.clone()?))
+        let present = monitors.iter().filter(|monitor| !monitor.is_gone);
+        let named = |Monitor { observer, .. }: &Monitor| {
+            of(observer)
+                .into_iter()
+                .map(|remark| (observer.name.clone(), remark))
+                .collect::<Vec<_>>()
         };
-        monitors.iter().filter(|monitor| !monitor.is_gone).filter_map(of).collect()
+        present.flat_map(named).collect()
     }
 
     /// How many probes each monitor has in the program, and functions that the engine calls of
