@@ -27,8 +27,11 @@ pub(super) struct LoopTraces {
     choice: Choice,
     functions: OnceLock<Vec<Traced>>,
     /// How often each number of each loop has come.
-    sums: Mutex<InstanceSums<HashMap<(usize, usize, u64), u64>>>,
+    sums: Mutex<InstanceSums<PathCounts>>,
 }
+
+/// How often each path came, by function, loop and number.
+type PathCounts = HashMap<(usize, usize, u64), u64>;
 
 /// A function with loops.
 #[derive(Debug)]
@@ -141,7 +144,7 @@ impl Hooked for LoopTraces {
 }
 
 /// Adds what the words of an instance say.
-fn add(functions: &[Traced], room: Room, counts: &mut HashMap<(usize, usize, u64), u64>) {
+fn add(functions: &[Traced], room: Room, counts: &mut PathCounts) {
     for (at, function) in functions.iter().enumerate() {
         for of in 0..function.paths.loops.len() {
             let word = function.words.plus(2 * of as u32);
