@@ -13,7 +13,7 @@ pub use pattern::{Pattern, PatternError, Subject};
 use crate::discovery::points::PointNames;
 use crate::discovery::registered::Registered;
 use crate::discovery::{Contents, DiscoveryError, Image, Module};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wordpatch::CodeAddr;
 
@@ -296,14 +296,13 @@ pub(crate) fn with_images(
     mut visit: impl FnMut(&Image<'_>),
 ) -> Result<Option<PathBuf>, DiscoveryError> {
     let build_id = with_own_image(module, &mut visit)?;
-    let separate = debug_file(&build_id);
-    if let Some(debug) = &separate
-        && let Ok(contents) = Contents::of(debug)
-        && let Ok(image) = Image::parse(&contents)
+    let separate = debug_file(Path::new(DEBUG_FILES), &build_id);
+    if let Some((_, contents)) = &separate
+        && let Ok(image) = Image::parse(contents)
     {
         visit(&image);
     }
-    Ok(separate)
+    Ok(separate.map(|(path, _)| path))
 }
 
 /// Shows the image of a module's own file; returns its build id.
@@ -318,12 +317,18 @@ fn with_own_image(
     Ok(image.build_id().unwrap_or_default())
 }
 
-/// Where distributions put the debug information that was split off: by build id.
-fn debug_file(build_id: &[u8]) -> Option<PathBuf> {
+/// Where distributions put the debug information that was split off.
+const DEBUG_FILES: &str = "/usr/lib/debug";
+
+/// The file for a build. One that says that it is another build's would name functions that are not
+/// there.
+fn debug_file(root: &Path, build_id: &[u8]) -> Option<(PathBuf, Contents)> {
     let (first, rest) = build_id.split_first()?;
     let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
-    let path = PathBuf::from(format!("/usr/lib/debug/.build-id/{first:02x}/{rest}.debug"));
-    path.is_file().then_some(path)
+    let path = root.join(format!(".build-id/{first:02x}/{rest}.debug"));
+    let contents = Contents::of(&path).ok()?;
+    let found = Image::parse(&contents).ok()?.build_id();
+    found.is_none_or(|found| found == build_id).then_some((path, contents))
 }
 
 #[cfg(test)]
@@ -348,6 +353,39 @@ mod tests {
                 "{address}"
             );
         }
+    }
+
+    #[test]
+    fn debug_information_of_another_build_is_left_alone() {
+        if !["cc", "objcopy"].into_iter().all(test_support::is_there) {
+            return;
+        }
+        let folder = test_support::Folder::new("debug-files");
+        let built = |name: &str| {
+            let (source, program) = (folder.join(format!("{name}.c")), folder.join(name));
+            std::fs::write(&source, format!("int {name}(void) {{ return 1; }}\n")).unwrap();
+            let mut cc = std::process::Command::new("cc");
+            cc.args(["-g", "-shared", "-Wl,--build-id", "-o"]).arg(&program).arg(&source);
+            test_support::succeed(&mut cc);
+            let debug = folder.join(format!("{name}.debug"));
+            let mut split = std::process::Command::new("objcopy");
+            test_support::succeed(split.arg("--only-keep-debug").arg(&program).arg(&debug));
+            let contents = Contents::of(&program).unwrap();
+            (Image::parse(&contents).unwrap().build_id().unwrap(), debug)
+        };
+        let (id, own) = built("one");
+        let (_, other) = built("two");
+        assert!(debug_file(&folder, &id).is_none());
+        let name: String = id[1..].iter().map(|byte| format!("{byte:02x}")).collect();
+        let place = folder.join(format!(".build-id/{:02x}", id[0]));
+        std::fs::create_dir_all(&place).unwrap();
+        let place = place.join(format!("{name}.debug"));
+        for (file, is_its) in [(&own, true), (&other, false)] {
+            std::fs::copy(file, &place).unwrap();
+            assert_eq!(debug_file(&folder, &id).is_some(), is_its);
+        }
+        std::fs::write(&place, "no image").unwrap();
+        assert!(debug_file(&folder, &id).is_none());
     }
 
     #[test]

@@ -76,6 +76,19 @@ fn get(address: &str, path: &str, accept: &str) -> Option<Vec<u8>> {
 }
 
 #[test]
+fn a_port_in_use_is_named() {
+    let folder = Folder::new("fleet-port");
+    let kept = profile(&folder);
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let output = export(&["--format", "openmetrics", "--listen", &address], &kept).output();
+    let output = output.expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    assert!(said.contains(&address) && said.contains("in use"), "{said}");
+}
+
+#[test]
 fn prometheus_scrapes_native_histograms() {
     if !require(is_there("prometheus"), "prometheus") {
         return;

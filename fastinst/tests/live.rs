@@ -122,7 +122,10 @@ fn low_descriptors(process: u32) -> Vec<u32> {
 
 #[test]
 fn a_program_is_asked_and_steered_while_it_runs() {
-    let Some(program) = Running::preloaded("work", |_| ()) else { return };
+    let lines = |command: &mut Command| {
+        command.arg("two\nlines");
+    };
+    let Some(program) = Running::preloaded("work", lines) else { return };
     eventually("it counts", || program.told(&[]).contains("measuring on"));
     let socket = std::fs::symlink_metadata(program.socket()).unwrap();
     assert!(socket.file_type().is_socket() && socket.permissions().mode() & 0o777 == 0o600);
@@ -132,7 +135,9 @@ fn a_program_is_asked_and_steered_while_it_runs() {
     let probes = program.told(&["probes"]);
     assert!(probes.lines().any(|line| line.ends_with("allocate (running)")), "{probes}");
     assert!(program.told(&["budget", "5%"]).contains("5 %"));
-    assert!(program.told(&["status"]).contains("adaptive, 5 % of processor time"));
+    let status = program.told(&["status"]);
+    assert!(status.contains("adaptive, 5 % of processor time"), "{status}");
+    assert!(status.lines().next().unwrap().ends_with("work 2 two lines"), "{status}");
 
     assert!(program.told(&["only", "work"]).starts_with("1 of 6 functions"));
     assert!(program.told(&["status"]).contains("only      work"));

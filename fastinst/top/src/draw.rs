@@ -81,17 +81,22 @@ fn header(screen: &Screen, width: usize) -> Vec<Line<'static>> {
     let second = screen.profile.as_ref().map_or_else(String::new, |profile| {
         let header = &profile.header;
         let mut text = format!(
-            "{:.1} s, {:.2} s CPU, {} functions called",
+            "{:.1} s, {:.2} s CPU, {} called",
             header.seconds,
             header.processor,
-            profile.functions.len()
+            several(profile.functions.len() as u64, "function")
         );
         if header.threads > 0 {
-            text += &format!(", {} threads", header.threads);
+            text += &format!(", {}", several(header.threads.into(), "thread"));
         }
         text
     });
     vec![first, Line::styled(second, DIM)]
+}
+
+/// `1 thread`, `2 threads`.
+fn several(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn footer(screen: &Screen) -> Line<'static> {

@@ -295,8 +295,9 @@ impl Agent {
         let programs = self.programs_time(agent).as_secs_f64();
         let spent = (agent.saturating_sub(self.agent_before)).as_secs_f64();
         let called = self.functions.iter().filter(|account| account.told > account.earlier).count();
-        let command: Vec<String> =
-            std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
+        // A line is one, also where an argument is a script.
+        let shown = |arg: std::ffi::OsString| arg.to_string_lossy().replace(char::is_control, " ");
+        let command: Vec<String> = std::env::args_os().map(shown).collect();
         let mut text = String::new();
         let mut row = |name: &str, value: String| {
             let _ = writeln!(text, "{name:<10}{value}");
