@@ -164,7 +164,7 @@ impl Question {
     }
 
     /// The pattern of its functions.
-    pub(crate) fn function(&self) -> String {
+    pub fn function(&self) -> String {
         self.text.rsplit_once('@').map_or(&*self.text, |(function, _)| function).to_owned()
     }
 

@@ -404,6 +404,31 @@ fn a_process_in_namespaces_of_its_own_is_attached_to() {
     }
 }
 
+/// Functions that the first attachment did not want.
+#[test]
+fn more_functions_get_probes_when_the_profiler_comes_again() {
+    let program = program("again", &[]);
+    let place = program.parent().unwrap();
+    let victim = Victim::start(clean(Command::new(&program)).args(["work", "2"]));
+    let planted = |options: &[&str]| {
+        let file = place.join("profile.json");
+        let kept = ["--for", "100ms", "--format", "json", "-o", file.to_str().unwrap()];
+        let output = attach(&[&kept, options].concat(), victim.number());
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(changed(victim.number()), (0, 0));
+        let note = profile(&file).to_string();
+        let came = note
+            .split(" functions that no compiler has prepared got probes when the profiler came");
+        let came = came.collect::<Vec<_>>();
+        let count = came[0].rsplit(|letter: char| !letter.is_ascii_digit()).next();
+        if came.len() > 1 { count.unwrap().parse::<usize>().unwrap() } else { 0 }
+    };
+    assert_eq!(planted(&["--plant", "seen"]), 0);
+    let all = planted(&["--plant", "all"]);
+    assert!(all > 3, "{all}");
+    victim.end();
+}
+
 /// It has no thread and no probe before, and none when it is left.
 #[test]
 fn a_library_that_waits_is_woken_and_put_to_sleep() {

@@ -202,6 +202,7 @@ fn what_cannot_be_meant_is_refused_before_the_program_starts() {
     for (args, key, code, says) in [
         (&["--polcy", "exact"][..], None, 2, "unknown option --polcy; did you mean --policy?"),
         (&["-F", "leef"], None, 1, "matches 'leef'; did you mean leaf?"),
+        (&["-A", "leef@arg1"], None, 1, "matches 'leef'; did you mean leaf?"),
         (&["-F", "/[/"], None, 2, "invalid pattern '/[/'"),
         (&["-N", "["], None, 2, "invalid pattern '['"),
         (&["-F", "@libz*"], None, 1, "no function with probes matches '@libz*'"),

@@ -103,6 +103,59 @@ fn exceptions_pass_through() {
     }
 }
 
+/// What a table of symbols says is used for names only.
+#[test]
+fn symbol_tables_that_lie_do_no_harm() {
+    use goblin::elf::{Elf, sym::STT_FUNC};
+    let to = folder("unmodified-lies");
+    let program = compile_with("gcc", "unmodified.c", &to, &["-O2", "-fcf-protection=none"]);
+    let bytes = std::fs::read(&program).unwrap();
+    let elf = Elf::parse(&bytes).unwrap();
+    let table = elf.section_headers.iter().find(|section| section.sh_type == 2).unwrap();
+    let places: Vec<usize> = (0..elf.syms.len())
+        .filter(|&at| {
+            elf.syms.get(at).is_some_and(|sym| sym.st_type() == STT_FUNC && sym.st_value != 0)
+        })
+        .map(|at| table.sh_offset as usize + at * 24)
+        .collect();
+    assert!(places.len() > 10);
+    // Bytes 0 to 3 are the name's, 8 to 15 the value, 16 to 23 the size: `Elf64_Sym` (elf.h).
+    let lies: [(&str, bool, fn(&mut [u8], usize)); 6] = [
+        ("no-size", true, |symbol, _| symbol[16..].fill(0)),
+        ("endless", true, |symbol, _| symbol[16..].fill(0xff)),
+        ("overlapping", true, |symbol, _| symbol[17] = 1),
+        ("no-name", false, |symbol, _| symbol[..4].fill(0xf0)),
+        ("in-data", false, |symbol, at| symbol[8..10].copy_from_slice(&[at as u8, 0x50])),
+        ("nowhere", false, |symbol, _| symbol[8..16].fill(0xfe)),
+    ];
+    for (lie, has_names, tell) in lies {
+        let mut bytes = bytes.clone();
+        places.iter().enumerate().for_each(|(at, place)| tell(&mut bytes[*place..*place + 24], at));
+        let lying = to.join(lie);
+        std::fs::copy(&program, &lying).unwrap();
+        std::fs::write(&lying, &bytes).unwrap();
+        for policy in ["count", "adaptive"] {
+            let file = to.join(format!("{lie}.{policy}"));
+            let options = ["--plant", "all", "--policy", policy];
+            let output = observed(&lying, &["100"], &file, &options);
+            let profile = profile(&file);
+            let functions = profile["functions"].as_array().unwrap();
+            let mut known = 0;
+            for (name, expected) in told(&output, ' ') {
+                if functions.iter().any(|function| function["name"] == name.as_str()) {
+                    known += 1;
+                    if policy == "count" {
+                        assert_eq!(calls(&profile, &name), expected, "{lie} {name}");
+                    }
+                }
+            }
+            assert!(!has_names || known >= 5, "{lie}: {known}");
+        }
+        let listed = run(fastinst().arg("probes").arg(&lying));
+        assert!(listed.status.success(), "{lie}: {}", text(&listed.stderr));
+    }
+}
+
 /// An instruction that may fault stays where the compiler's tables know it.
 #[test]
 fn faults_that_become_exceptions_pass_through() {
@@ -308,6 +361,18 @@ fn functions_that_are_asked_for_by_name_are_counted_from_their_first_call_on() {
     let expected = told(&output, ' ').into_iter().find(|(name, _)| name == "first").unwrap();
     assert_eq!(calls(&profile, "first"), expected.1);
     assert_eq!(profile["functions"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn functions_that_are_asked_about_have_their_probes_before_and_a_note_says_so() {
+    let to = folder("unmodified-asked");
+    let program = compile_with("gcc", "unmodified.c", &to, &["-O2"]);
+    let mut command = fastinst();
+    command.args(["run", "--provider", "symbols", "-A", "first@arg1"]).arg(&program).arg("100");
+    let said = text(&run(&mut command).stderr);
+    let note =
+        "Note: 1 function that no compiler has prepared got a probe before the program began";
+    assert!(said.contains(note), "{said}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use super::launch::{Options, POINTS};
 use super::{Failure, say};
+use fastinst::arguments::Question;
 use fastinst::discovery::points::points;
 use fastinst::discovery::{Module, discover, unmodified};
 use fastinst::spelling::nearest;
@@ -49,10 +50,16 @@ impl Candidate {
 /// All patterns of the options; one that is malformed is refused.
 pub(super) fn patterns(options: &Options) -> Result<Vec<(String, Pattern)>, Failure> {
     let triggers = options.triggers()?;
-    let needed = options.include.iter().chain(&options.under).chain(&triggers);
+    let asked = questioned(options);
+    let needed = options.include.iter().chain(&options.under).chain(&triggers).chain(&asked);
     let parse = |text: &String| Pattern::parse(text).map(|pattern| (text.clone(), pattern));
     let patterns: Result<Vec<_>, _> = needed.chain(&options.exclude).map(parse).collect();
     patterns.map_err(|error| Failure::Usage(error.to_string()))
+}
+
+/// The functions whose arguments are asked for.
+fn questioned(options: &Options) -> Vec<String> {
+    options.arguments.iter().map(Question::function).collect()
 }
 
 /// Refuses a filter that includes nothing. What a program loads later cannot be known: of one that
@@ -60,7 +67,8 @@ pub(super) fn patterns(options: &Options) -> Result<Vec<(String, Pattern)>, Fail
 pub(super) fn check(options: &Options, program: &Path) -> Result<(), Failure> {
     let patterns = patterns(options)?;
     let triggers = options.triggers()?;
-    let needed = options.include.iter().chain(&options.under).chain(&triggers);
+    let asked = questioned(options);
+    let needed = options.include.iter().chain(&options.under).chain(&triggers).chain(&asked);
     let Ok(module) = Module::of_file(program) else { return Ok(()) };
     if options.provider == POINTS {
         return check_points(options, &patterns, program, &module);

@@ -303,6 +303,8 @@ fn come_back(settings: guest::Settings, start: super::measure::Instants) -> Resu
     for id in functions::all() {
         modes::allow(id, true);
     }
+    // It may be that more functions are wanted now.
+    guest::plant_what_is_wanted();
     Ok(())
 }
 

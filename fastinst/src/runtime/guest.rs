@@ -341,6 +341,11 @@ pub(super) fn plant_what_is_prepared() {
     plant_before(&mut garden, |_| true);
 }
 
+/// The same, of modules that the loader's listener knows.
+pub(super) fn plant_what_is_wanted() {
+    plant_before(&mut plant::garden(), |_| true);
+}
+
 /// Modules have come, no thread is inside, and the loader tells when they go: those without
 /// compiled-in hooks get their probes as those that were there. Returns functions that have some
 /// new ones. By the agent.

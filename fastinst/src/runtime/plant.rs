@@ -528,12 +528,22 @@ impl Garden {
         batch.commit().map(drop).map_err(|error| error.to_string())
     }
 
-    /// Plants the unmodified functions that hold these addresses. Returns those that are new.
+    /// Plants the unmodified functions that hold these addresses, which ran already. Returns those
+    /// that are new.
     pub(crate) fn plant_unmodified(&mut self, addresses: &[CodeAddr]) -> BTreeSet<Id> {
         let Some(unmodified) = self.unmodified.as_mut().filter(|code| !code.has_points()) else {
             return BTreeSet::new();
         };
         let planted = unmodified.plant(addresses, guest::policy(), guest::wants);
+        self.count(planted)
+    }
+
+    /// The same, of functions that did not run yet.
+    pub(crate) fn plant_early(&mut self, addresses: &[CodeAddr]) -> BTreeSet<Id> {
+        let Some(unmodified) = self.unmodified.as_mut().filter(|code| !code.has_points()) else {
+            return BTreeSet::new();
+        };
+        let planted = unmodified.plant_early(addresses, guest::policy(), guest::wants);
         self.count(planted)
     }
 

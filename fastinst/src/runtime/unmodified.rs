@@ -65,8 +65,10 @@ pub(crate) struct Unmodified {
     /// Functions whose calls are counted and not timed.
     untimed: HashSet<Id>,
     /// How many functions were planted, by what a compiler has prepared for that, if anything; and
-    /// whether their module was loaded later.
-    pub(crate) planted: BTreeMap<(Option<Maker>, bool), usize>,
+    /// when.
+    pub(crate) planted: BTreeMap<(Option<Maker>, When), usize>,
+    /// No thread has executed what gets probes now.
+    is_early: bool,
     pub(crate) refused: BTreeMap<Refusal, usize>,
     pub(crate) counted_only: BTreeMap<Untimed, usize>,
     /// Functions of modules that were loaded later, by their place, which are told of once.
@@ -119,6 +121,7 @@ impl Unmodified {
             ),
             untimed: HashSet::new(),
             planted: BTreeMap::new(),
+            is_early: false,
             refused: BTreeMap::new(),
             counted_only: BTreeMap::new(),
             told: HashSet::new(),
@@ -223,13 +226,8 @@ impl Unmodified {
             }.to_owned();
         }
         let mut parts = Vec::new();
-        for ((maker, is_late), count) in &self.planted {
-            let when = match (config.plants_before(*maker), is_late) {
-                (false, _) => When::Seen,
-                (true, false) => When::Beginning,
-                (true, true) => When::Late,
-            };
-            parts.push(planting(maker.as_ref(), *count, when));
+        for ((maker, when), count) in &self.planted {
+            parts.push(planting(maker.as_ref(), *count, *when));
         }
         let counted = reasons(&self.counted_only);
         let refused = reasons(&self.refused);
@@ -272,6 +270,19 @@ impl Unmodified {
         self.asked(is_asked).flat_map(of).collect()
     }
 
+    /// As [`plant`](Self::plant), of functions that no thread has executed.
+    pub(crate) fn plant_early(
+        &mut self,
+        addresses: &[CodeAddr],
+        policy: &Policy,
+        wants: impl Fn(&Module, CodeAddr) -> bool,
+    ) -> Result<Vec<u32>, String> {
+        self.is_early = true;
+        let planted = self.plant(addresses, policy, wants);
+        self.is_early = false;
+        planted
+    }
+
     /// Plants the functions that hold these addresses, those that `wants` names, unless they are.
     /// Returns the numbers of their sites.
     pub(crate) fn plant(
@@ -286,6 +297,7 @@ impl Unmodified {
             landings,
             untimed,
             planted,
+            is_early,
             refused,
             counted_only,
             told,
@@ -312,7 +324,8 @@ impl Unmodified {
                 match planting {
                     Ok((id, maker, why, known)) => {
                         facts.extend(known.map(|known| (id, known)));
-                        *planted.entry((maker, field.is_late)).or_default() += one;
+                        let when = When::of(*is_early, field.is_late);
+                        *planted.entry((maker, when)).or_default() += one;
                         untimed.extend(why.map(|_| id));
                         why.into_iter()
                             .for_each(|why| *counted_only.entry(why).or_default() += one);
@@ -822,12 +835,22 @@ fn beginning() -> &'static str {
 }
 
 /// When functions got probes.
-#[derive(Clone, Copy, Debug)]
-enum When {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum When {
     Beginning,
     /// Their module was loaded.
     Late,
     Seen,
+}
+
+impl When {
+    fn of(is_early: bool, is_late: bool) -> Self {
+        match (is_early, is_late) {
+            (false, _) => Self::Seen,
+            (true, false) => Self::Beginning,
+            (true, true) => Self::Late,
+        }
+    }
 }
 
 /// How many functions got probes, and when.

@@ -83,7 +83,7 @@ pub(super) fn plant_before(
     }
     wanted.sort_unstable();
     wanted.dedup();
-    garden.plant_unmodified(&wanted)
+    garden.plant_early(&wanted)
 }
 
 /// Whether functions get their probes before their code runs: those that no compiler has prepared,

@@ -120,9 +120,9 @@ fn threads_see_no_third_thing_while_all_sites_are_switched() {
     for (name, flags) in [("storm-o2", ["-O2"]), ("storm-o0", ["-O0"]), ("storm-os", ["-Os"])] {
         let Some((library, run)) = load(name, &flags) else { return };
         let expected = run(100);
-        let before = unmodified.planted.get(&(None, false)).copied().unwrap_or(0);
+        let before = unmodified.planted.get(&(None, When::Seen)).copied().unwrap_or(0);
         let sites = plant(&mut unmodified, &library);
-        let planted = unmodified.planted[&(None, false)] - before;
+        let planted = unmodified.planted[&(None, When::Seen)] - before;
         assert!(planted >= 7 && sites.len() >= 10, "{unmodified:?}");
         assert!(!unmodified.counted_only.contains_key(&Untimed::ConditionalExit), "{unmodified:?}");
         storm(&sites, toggles(200_000), || assert_eq!(run(100), expected));
