@@ -120,7 +120,8 @@ fn symbol_tables_that_lie_do_no_harm() {
         .collect();
     assert!(places.len() > 10);
     // Bytes 0 to 3 are the name's, 8 to 15 the value, 16 to 23 the size: `Elf64_Sym` (elf.h).
-    let lies: [(&str, bool, fn(&mut [u8], usize)); 6] = [
+    type Tell = fn(&mut [u8], usize);
+    let lies: [(&str, bool, Tell); 6] = [
         ("no-size", true, |symbol, _| symbol[16..].fill(0)),
         ("endless", true, |symbol, _| symbol[16..].fill(0xff)),
         ("overlapping", true, |symbol, _| symbol[17] = 1),
