@@ -115,14 +115,22 @@ pub(super) fn overhead(header: &Header, shares: bool) -> Option<String> {
         ClockSource::Probes => "no self times".to_owned(),
     };
     (header.processor > 0.0).then(|| {
-        let part = 100.0 * seconds / header.processor;
         let kind = header.kind_of_time();
+        // Of a program that hardly runs any overhead is thousands of per cent.
+        let part = if header.processor < SHORT && seconds > header.processor {
+            human::time(seconds * 1e9)
+        } else {
+            format!("{:.1} %", 100.0 * seconds / header.processor)
+        };
         format!(
-            "Overhead: {part:.1} % {kind} for counting, timing, switching and the agent; idle \
-             probes are not measured; {source}"
+            "Overhead: {part} {kind} for counting, timing, switching and the agent; idle probes \
+             are not measured; {source}"
         )
     })
 }
+
+/// Of less time than this, in seconds, there are no shares to speak of.
+const SHORT: f64 = 0.01;
 
 /// What the marks say that the table has.
 fn legend(

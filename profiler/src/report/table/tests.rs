@@ -278,6 +278,17 @@ fn the_last_lines_say_in_plain_words_what_it_rests_on() {
 }
 
 #[test]
+fn the_overhead_of_a_program_that_hardly_runs_is_a_time() {
+    let mut profile = program();
+    profile.header.spent.agent = 0.005;
+    profile.header.processor = 2e-6;
+    let shown = table(&profile, |_| ());
+    assert!(shown.contains("Overhead: 6.30 ms CPU for counting"), "{shown}");
+    profile.header.processor = 0.02;
+    assert!(table(&profile, |_| ()).contains(" % CPU for counting"));
+}
+
+#[test]
 fn a_profile_by_the_wall_clock_speaks_of_no_cpu_time() {
     let mut profile = program();
     profile.header.wall = true;
