@@ -61,7 +61,7 @@ fn whatever_comes_and_goes_in_the_middle_of_a_loop_the_result_is_the_same() {
     static TURN: AtomicU64 = AtomicU64::new(0);
     static LIVE: OnceLock<MonitorSet> = OnceLock::new();
     let (mut store, module, instance) = ticking::instance(PROGRAM, |module| {
-        let live = LIVE.get_or_init(|| MonitorSet::of(&module));
+        let live = LIVE.get_or_init(|| MonitorSet::of(module));
         let turn = TURN.fetch_add(1, Relaxed) as usize;
         let monitor = MONITORS[turn / 2 % MONITORS.len()];
         match turn % 3 {
@@ -91,7 +91,7 @@ fn what_is_attached_between_two_turns_sees_exactly_what_follows() {
     static TURN: AtomicU64 = AtomicU64::new(0);
     static LIVE: OnceLock<MonitorSet> = OnceLock::new();
     let (mut store, _, instance) = ticking::instance(PROGRAM, |module| {
-        let live = LIVE.get_or_init(|| MonitorSet::of(&module));
+        let live = LIVE.get_or_init(|| MonitorSet::of(module));
         match TURN.fetch_add(1, Relaxed) {
             10 => {
                 for monitor in ["memory", "icount"] {
@@ -236,7 +236,7 @@ fn what_is_compiled_in_goes_on_while_others_come_and_go() {
     static TURN: AtomicU64 = AtomicU64::new(0);
     static LIVE: OnceLock<MonitorSet> = OnceLock::new();
     let restless = memory_compiled_in(|module| {
-        let live = LIVE.get_or_init(|| MonitorSet::of(&module));
+        let live = LIVE.get_or_init(|| MonitorSet::of(module));
         match TURN.fetch_add(1, Relaxed) % 10 {
             3 => assert_eq!(live.attach("icount").expect("attached"), "icount"),
             5 => assert_eq!(live.attach("functions").expect("attached"), "functions"),
@@ -321,7 +321,7 @@ fn functions_that_two_versions_have_in_common_go_on_when_one_follows_the_other()
             (local.get $n)))"#;
     let (live, turns) = (OnceLock::new(), AtomicU64::new(0));
     let (mut store, _, instance) = ticking::instance(text, move |module| {
-        let live: &MonitorSet = live.get_or_init(|| MonitorSet::of(&module));
+        let live: &MonitorSet = live.get_or_init(|| MonitorSet::of(module));
         // The function that loops has nothing of `memory`: with it and without it, its code is the
         // same.
         match turns.fetch_add(1, Relaxed) {

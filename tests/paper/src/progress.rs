@@ -40,9 +40,25 @@ impl Progress {
 
     /// Takes the bar away; what to say of an interruption, if there was one.
     pub(crate) fn end(self) -> Option<String> {
-        self.bar.finish_and_clear();
+        // A bar that is finished is at its end.
         let percent = self.bar.position() * 100 / self.bar.length().unwrap_or(1).max(1);
+        self.bar.finish_and_clear();
         self.is_stopped()
             .then(|| format!("Interrupted after {percent} %: this is what was measured by then."))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interruption_is_told_with_what_was_done() {
+        static STOPPED: AtomicBool = AtomicBool::new(true);
+        let progress = Progress { bar: ProgressBar::hidden(), stop: &STOPPED };
+        progress.bar.set_length(6);
+        progress.passed("a third", 2);
+        let said = progress.end().expect("it was interrupted");
+        assert!(said.contains("33 %"), "{said}");
     }
 }

@@ -38,7 +38,10 @@ pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
             sum.add(&tally);
             progress.passed(&format!("{adversary:?}, {} torn", sum.torn), 1);
         }
-        report.rows.push(torn(format!("adversary/{}", lower(adversary)), &sum));
+        // What an interruption left out has no row.
+        if sum.counted > 0 {
+            report.rows.push(torn(format!("adversary/{}", lower(adversary)), &sum));
+        }
         total.add(&sum);
     }
     report.rows.push(torn("total".to_owned(), &total));
