@@ -148,6 +148,11 @@ fn a_program_is_asked_and_steered_while_it_runs() {
     };
     assert!(left_out("thread") && !left_out("work"));
     eventually("its function is seen", || calls(&program.snapshot(), "work") > 0.0);
+    // What changes nothing takes no figure away.
+    for words in [["only", "work"], ["exclude", "nosuch_*"]] {
+        assert!(program.told(&words).contains("1 of 6 functions with probes: the same as before"));
+        assert!(calls(&program.snapshot(), "work") > 0.0);
+    }
     assert!(program.told(&["only"]).starts_with("6 of 6"));
     assert!(program.told(&["exclude", "work", "th*"]).starts_with("4 of 6"));
     assert!(left_out("work") && left_out("thread") && !left_out("allocate"));

@@ -234,16 +234,11 @@ impl Agent {
         change: impl FnOnce(&mut crate::config::Config),
     ) -> Result<String, String> {
         let before = guest::config().clone();
+        let earlier = selected_functions();
         guest::change_settings(change)?;
         self.plant_what_is_named();
-        let garden = garden();
-        let is_selected = |id: &functions::Id| {
-            let address = id.function().address.load(Acquire);
-            guest::is_selected(&garden, CodeAddr::new(address as usize))
-        };
-        let selected = functions::all().filter(is_selected).count();
-        drop(garden);
-        if selected == 0 {
+        let selected = selected_functions();
+        if selected.is_empty() {
             let config = guest::config();
             let of = |word: &str, patterns: &[String]| match patterns {
                 [] => String::new(),
@@ -255,11 +250,16 @@ impl Agent {
                 "no function with a probe would be left by{named}; nothing was changed (`probes` lists them)"
             ));
         }
-        if self.frozen.is_none() {
+        let is_changed = selected != earlier;
+        if self.frozen.is_none() && is_changed {
             self.begin_anew()?;
         }
-        let all = functions::all().count();
-        let then = if self.frozen.is_some() { "off until `on`" } else { "a new profile begins" };
+        let then = match (&self.frozen, is_changed) {
+            (Some(_), _) => "off until `on`",
+            (None, true) => "a new profile begins",
+            (None, false) => "the same as before, the profile continues",
+        };
+        let (selected, all) = (selected.len(), functions::all().count());
         Ok(format!("{selected} of {all} functions with probes: {then}\n"))
     }
 
@@ -386,4 +386,14 @@ fn require_no_unloading() -> Result<(), String> {
 /// A share as it is written.
 fn percent(share: f64) -> f64 {
     (share * 1e6).round() / 1e4
+}
+
+/// The functions that are to be measured, of those that have probes.
+fn selected_functions() -> Vec<functions::Id> {
+    let garden = garden();
+    let is_selected = |id: &functions::Id| {
+        let address = id.function().address.load(Acquire);
+        guest::is_selected(&garden, CodeAddr::new(address as usize))
+    };
+    functions::all().filter(is_selected).collect()
 }
