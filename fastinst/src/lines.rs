@@ -33,6 +33,9 @@ impl Files {
 
     /// Gives a label without a name the one that the debug file has.
     fn name(&mut self, label: &mut Label) {
+        if !label.name.contains("+0x") {
+            return;
+        }
         let Some(number) = label.module else { return };
         let Some(module) = self.modules.get(number as usize) else { return };
         let place = format!("{}+{:#x}", module_name(Path::new(&module.path)), label.offset);

@@ -24,7 +24,9 @@ pub(super) static SETCANCELTYPE: AtomicUsize = AtomicUsize::new(0);
 /// `PTHREAD_CANCEL_ASYNCHRONOUS` (pthread.h).
 const ASYNCHRONOUS: c_int = 1;
 
-const ANYWHERE: &str = "the program has threads that may be cancelled anywhere (PTHREAD_CANCEL_ASYNCHRONOUS), which could not clean up behind a probe: the profile ends there";
+const ANYWHERE: &str = "the program has threads that may be cancelled anywhere \
+                        (PTHREAD_CANCEL_ASYNCHRONOUS), which could not clean up behind a probe: the \
+                        profile ends there";
 
 /// A thread was to be cancelled anywhere; only ever set.
 static HAS_ANY: AtomicBool = AtomicBool::new(false);

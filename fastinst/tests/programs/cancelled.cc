@@ -3,22 +3,22 @@
 #include <cstdio>
 #include <cstdlib>
 #include <pthread.h>
-#include <unistd.h>
+#include <sched.h>
 
 #define HERE extern "C" __attribute__((noipa))
-static std::atomic<int> begun, cleaned;
+static std::atomic<int> cleaned;
+static std::atomic<unsigned long> turns;
 struct Held {
     ~Held() { cleaned++; }
 };
 HERE unsigned long leaf(unsigned long x) { return x * 6364136223846793005UL + 1; }
 HERE unsigned long calls(unsigned long x) { return leaf(x) + 1; }
 HERE void loop() {
-    for (unsigned long x = 1;; x = calls(x)) asm volatile("");
+    for (unsigned long x = 1;; x = calls(x)) turns.fetch_add(1, std::memory_order_relaxed);
 }
 static void *work(void *) {
     Held held;
     pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, nullptr);
-    begun++;
     loop();
     return nullptr;
 }
@@ -28,8 +28,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < count; i++) {
         pthread_t thread;
         pthread_create(&thread, nullptr, work, nullptr);
-        while (begun == i) usleep(10);
-        usleep(100);
+        for (unsigned long enough = turns + 1000; turns < enough;) sched_yield();
         pthread_cancel(thread);
         pthread_join(thread, nullptr);
     }

@@ -1,6 +1,6 @@
-//! One session for all that observes a program, whoever has asked for it: static monitors, built-in
-//! ones that come and go, and modules. They have one name space and
-//! one set of verbs, so that who asks (`ctl`, an embedder) asks one party.
+//! One session for everything that observes a program: static monitors, attached ones and monitor
+//! modules. They have one name space and one set of verbs, so that a client (`ctl`, an embedder)
+//! asks one party.
 //!
 //! ```text
 //!   Session ──▶ clients: name, kind, whether it observes, what became of it

@@ -199,7 +199,7 @@ impl ModuleInfo {
 
     /// A function's own name, or the one it is imported or exported by, as it is spelt there.
     pub(crate) fn known_name(&self, index: u32) -> Option<String> {
-        // A name without letters tells nobody which function it is.
+        // A name without letters does not identify a function.
         if let Some(name) = self.function_name(index).filter(|name| !name.is_empty()) {
             return Some(name.to_owned());
         }
