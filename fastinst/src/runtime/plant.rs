@@ -17,12 +17,13 @@
 //! Modules that are there when we begin are planted before their code runs; those that come later
 //! while it runs, and what their sites do within the microseconds of the barrier is not seen.
 
+mod leading;
 mod trampoline;
 
 use super::boards::{Boards, Moves};
 use super::functions::{self, Id};
 use super::registered::Registration;
-use super::sites::{self, Owners, Planted, Site, UNKNOWN};
+use super::sites::{self, Owners, Site, UNKNOWN};
 use super::stub::Stub;
 use super::unmodified::{Field, Unmodified};
 use super::{guest, modes, sharing, threads, unloading};
@@ -30,7 +31,9 @@ use crate::config::Provider;
 use crate::discovery::points::Pair;
 use crate::discovery::{self, Discovery, FoundSite, Module};
 use crate::probe::Kind;
-use callpatch::{CallSite, Islands, Retarget, Role, Survey, Switch};
+use callpatch::{Islands, Retarget, Role, Survey, Switch};
+pub(super) use leading::{carry_out, is_alone};
+use leading::{lead_all, plant_site};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::MetadataExt;
@@ -877,121 +880,6 @@ impl Bed {
             functions,
         }
     }
-}
-
-/// Makes the trampoline of a site, and puts it into the table: in a new place, or in the one that
-/// it had. Returns its number.
-fn plant_site(
-    islands: &mut Islands,
-    call: CallSite,
-    found: &FoundSite,
-    partners: &[Id],
-    bed: (u32, bool),
-    former: Option<u32>,
-) -> Result<u32, String> {
-    let former = match former {
-        Some(UNKNOWN) => return Ok(UNKNOWN),
-        Some(number) => sites::get(number).map(|site| (number, site)),
-        None => None,
-    };
-    let number = former.map(|(number, _)| number).or_else(sites::next);
-    let Some(number) = number else {
-        return Err("too many probes for the table".to_owned());
-    };
-    let text = |error: callpatch::IslandError| error.to_string();
-    let discovered = || {
-        found.function.or(found.within).and_then(|function| functions::add(function.get() as u64))
-    };
-    let function = former.map_or_else(discovered, |(_, site)| site.owner());
-    // A thread that comes by before its function has a mode is counted.
-    let is_enter = found.kind == Kind::Enter;
-    let shared = match former.and_then(|(_, site)| site.shared_cell()) {
-        Some(cell) => Some(sharing::begin_again(cell, partners)),
-        None if partners.is_empty() => None,
-        None => sharing::begin(partners),
-    };
-    let stub = match shared {
-        Some(_) => Stub::SharedExit,
-        None if is_enter => Stub::Count,
-        None => Stub::TimeExit,
-    };
-    // No record, until its first event has said whose it is.
-    let slots =
-        islands.slot_pair(stub.address(false), shared.unwrap_or(NO_RECORD).into()).map_err(text)?;
-    let (module, transient) = bed;
-    let counted = function.filter(|_| is_enter && !transient);
-    let make = |at| Trampoline::at(at, counted, number, slots);
-    let trampoline =
-        islands.stub_of_call(&call, Trampoline::len(counted.is_some()), make).map_err(text)?;
-    let gate = counted.and_then(|_| {
-        // SAFETY: (1) islands of modules that are counted in line are never dropped; (2) its first
-        // instruction leads behind its counter, and at a hook flags are dead.
-        #[allow(unsafe_code)]
-        unsafe {
-            islands.gate(trampoline)
-        }
-    });
-    let home = call.destination().address();
-    let planted = Planted { call, gate, slots, trampoline, home, is_pun: false, is_point: false };
-    match former {
-        Some((_, site)) => site.replant(planted, shared),
-        None => sites::push(Site::new(
-            planted,
-            found.kind,
-            module,
-            function.map_or(UNKNOWN, |id| id.0),
-            shared,
-        )),
-    }
-    Ok(number)
-}
-
-/// All sites of these numbers, off, behind one barrier, to their trampolines, on.
-fn lead_all(
-    numbers: impl Iterator<Item = u32>,
-    islands: &mut Islands,
-    policy: &Policy,
-) -> Result<(), String> {
-    let mut batch = Retarget::new(*policy);
-    for site in numbers.filter_map(sites::get) {
-        let to = if site.call().form().is_through_memory() {
-            islands.slot(site.trampoline()).map_err(|error| error.to_string())?.address()
-        } else {
-            site.trampoline()
-        };
-        // SAFETY: (1) trampolines lead to stubs, which are hooks; (2) the module is loaded; (3) no
-        // switchboard holds the site yet.
-        #[allow(unsafe_code)]
-        unsafe {
-            batch.push_shared(site.call(), to).map_err(|error| error.to_string())?;
-        }
-    }
-    carry_out(batch)
-}
-
-/// Leads the sites of a batch. While the process has one thread no displacement needs a trap: the
-/// profiler of a program that was compiled with `-pg` may have its timer tick already, with a
-/// handler that blocks the trap's signal.
-pub(super) fn carry_out(batch: Retarget<'_>) -> Result<(), String> {
-    // Before it is looked whether there are threads: a handler could make one.
-    let blocked = Blocked::all();
-    let result = if is_alone() {
-        // SAFETY: (1) this thread is the only one; (2) it blocks all signals.
-        #[allow(unsafe_code)]
-        unsafe {
-            batch.commit_alone()
-        }
-    } else {
-        drop(blocked);
-        batch.commit()
-    };
-    result.map(drop).map_err(|error| error.to_string())
-}
-
-/// Whether this thread is the only one of the process.
-pub(super) fn is_alone() -> bool {
-    let mut threads = 0;
-    wordpatch::os::threads::each(|_| threads += 1).is_ok() && threads == 1
 }
 
 #[cfg(test)]

@@ -7,14 +7,15 @@
 
 #define HERE extern "C" __attribute__((noipa))
 static std::atomic<int> cleaned;
-static std::atomic<unsigned long> turns;
+static unsigned long turns;
 struct Held {
     ~Held() { cleaned++; }
 };
 HERE unsigned long leaf(unsigned long x) { return x * 6364136223846793005UL + 1; }
 HERE unsigned long calls(unsigned long x) { return leaf(x) + 1; }
 HERE void loop() {
-    for (unsigned long x = 1;; x = calls(x)) turns.fetch_add(1, std::memory_order_relaxed);
+    // No member of std::atomic: those are noexcept, so that a cancellation there would terminate.
+    for (unsigned long x = 1;; x = calls(x)) __atomic_fetch_add(&turns, 1, __ATOMIC_RELAXED);
 }
 static void *work(void *) {
     Held held;
@@ -28,7 +29,8 @@ int main(int argc, char **argv) {
     for (int i = 0; i < count; i++) {
         pthread_t thread;
         pthread_create(&thread, nullptr, work, nullptr);
-        for (unsigned long enough = turns + 1000; turns < enough;) sched_yield();
+        unsigned long enough = __atomic_load_n(&turns, __ATOMIC_RELAXED) + 1000;
+        while (__atomic_load_n(&turns, __ATOMIC_RELAXED) < enough) sched_yield();
         pthread_cancel(thread);
         pthread_join(thread, nullptr);
     }
