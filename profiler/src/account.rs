@@ -138,6 +138,8 @@ struct Unseen {
     /// their sum; and of rates alone.
     steps2: f64,
     changes2: f64,
+    /// The squares of how long a cycle was not seen, of those that `steps2` is the sum of.
+    hidden2: f64,
     /// How long entries were counted, of all cycles, and not.
     watched: f64,
     hidden: f64,
@@ -149,17 +151,68 @@ impl Unseen {
         self.latest.map_or_else(|| self.rates / self.cycles.max(1) as f64, |(rate, _)| rate)
     }
 
+    /// How much its rate has changed from one window to the next.
+    fn changes(&self) -> Changes {
+        let mean = self.rates / self.cycles.max(1) as f64;
+        if self.cycles < 2 || mean <= 0.0 {
+            return Changes::default();
+        }
+        Changes { squares: self.changes2 / (mean * mean), count: (self.cycles - 1) as f64 }
+    }
+
     /// Of the entries that were not seen, by how the rates of successive windows differ (Wolter
     /// 2007, *Introduction to Variance Estimation*, chapter 8): windows are spread over a program's
-    /// phases, and a phase that lasts for many windows is known but for its two ends.
-    fn variance(&self) -> f64 {
+    /// phases, and a phase that lasts for many windows is known but for its two ends. With it, by
+    /// how many differences it is known.
+    fn variance(&self, all: &Changes) -> (f64, f64) {
         let (rate, hidden) = self.latest.unwrap_or_default();
+        let own = self.changes();
+        if own.count == 0.0 {
+            return (self.steps2 / 2.0 + (rate * hidden).powi(2), 1.0);
+        }
+        // Two or three windows of a function say little of how much its rate changes.
+        let (expected, weight) = all.without(&own).expected();
+        let expected2 = expected * (self.rates / self.cycles as f64).powi(2);
+        let known = own.count + weight;
+        let change2 = (self.changes2 + weight * expected2) / known;
+        let steps2 = (own.count * self.steps2 + weight * expected2 * self.hidden2) / known;
         // The rate behind the last window may have changed as it did between the others.
-        let change2 = match self.cycles {
-            0 | 1 => rate * rate,
-            n => self.changes2 / (n - 1) as f64,
-        };
-        self.steps2 / 2.0 + change2 * hidden * hidden
+        (steps2 / 2.0 + change2 * hidden * hidden, known)
+    }
+}
+
+/// How much the rates of functions change from one window to the next, relative to their means.
+///
+/// A variance that few values tell is moderated by those of the program's other functions (Smyth
+/// 2004, *Linear models and empirical Bayes methods*): the phases that a window meets are the
+/// program's.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Changes {
+    /// The sum of their squares, and their number.
+    squares: f64,
+    count: f64,
+}
+
+impl Changes {
+    /// What is known of other functions counts as at most so many changes of one's own.
+    const MOST: f64 = 4.0;
+
+    /// Of all functions.
+    pub(crate) fn of(accounts: impl Iterator<Item = Account>) -> Self {
+        accounts.map(|account| account.unseen.changes()).fold(Self::default(), |sum, one| Self {
+            squares: sum.squares + one.squares,
+            count: sum.count + one.count,
+        })
+    }
+
+    fn without(&self, one: &Self) -> Self {
+        let count = (self.count - one.count).max(0.0);
+        Self { squares: (self.squares - one.squares).max(0.0), count }
+    }
+
+    /// The mean square, and how many changes of one's own it is worth.
+    fn expected(&self) -> (f64, f64) {
+        (self.squares / self.count.max(1.0), self.count.min(Self::MOST))
     }
 }
 
@@ -341,6 +394,7 @@ impl Account {
             unseen.entries += (rate - before) / 2.0 * hidden;
             unseen.changes2 += (rate - before).powi(2);
             unseen.steps2 += ((rate - before) * hidden).powi(2);
+            unseen.hidden2 += hidden * hidden;
         }
         let whole = now.since(self.cycle.began).0 as f64;
         let Some((from, until)) = self.cycle.counted else {
@@ -401,15 +455,26 @@ impl Account {
         }
     }
 
-    /// How often it was called.
-    pub(crate) fn calls(&self) -> Figure {
+    /// How often it was called, without what is known of the estimate.
+    pub(crate) fn estimate(&self) -> f64 {
+        self.entries as f64 + self.unseen.entries
+    }
+
+    /// Whether some of its calls were not seen.
+    pub(crate) fn is_estimated(&self) -> bool {
+        self.unseen.cycles > 0
+    }
+
+    /// How often it was called, where rates change as much as they do in the whole program.
+    pub(crate) fn calls(&self, changes: &Changes) -> Figure {
         let unseen = &self.unseen;
         if unseen.cycles == 0 {
             return Figure::exact(self.entries as f64);
         }
         let n = unseen.cycles as f64;
-        let value = self.entries as f64 + unseen.entries;
-        let by_windows = student(unseen.cycles.saturating_sub(1).max(1)) * unseen.variance().sqrt();
+        let value = self.estimate();
+        let (variance, freedom) = unseen.variance(changes);
+        let by_windows = student(freedom as usize) * variance.sqrt();
         // All windows may be wrong alike: see `UNKNOWN`.
         let half = hypot(by_windows, UNKNOWN * unseen.entries.max(0.0));
         // A few windows that have met no burst know little of bursts: it may have gone on as it did
@@ -432,7 +497,7 @@ impl Account {
     /// The same where rates were learned while a few calls were timed, in less time than a switch
     /// takes: all that is known is that no call is shorter than a tick.
     pub(crate) fn calls_without_windows(&self) -> Figure {
-        self.calls().with_more_above(self.unseen.hidden)
+        self.calls(&Changes::default()).with_more_above(self.unseen.hidden)
     }
 
     /// Whether every call was timed that has ended.
@@ -446,7 +511,7 @@ impl Account {
             return Some(Figure::exact(self.sum / self.samples as f64 - costs.bias));
         }
         let rest = self.mean_of_rest(costs)?;
-        let (all, certain) = (self.calls().value.max(1.0), self.certain.0 as f64);
+        let (all, certain) = (self.estimate().max(1.0), self.certain.0 as f64);
         let part = (certain / all).min(1.0);
         if part == 0.0 {
             return Some(rest);
@@ -495,14 +560,14 @@ impl Account {
 
     /// The time of all calls, each moment once however deep the function calls itself: the
     /// outermost calls only.
-    pub(crate) fn total(&self, costs: &Costs) -> Option<Figure> {
+    pub(crate) fn total(&self, calls: &Figure, costs: &Costs) -> Option<Figure> {
         let mean = self.mean(costs)?;
         if self.is_complete() {
             return Some(Figure::exact(self.outermost));
         }
         let all = self.sum - self.samples as f64 * costs.bias;
         let share = if all > 0.0 { (self.outermost / all).clamp(0.0, 1.0) } else { 1.0 };
-        Some(product(&self.calls(), &mean).scaled(share))
+        Some(product(calls, &mean).scaled(share))
     }
 
     /// The time of its own, of all calls that were timed.
@@ -549,7 +614,7 @@ mod tests {
             account.stop_counting(began, Ticks(began.0 + 1_000));
         }
         account.turn(Ticks((cycles + 1) * SPAN));
-        account.calls()
+        account.calls(&Changes::default())
     }
 
     #[test]
@@ -568,7 +633,7 @@ mod tests {
                 account.stop_counting(began, end);
             }
             account.turn(Ticks(8 * SPAN));
-            (account.calls(), 8.0 * SPAN as f64 / ticks as f64)
+            (account.calls(&Changes::default()), 8.0 * SPAN as f64 / ticks as f64)
         };
         // Told as 8.0 of 11.4 million.
         let (told, truth) = calls(7, 3);
@@ -585,12 +650,12 @@ mod tests {
         account.entered(1_000);
         account.stop_counting(Ticks(0), Ticks(100_000));
         account.turn(Ticks(1_000_000));
-        let before = account.calls().value;
+        let before = account.estimate();
         // Its hook was retired before the cycle began, as its own reading of the clock has it.
         account.entered(500);
         account.stop_counting(Ticks(900_000), Ticks(950_000));
         account.turn(Ticks(2_000_000));
-        let calls = account.calls().value;
+        let calls = account.estimate();
         // 999 in 100,000 ticks, as the cycle before has told.
         assert!((calls - before - 500.0 - 9_990.0).abs() < 1.0, "{before} and {calls}");
     }
@@ -603,9 +668,46 @@ mod tests {
             account.stop_counting(Ticks((cycle - 1) * 1_000_000), Ticks(cycle * 1_000_000 - 1));
             account.turn(Ticks(cycle * 1_000_000));
         }
-        let (known, unknown) = (account.calls(), account.calls_without_windows());
+        let (known, unknown) =
+            (account.calls(&Changes::default()), account.calls_without_windows());
         assert_eq!((known.value, known.interval().0), (unknown.value, unknown.interval().0));
         assert_eq!(unknown.interval().1, known.interval().1 + account.unseen.hidden);
+    }
+
+    /// Windows of a hundredth of each cycle, which meet so many entries; not seen otherwise.
+    fn windows(entries: &[u64]) -> Account {
+        const SPAN: u64 = 1_000_000;
+        let mut account = Account::new(Ticks(0));
+        for (cycle, &entries) in entries.iter().enumerate() {
+            let began = Ticks(cycle as u64 * SPAN);
+            account.turn(began);
+            account.open_window(began);
+            account.entered(entries);
+            account.close_window(Ticks(began.0 + SPAN / 100), 0.0);
+            account.stop_counting(began, Ticks(began.0 + SPAN / 100));
+        }
+        account.turn(Ticks(entries.len() as u64 * SPAN));
+        account
+    }
+
+    #[test]
+    fn two_windows_are_judged_by_what_is_known_of_the_whole_program() {
+        let two = windows(&[500, 600]);
+        let alone = two.calls(&Changes::default());
+        let half = |figure: &Figure| figure.half_width() / figure.value;
+        assert!(half(&alone) > 1.0, "{alone:?}");
+        let others: Vec<u64> = (0..20).map(|at| [450, 550, 500, 600][at % 4]).collect();
+        let changes = Changes::of([windows(&others), windows(&[500, 600])].into_iter());
+        let told = two.calls(&changes);
+        assert_eq!(told.value, alone.value);
+        assert!((0.1..0.6).contains(&half(&told)), "{told:?}");
+        // Others that change much make it less certain than its own windows do.
+        let (wild, calm) = (windows(&[100, 900, 50, 1_000, 20, 950]), windows(&[500, 501]));
+        let changes = Changes::of([wild, windows(&[500, 501])].into_iter());
+        assert!(half(&calm.calls(&changes)) > 2.0 * half(&calm.calls(&Changes::default())));
+        // Its own changes are no evidence of others.
+        let own = Changes::of([windows(&[500, 600])].into_iter());
+        assert_eq!(two.calls(&own), alone);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 mod adaptive;
 
-use crate::account::Account;
+use crate::account::{Account, Changes};
 use crate::exemplars::Slow;
 use crate::figure::Figure;
 use crate::mode::{Draw, Mode, Probes, Rest, Skip};
@@ -378,11 +378,21 @@ impl Conductor {
         let nobody = self.functions.first().and_then(|part| part.life.as_ref());
         let lost = nobody.map_or(0, |life| life.account.lost);
         let watched = now.since(self.began);
+        let changes = self.changes(now);
         let mut profile =
-            Profile::of(&self.policy, self.clock, self.costs, watched, lost, accounts);
+            Profile::of(&self.policy, self.clock, self.costs, watched, lost, &changes, accounts);
         profile.header.null = self.nulls.most(&self.costs).unwrap_or(0.0);
         self.own_up(&mut profile);
         profile
+    }
+
+    /// How much rates change from one window to the next, in all functions.
+    fn changes(&self, now: Ticks) -> Changes {
+        let in_windows = self
+            .functions
+            .iter()
+            .filter(|part| part.life.as_ref().is_some_and(|life| life.account.is_estimated()));
+        Changes::of(in_windows.map(|part| part.account(self.epoch, now)))
     }
 
     /// Functions that got their probes late may have been called before: those that were running

@@ -1,6 +1,6 @@
 //! A profile: plain data about a program's functions.
 
-use crate::account::Account;
+use crate::account::{Account, Changes};
 use crate::arguments::Arguments;
 use crate::exemplars::{Inner, Slow};
 use crate::figure::{Figure, Mark};
@@ -307,12 +307,17 @@ impl Profile {
         costs: Costs,
         watched: Ticks,
         lost: u64,
+        changes: &Changes,
         accounts: impl Iterator<Item = (FuncId, Account)>,
     ) -> Self {
         let mut entries = 0;
         let functions = accounts.map(|(id, account)| {
             entries += account.entries;
-            Function::of(id, account, policy, &clock, &costs)
+            let calls = match policy {
+                Policy::Paper { .. } => account.calls_without_windows(),
+                Policy::Adaptive { .. } | Policy::Exact | Policy::Count => account.calls(changes),
+            };
+            Function::of(id, account, calls, policy, &clock, &costs)
         });
         let functions = functions.collect();
         let counting = entries as f64 * costs.count / clock.hz;
@@ -401,18 +406,22 @@ impl Profile {
 }
 
 impl Function {
-    fn of(id: FuncId, account: Account, policy: &Policy, clock: &Clock, costs: &Costs) -> Self {
+    fn of(
+        id: FuncId,
+        account: Account,
+        calls: Figure,
+        policy: &Policy,
+        clock: &Clock,
+        costs: &Costs,
+    ) -> Self {
         let ns = 1e9 / clock.hz;
         let extremes = account.extremes(costs);
         Self {
-            calls: match policy {
-                Policy::Paper { .. } => account.calls_without_windows(),
-                Policy::Adaptive { .. } | Policy::Exact | Policy::Count => account.calls(),
-            },
+            calls,
             samples: account.samples,
             min: extremes.map(|(min, _)| min.max(0.0) * ns),
             max: extremes.map(|(_, max)| max.max(0.0) * ns),
-            timed: Timed::of(&account, policy, costs).scaled(ns),
+            timed: Timed::of(&account, &calls, policy, costs).scaled(ns),
             lost: account.lost,
             arcs: arcs(&account),
             exemplars: account

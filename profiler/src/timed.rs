@@ -26,8 +26,8 @@ pub struct Timed {
 }
 
 impl Timed {
-    /// As an account tells it, in ticks.
-    pub(crate) fn of(account: &Account, policy: &Policy, costs: &Costs) -> Self {
+    /// As an account tells it, in ticks, of so many calls.
+    pub(crate) fn of(account: &Account, calls: &Figure, policy: &Policy, costs: &Costs) -> Self {
         let mean = account.mean(costs);
         let max = account.extremes(costs).map_or(0.0, |(_, max)| max);
         // Of calls that never ended nothing is known.
@@ -42,7 +42,7 @@ impl Timed {
         Self {
             seen: account.seen(costs).max(0.0),
             mean,
-            total: account.total(costs).map(complete),
+            total: account.total(calls, costs).map(complete),
             own: own.map(|own| if is_complete { complete(own) } else { own.widened(max.max(0.0)) }),
         }
     }

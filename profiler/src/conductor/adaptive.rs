@@ -337,7 +337,7 @@ impl Conductor {
                 } else {
                     0.0
                 };
-                plan.average_over(account.calls().value + unseen, now.since(began).0 as f64 / hz);
+                plan.average_over(account.estimate() + unseen, now.since(began).0 as f64 / hz);
                 order.push(Candidate {
                     at,
                     rate: plan.rate,

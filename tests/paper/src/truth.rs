@@ -8,7 +8,8 @@
 //! | `…/exact`, `…/exact_wrong` | functions whose count is exact, in per cent; exact counts that are wrong |
 //! | `…/mean_median`, `…/mean_p90` | errors of processor time a call, of functions that burn a known number of turns |
 //! | `…/wall_mean_median`, `…/wall_mean_p90` | the same of the mean that is printed, which is wall time where probes timed it |
-//! | `…/self_share_max`, `…/self_share_beyond` | the largest error of a self share, in points; the same less what chance explains |
+//! | `…/self_share_max`, `…/self_share_beyond` | the largest error of a self share, in points; the same less the interval that holds all of them with 95 %, by the number of samples and by how runs of the program differ |
+//! | `…/self_share_outside` | self shares outside of their own 95 % interval, in per cent |
 //! | `…/told_unknown` | figures of functions with half a percent of the time that are not known, in per cent |
 //! | `…/impossible`, `…/failed` | figures that cannot be; runs that gave no profile |
 //! | `exact/lost`, `exact/busy`, `exact/…` | policy `exact` of the demo: calls lost, processor time beside competitors over that alone, and as above |
@@ -44,7 +45,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use launch::Launcher;
 use programs::{Subject, Variant, subjects};
 use serde_json::Value;
-use stacks::Shares;
+use stacks::Runs;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
@@ -143,7 +144,7 @@ struct Trial {
     subjects: Vec<(Subject, Truth)>,
     conditions: Vec<Condition>,
     /// Where the time of a program goes in a condition.
-    shares: BTreeMap<(Condition, &'static str), Shares>,
+    shares: BTreeMap<(Condition, &'static str), Runs>,
     /// Whether the kernel lets us sample.
     has_clock: bool,
     begin: Instant,
@@ -317,7 +318,7 @@ impl Trial {
             return Ok(());
         }
         let seen = truths::shares(&self.corpus, &self.journal, subject, condition, run)?;
-        self.shares.entry((condition, subject.name())).or_default().join(seen);
+        self.shares.entry((condition, subject.name())).or_default().push(seen);
         Ok(())
     }
 

@@ -6,7 +6,7 @@
 //! are told apart.
 
 use super::possible::impossible;
-use super::stacks::Shares;
+use super::stacks::Runs;
 use super::told::{Told, ToldFunction, ToldProfile};
 use crate::report::{Report, Row};
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ pub(super) struct Truth {
     /// Calls of functions that are called equally often in every run.
     pub(super) calls: BTreeMap<String, f64>,
     /// Processor time, where the kernel lets us sample.
-    pub(super) shares: Option<Shares>,
+    pub(super) shares: Option<Runs>,
     /// Nanoseconds of processor time of a call.
     pub(super) means: BTreeMap<String, f64>,
 }
@@ -49,12 +49,50 @@ pub(super) struct Errors {
     widths: Vec<f64>,
     means: Vec<f64>,
     walls: Vec<f64>,
-    /// In points; the second without what chance explains.
-    shares: Vec<[f64; 2]>,
+    shares: Vec<ShareError>,
     /// Figures of notable functions that are not known, of all.
     unknown: [u64; 2],
     impossible: u64,
     pub(super) findings: Vec<Finding>,
+}
+
+/// A self share that was told, beside the true one.
+#[derive(Clone, Debug)]
+struct ShareError {
+    /// Which program, run and function.
+    of: String,
+    told: f64,
+    truth: f64,
+    /// The standard deviation of their difference: both are known by a number of samples, and runs
+    /// of a program differ.
+    deviation: f64,
+}
+
+impl ShareError {
+    fn error(&self) -> f64 {
+        (self.told - self.truth).abs()
+    }
+
+    /// The error less so many standard deviations.
+    fn beyond(&self, deviations: f64) -> f64 {
+        (self.error() - deviations * self.deviation).max(0.0)
+    }
+}
+
+/// So many standard deviations hold all of `n` figures with 95 % (Bonferroni): the largest of many
+/// errors is not to be judged as one would be.
+fn deviations_of_all(n: usize) -> f64 {
+    let outside = 0.05 / n.max(1) as f64;
+    let (mut low, mut high) = (0.0, 40.0);
+    for _ in 0..60 {
+        let middle: f64 = (low + high) / 2.0;
+        if libm::erfc(middle / std::f64::consts::SQRT_2) > outside {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    high
 }
 
 impl Truth {
@@ -141,7 +179,7 @@ impl Errors {
         }
     }
 
-    fn judge_shares(&mut self, of: &str, told: &ToldProfile, truth: &Shares) {
+    fn judge_shares(&mut self, of: &str, told: &ToldProfile, truth: &Runs) {
         let whole = told.processor - if told.kernel { 0.0 } else { told.system };
         for (name, function) in &told.functions {
             let share = truth.share(name, told.kernel);
@@ -156,20 +194,17 @@ impl Errors {
             let draws = told.clock_samples.max(1.0);
             let variance = share
                 * (1.0 - share)
-                * (1.0 / draws + 1.0 / truth.count(told.kernel).max(1) as f64);
-            let error = (said - share).abs();
-            let beyond = (error - 1.96 * variance.sqrt()).max(0.0);
-            self.shares.push([100.0 * error, 100.0 * beyond]);
-            if beyond > 0.02 {
-                let text = format!(
-                    "{of}: {name}: self {:.1} % of the time, true {:.1} %",
-                    100.0 * said,
-                    100.0 * share
-                );
-                self.find(10.0 * beyond, text);
-            }
+                * (1.0 / draws + 1.0 / truth.count(told.kernel).max(1) as f64)
+                + truth.variation(name, told.kernel) * (1.0 + 1.0 / truth.len().max(1) as f64);
+            self.shares.push(ShareError {
+                of: format!("{of}: {name}"),
+                told: said,
+                truth: share,
+                deviation: variance.sqrt(),
+            });
         }
-        for name in truth.functions.keys().filter(|name| !told.functions.contains_key(*name)) {
+        for name in truth.functions().into_iter().filter(|name| !told.functions.contains_key(*name))
+        {
             let share = truth.share(name, told.kernel);
             self.note_unknown(&format!("{of}: {name}"), "self", true, share);
         }
@@ -223,7 +258,17 @@ impl Errors {
     }
 
     /// The rows of a condition.
-    pub(super) fn rows(&self, condition: &str, report: &mut Report) {
+    pub(super) fn rows(&mut self, condition: &str, report: &mut Report) {
+        let all = deviations_of_all(self.shares.len());
+        for wrong in self.shares.iter().filter(|share| share.beyond(all) > 0.02) {
+            let ShareError { of, told, truth, .. } = wrong;
+            let text = format!(
+                "{of}: self {:.1} % of the time, true {:.1} %",
+                100.0 * told,
+                100.0 * truth
+            );
+            self.findings.push(Finding { weight: 10.0 * wrong.beyond(all), text });
+        }
         let mut row = |name: &str, value: Option<f64>, unit, n: usize| {
             if let Some(value) = value {
                 report.rows.push(Row::plain(format!("{condition}/{name}"), value, unit, n as u64));
@@ -244,9 +289,15 @@ impl Errors {
         row("mean_p90", at(&self.means, 0.9), "%", self.means.len());
         row("wall_mean_median", at(&self.walls, 0.5), "%", self.walls.len());
         row("wall_mean_p90", at(&self.walls, 0.9), "%", self.walls.len());
-        let largest = |which: usize| self.shares.iter().map(|pair| pair[which]).reduce(f64::max);
-        row("self_share_max", largest(0), "points", self.shares.len());
-        row("self_share_beyond", largest(1), "points", self.shares.len());
+        let largest = |deviations: f64| {
+            let beyond = self.shares.iter().map(|share| 100.0 * share.beyond(deviations));
+            beyond.reduce(f64::max)
+        };
+        row("self_share_max", largest(0.0), "points", self.shares.len());
+        row("self_share_beyond", largest(all), "points", self.shares.len());
+        let outside = self.shares.iter().filter(|share| share.beyond(1.96) > 0.0).count();
+        let shares = self.shares.len() as u64;
+        row("self_share_outside", percent(outside as u64, shares), "%", self.shares.len());
         row(
             "told_unknown",
             percent(self.unknown[0], self.unknown[1]),
@@ -275,6 +326,7 @@ pub(super) fn quantile(values: &[f64], at: f64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::stacks::Shares;
     use super::*;
     use serde_json::{Value, json};
 
@@ -285,11 +337,12 @@ mod tests {
     /// A program of 1 s: `hot` with 90 % of it, `cold` with nothing.
     fn judged(functions: &Value) -> Errors {
         let told = json!({"header": {"processor": 1.0, "clock_samples": 1e9, "clock": {"kernel": true}}, "functions": functions});
-        let shares = Shares {
+        let mut shares = Runs::default();
+        shares.push(Shares {
             functions: [("hot".to_owned(), [900_000, 0])].into(),
             samples: [1_000_000, 0],
             kernel: true,
-        };
+        });
         let truth = Truth {
             calls: [("hot".to_owned(), 100.0), ("cold".to_owned(), 50.0)].into(),
             shares: Some(shares),
@@ -311,11 +364,9 @@ mod tests {
             (errors.covered, errors.functions, errors.exact, errors.unknown),
             (1, 2, 0, [0, 2])
         );
-        assert!(
-            (errors.shares[0][0] - 10.0).abs() < 1e-9
-                && errors.shares[0][1] < 10.0
-                && errors.shares[0][1] > 9.8
-        );
+        let share = &errors.shares[0];
+        assert!((share.error() - 0.1).abs() < 1e-9, "{share:?}");
+        assert!((0.098..0.1).contains(&share.beyond(1.96)), "{share:?}");
         assert!((errors.means[0] - (1.0 - 9e8 / 110.0 / 1e7)).abs() < 1e-9);
     }
 
@@ -338,6 +389,12 @@ mod tests {
             {"name": "cold", "calls": {"value": 49.0, "how": "exact"}},
         ]));
         assert_eq!((errors.exact, errors.exact_wrong, errors.calls.len()), (2, 1, 0));
+    }
+
+    #[test]
+    fn many_figures_are_held_by_a_wider_interval_than_one() {
+        assert!((deviations_of_all(1) - 1.96).abs() < 1e-3);
+        assert!((deviations_of_all(500) - 3.89).abs() < 1e-2, "{}", deviations_of_all(500));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use fastinst::symbols::demangled;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, Module, Unwinder};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::error::Error;
 use std::fs;
 use std::ops::Range;
@@ -26,23 +26,62 @@ pub(super) struct Shares {
     pub(super) kernel: bool,
 }
 
-impl Shares {
-    /// Another run's are added.
-    pub(super) fn join(&mut self, other: Self) {
-        for (name, counts) in other.functions {
-            add(self.functions.entry(name).or_default(), counts);
-        }
-        add(&mut self.samples, other.samples);
-        self.kernel = other.kernel;
+/// The samples of several runs of a program.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Runs(Vec<Shares>);
+
+impl Runs {
+    pub(super) fn push(&mut self, run: Shares) {
+        self.0.push(run);
     }
 
-    /// The share of a function: of all time, or of the time in user mode.
+    pub(super) fn functions(&self) -> BTreeSet<&String> {
+        self.0.iter().flat_map(|run| run.functions.keys()).collect()
+    }
+
+    /// The share of a function in all of them.
     pub(super) fn share(&self, name: &str, with_kernel: bool) -> f64 {
-        let sum = |counts: [u64; 2]| if with_kernel { counts[0] + counts[1] } else { counts[0] };
-        let own = self.functions.get(name).copied().unwrap_or_default();
-        sum(own) as f64 / sum(self.samples).max(1) as f64
+        let own: u64 = self.0.iter().map(|run| run.count_of(name, with_kernel)).sum();
+        own as f64 / self.count(with_kernel).max(1) as f64
     }
 
+    pub(super) fn count(&self, with_kernel: bool) -> u64 {
+        self.0.iter().map(|run| run.count(with_kernel)).sum()
+    }
+
+    /// By how much the share of a function in a run varies, beyond what the number of samples
+    /// explains: its variance. Threads that wait for each other spend their time differently in
+    /// each run.
+    pub(super) fn variation(&self, name: &str, with_kernel: bool) -> f64 {
+        let (mean, n) = (self.share(name, with_kernel), self.0.len() as f64);
+        if n < 2.0 {
+            return 0.0;
+        }
+        let of = |run: &Shares| {
+            let samples = run.count(with_kernel).max(1) as f64;
+            let share = run.count_of(name, with_kernel) as f64 / samples;
+            ((share - mean).powi(2), mean * (1.0 - mean) / samples)
+        };
+        let (squares, by_chance) = self
+            .0
+            .iter()
+            .map(of)
+            .fold((0.0, 0.0), |sum, (square, chance)| (sum.0 + square, sum.1 + chance));
+        (squares / (n - 1.0) - by_chance / n).max(0.0)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Shares {
+    fn count_of(&self, name: &str, with_kernel: bool) -> u64 {
+        let [user, kernel] = self.functions.get(name).copied().unwrap_or_default();
+        user + if with_kernel { kernel } else { 0 }
+    }
+
+    /// All samples, or those in user mode.
     pub(super) fn count(&self, with_kernel: bool) -> u64 {
         self.samples[0] + if with_kernel { self.samples[1] } else { 0 }
     }
@@ -177,18 +216,21 @@ mod tests {
 
     #[test]
     fn shares_are_of_all_time_or_of_user_time() {
-        let run = Shares {
-            functions: [("f".to_owned(), [30, 10])].into(),
+        let run = |own: [u64; 2]| Shares {
+            functions: [("f".to_owned(), own)].into(),
             samples: [60, 40],
             kernel: true,
         };
-        let mut all = Shares::default();
-        all.join(run.clone());
-        all.join(run);
-        assert_eq!(
-            (all.share("f", true), all.share("f", false), all.share("g", true)),
-            (0.4, 0.5, 0.0)
-        );
-        assert_eq!(all.count(true), 200);
+        let mut same = Runs::default();
+        (0..2).for_each(|_| same.push(run([30, 10])));
+        let shares = (same.share("f", true), same.share("f", false), same.share("g", true));
+        assert_eq!(shares, (0.4, 0.5, 0.0));
+        assert_eq!((same.count(true), same.count(false), same.len()), (200, 120, 2));
+        assert_eq!(same.variation("f", true), 0.0);
+        let mut apart = Runs::default();
+        [[10, 0], [60, 10]].into_iter().for_each(|own| apart.push(run(own)));
+        // 10 % and 70 %, by 100 samples each.
+        let expected = 0.18 - 0.4 * 0.6 / 100.0;
+        assert!((apart.variation("f", true) - expected).abs() < 1e-9);
     }
 }
