@@ -42,7 +42,8 @@ impl ClockEvidence {
         }
         let sums = [&mut self.processor, &mut self.system, &mut self.unknown];
         let functions = self.functions.iter_mut().flat_map(|function| {
-            [&mut function.innermost, &mut function.elsewhere, &mut function.on_stack]
+            let ClockFunction { innermost, elsewhere, deviation, on_stack, .. } = function;
+            [innermost, elsewhere, deviation, on_stack]
         });
         let stacks = self.stacks.iter_mut().map(|stack| &mut stack.time);
         sums.into_iter().chain(functions).chain(stacks).for_each(|time| *time *= factor);
@@ -91,6 +92,9 @@ pub struct ClockFunction {
     pub elsewhere: f64,
     /// Samples with it innermost.
     pub samples: u64,
+    /// The standard deviation of `elsewhere` because few stacks tell who called that code.
+    #[serde(default)]
+    pub deviation: f64,
     /// Time with it on the stack, however often.
     pub on_stack: f64,
     /// Stack samples with it on the stack.

@@ -151,7 +151,8 @@ impl Profile {
             if let Some(at) = positions.get(told.function) {
                 let innermost = time(told.innermost).min(processor);
                 let on_stack = time(told.on_stack).min(processor);
-                functions[at] = ClockFunction { innermost, on_stack, ..*told };
+                let deviation = time(told.deviation).min(processor);
+                functions[at] = ClockFunction { innermost, deviation, on_stack, ..*told };
             }
         }
         let mut visible = vec![sampled; self.functions.len()];

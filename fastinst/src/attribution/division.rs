@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 /// What a stack ends in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Leaf {
     /// A function with probes.
     Function(FuncId),
@@ -24,6 +24,8 @@ pub(super) struct Division {
     /// How often a stack was seen, by what it ends in.
     seen: HashMap<Leaf, BTreeMap<Functions, u64>>,
     functions: BTreeMap<FuncId, ClockFunction>,
+    /// The time of code without probes that was divided, by what its stacks end in.
+    divided: BTreeMap<Leaf, f64>,
     /// By samples, before they are rounded.
     innermost: BTreeMap<FuncId, f64>,
     stacks: BTreeMap<Functions, f64>,
@@ -59,7 +61,11 @@ impl Division {
 
     /// Charges the time of a place.
     pub(super) fn charge(&mut self, owner: &Owner, amount: Amount) {
-        if let Some(stacks) = leaves(owner).find_map(|leaf| self.seen.get(&leaf)) {
+        let found = leaves(owner).find_map(|leaf| Some((leaf, self.seen.get(&leaf)?)));
+        if let Some((leaf, stacks)) = found {
+            if owner.functions.is_empty() {
+                *self.divided.entry(leaf).or_default() += amount.time;
+            }
             let all: u64 = stacks.values().sum();
             let shares: Vec<_> = stacks
                 .iter()
@@ -107,6 +113,7 @@ impl Division {
                 function.stack_samples += times;
             }
         }
+        self.deviate();
         for (id, samples) in &self.innermost {
             let function = self.functions.entry(*id).or_insert_with(|| blank(*id));
             function.samples = samples.round() as u64;
@@ -121,6 +128,48 @@ impl Division {
         shorten(&mut stacks);
         let functions = self.functions.into_values().collect();
         Attributed { functions, stacks, unknown: self.unknown, ..Attributed::default() }
+    }
+}
+
+impl Division {
+    /// How far the division of code without probes may be wrong: a caller's part of it is known by
+    /// the few stacks that end there (Agresti and Coull 1998, for proportions). A function that
+    /// other stacks show to call code of the same file may have called this, too.
+    fn deviate(&mut self) {
+        let mut variances = BTreeMap::<FuncId, f64>::new();
+        for (leaf, time) in &self.divided {
+            let callers = self.callers(leaf);
+            let all: u64 = callers.values().sum();
+            let count = all as f64 + 4.0;
+            for (caller, times) in callers {
+                let share = (times as f64 + 2.0) / count;
+                *variances.entry(caller).or_default() +=
+                    time * time * share * (1.0 - share) / count;
+            }
+        }
+        for (id, variance) in variances {
+            self.functions.entry(id).or_insert_with(|| blank(id)).deviation = variance.sqrt();
+        }
+    }
+
+    /// The innermost functions of the stacks that end in a leaf, with their number; 0 for those of
+    /// other stacks that end in the same file.
+    fn callers(&self, leaf: &Leaf) -> BTreeMap<FuncId, u64> {
+        let of_file = match leaf {
+            Leaf::Code(place) => self.seen.get(&Leaf::Mapping(place.mapping)),
+            Leaf::Function(_) | Leaf::Mapping(_) => None,
+        };
+        let innermost = |stacks: &BTreeMap<Functions, u64>| -> Vec<(FuncId, u64)> {
+            stacks.iter().filter_map(|(stack, &times)| Some((*stack.last()?, times))).collect()
+        };
+        let mut callers = BTreeMap::new();
+        for (caller, _) in of_file.map(innermost).unwrap_or_default() {
+            callers.insert(caller, 0);
+        }
+        for (caller, times) in self.seen.get(leaf).map(innermost).unwrap_or_default() {
+            *callers.entry(caller).or_default() += times;
+        }
+        callers
     }
 }
 

@@ -116,6 +116,30 @@ fn time_in_a_library_belongs_to_the_nearest_callers_with_probes() {
 }
 
 #[test]
+fn few_stacks_say_little_of_who_called_a_library() {
+    let live = [strand(1000.0, &[(at(0, 110), 5), (at(1, 5), 5)])];
+    // Of the stacks in the function at 0 of the library function 1 called three, function 2 one;
+    // function 3 was seen to call another one.
+    let (one, two) = ([at(1, 7), at(0, 120)], [at(1, 9), at(0, 210)]);
+    let three = [at(1, 105), at(0, 310)];
+    let deviations = |times: u64| {
+        let seen: [(&[Place], u64); 3] = [(&one, 3 * times), (&two, times), (&three, times)];
+        let attributed = observe(&live, &seen, UserTime::AndSystem);
+        adds_up(&attributed);
+        [1, 2, 3].map(|id| function(&attributed, id).deviation)
+    };
+    let [first, second, third] = deviations(1);
+    let of = |share: f64, count: f64| 500.0 * (share * (1.0 - share) / count).sqrt();
+    assert!((first - of(5.0 / 8.0, 8.0)).abs() < 1e-9, "{first}");
+    assert!((second - of(3.0 / 8.0, 8.0)).abs() < 1e-9, "{second}");
+    assert!((third - of(2.0 / 8.0, 8.0)).abs() < 1e-9, "{third}");
+    assert!(deviations(1000).iter().all(|deviation| *deviation < 4.0));
+    // Code with probes is its function's, whatever calls it.
+    let own = observe(&[strand(100.0, &[(at(0, 110), 9)])], &[(&one, 3)], UserTime::AndSystem);
+    assert_eq!(function(&own, 1).deviation, 0.0);
+}
+
+#[test]
 fn code_of_a_library_that_no_stack_ends_in_is_divided_as_the_rest_of_it() {
     let live = [strand(100.0, &[(at(1, 205), 10)])];
     let attributed = observe(&live, &[(&[at(1, 7), at(0, 120)], 1)], UserTime::AndSystem);

@@ -10,6 +10,7 @@
 use super::{Seen, estimate, interval};
 use crate::profile::Profile;
 use crate::{ClockSource, Figure};
+use libm::hypot;
 
 /// Self times by position, and the rest, in nanoseconds.
 #[derive(Debug)]
@@ -59,8 +60,10 @@ fn by_clock(seen: &Seen, room: f64) -> Vec<Option<Figure>> {
     visible()
         .map(|(function, visible)| {
             let value = function.innermost * scale;
-            let interval =
+            let (lo, hi) =
                 interval::of_samples(value, function.samples, seen.samples, seen.processor);
+            let divided = 2.0 * function.deviation * scale;
+            let interval = (value - hypot(value - lo, divided), value + hypot(hi - value, divided));
             visible.then(|| estimate(value, interval, 0.0, seen.processor.max(value)))
         })
         .collect()

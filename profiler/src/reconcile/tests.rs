@@ -114,6 +114,7 @@ fn any_evidence(u: &mut Unstructured<'_>, functions: u32) -> Result<ClockEvidenc
             function,
             innermost,
             elsewhere,
+            deviation: any_time(u)?,
             samples,
             on_stack,
             stack_samples,
@@ -192,10 +193,10 @@ fn told_completely() -> (Profile, ClockEvidence) {
         ClockFunction {
             function: FuncId(function),
             innermost,
-            elsewhere: 0.0,
             samples,
             on_stack,
             stack_samples,
+            ..ClockFunction::default()
         }
     };
     let stack = |frames: &[u32], time: f64| ClockStack {
@@ -285,6 +286,20 @@ fn an_exact_total_raises_its_caller() {
         profile.functions[2].total.unwrap().is_exact()
             && !profile.functions[1].total.unwrap().is_exact()
     );
+}
+
+#[test]
+fn what_few_stacks_have_divided_widens_self_times() {
+    let (mut profile, mut evidence) = told_completely();
+    profile.reconcile(&evidence);
+    let before = profile.functions[1].own.unwrap().interval();
+    evidence.functions[1].deviation = 1e6;
+    profile.reconcile(&evidence);
+    let own = profile.functions[1].own.unwrap();
+    assert_eq!(own.value, 3e6);
+    let (lo, hi) = own.interval();
+    assert!(lo < 1.01e6 && (5e6..6e6).contains(&hi), "{before:?}, then {:?}", (lo, hi));
+    assert!(before.0 > 2.8e6 && before.1 < 3.2e6, "{before:?}");
 }
 
 #[test]

@@ -9,7 +9,8 @@
 //! | `…/mean_median`, `…/mean_p90` | errors of processor time a call, of functions that burn a known number of turns |
 //! | `…/wall_mean_median`, `…/wall_mean_p90` | the same of the mean that is printed, which is wall time where probes timed it |
 //! | `…/self_share_max`, `…/self_share_beyond` | the largest error of a self share, in points; the same less the interval that holds all of them with 95 %, by the number of samples and by how runs of the program differ |
-//! | `…/self_share_outside` | self shares outside of their own 95 % interval, in per cent |
+//! | `…/self_share_outside` | self shares further from the truth than the number of samples explains in 95 of 100, in per cent |
+//! | `…/self_share_coverage` | intervals of self times that hold the truth, as far as that is known |
 //! | `…/told_unknown` | figures of functions with half a percent of the time that are not known, in per cent |
 //! | `…/impossible`, `…/failed` | figures that cannot be; runs that gave no profile |
 //! | `exact/lost`, `exact/busy`, `exact/…` | policy `exact` of the demo: calls lost, processor time beside competitors over that alone, and as above |

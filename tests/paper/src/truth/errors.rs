@@ -66,6 +66,8 @@ struct ShareError {
     /// The standard deviation of their difference: both are known by a number of samples, and runs
     /// of a program differ.
     deviation: f64,
+    /// Whether the interval that was told holds the truth, as far as that is known.
+    is_covered: bool,
 }
 
 impl ShareError {
@@ -192,15 +194,18 @@ impl Errors {
             let Some(own) = function.own.filter(|_| whole > 0.0) else { continue };
             let said = own.value / whole;
             let draws = told.clock_samples.max(1.0);
-            let variance = share
-                * (1.0 - share)
-                * (1.0 / draws + 1.0 / truth.count(told.kernel).max(1) as f64)
+            let chance = share * (1.0 - share);
+            // What is known of the truth, for one run.
+            let known = chance / truth.count(told.kernel).max(1) as f64
                 + truth.variation(name, told.kernel) * (1.0 + 1.0 / truth.len().max(1) as f64);
+            let off = 1.96 * known.sqrt();
+            let [lo, hi] = own.interval.unwrap_or([own.value, own.value]);
             self.shares.push(ShareError {
                 of: format!("{of}: {name}"),
                 told: said,
                 truth: share,
-                deviation: variance.sqrt(),
+                deviation: (known + chance / draws).sqrt(),
+                is_covered: (lo / whole - off..=hi / whole + off).contains(&share),
             });
         }
         for name in truth.functions().into_iter().filter(|name| !told.functions.contains_key(*name))
@@ -295,8 +300,10 @@ impl Errors {
         };
         row("self_share_max", largest(0.0), "points", self.shares.len());
         row("self_share_beyond", largest(all), "points", self.shares.len());
-        let outside = self.shares.iter().filter(|share| share.beyond(1.96) > 0.0).count();
+        let covered = self.shares.iter().filter(|share| share.is_covered).count();
         let shares = self.shares.len() as u64;
+        row("self_share_coverage", percent(covered as u64, shares), "%", self.shares.len());
+        let outside = self.shares.iter().filter(|share| share.beyond(1.96) > 0.0).count();
         row("self_share_outside", percent(outside as u64, shares), "%", self.shares.len());
         row(
             "told_unknown",
