@@ -293,6 +293,24 @@ impl Survey {
         Ok(CallSite::new(ground, Form::Jump, Role::Pun, stroke))
     }
 
+    /// Adopts a `ret` behind which another one lies, as a [`Role::Pun`]: on, it is a nop, so that a
+    /// thread comes to the other one, which may be a site of its own, on or off.
+    ///
+    /// # Safety
+    /// For as long as the site lives: 1. The code stays mapped. 2. An instruction begins at
+    /// `address`, and one behind it. 3. No other code writes to these bytes, debuggers and the other
+    /// one's site excepted.
+    pub unsafe fn adopt_return(&mut self, address: CodeAddr) -> Result<CallSite, AdoptError> {
+        // SAFETY: (1) the caller; whatever its site makes of the other one leads to where a `ret`
+        // leads.
+        let ground = unsafe {
+            self.require(address, &[x86::RET])?;
+            self.ground.ground(address, 1)?
+        };
+        let stroke = Stroke::Byte(Byte::fixed(0, x86::RET, x86::NOP));
+        Ok(CallSite::new(ground, Form::Jump, Role::Pun, stroke))
+    }
+
     /// Checks that these bytes are there.
     unsafe fn require(&mut self, address: CodeAddr, bytes: &[u8]) -> Result<(), AdoptError> {
         // SAFETY: (1) the caller.

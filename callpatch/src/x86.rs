@@ -298,6 +298,9 @@ pub fn stub_slot(at: CodeAddr, bytes: &[u8]) -> Option<CodeAddr> {
 /// `ret`.
 pub const RET: u8 = 0xc3;
 
+/// The instruction of one byte that does nothing.
+pub const NOP: u8 = 0x90;
+
 /// `jmp +3`: the off state of the literature's calls. It skips the rest of five bytes.
 pub const SKIP_THREE: [u8; 2] = [0xeb, 0x03];
 

@@ -222,6 +222,32 @@ fn what_a_boundary_cuts_is_not_replaced_by_one_store() {
     assert!(adopt(4).is_ok());
 }
 
+/// `ret`, switched to a nop, and what it comes to then: `inc eax; ret`, so that it can be told.
+#[test]
+fn a_return_leads_to_the_next_one_while_it_is_on() {
+    const RETURNS: [u8; 9] = [0xb8, 1, 0, 0, 0, RET, 0xff, 0xc0, RET];
+    let memory = Box::leak(Box::new(lonely()));
+    memory.write(0, &RETURNS);
+    // SAFETY: our own code, a function of that type; whatever the site is, it returns.
+    let (site, function) = unsafe {
+        let at = memory.base().offset(5);
+        let site = Survey::new(Policy::new().unwrap()).unwrap().adopt_return(at).unwrap();
+        let function: extern "C" fn() -> u32 = std::mem::transmute(memory.base().as_ptr());
+        (site, function)
+    };
+    for _ in 0..3 {
+        assert_eq!((site.state(), function()), (Some(Switch::Off), 1));
+        site.set(Switch::On).unwrap();
+        assert_eq!((site.state(), function()), (Some(Switch::On), 2));
+        site.set(Switch::Off).unwrap();
+    }
+    let elsewhere = memory.base().offset(6);
+    // SAFETY: it is refused.
+    let refused = unsafe { Survey::new(Policy::new().unwrap()).unwrap().adopt_return(elsewhere) };
+    let expected = AdoptError::NotOff { address: elsewhere, expected: RET, found: 0xff };
+    assert_eq!(refused.unwrap_err(), expected);
+}
+
 #[test]
 fn what_is_not_there_is_not_adopted_and_a_pun_is_not_led_elsewhere() {
     let mut punned = Punned::new();

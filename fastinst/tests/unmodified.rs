@@ -5,7 +5,7 @@ mod support;
 
 use std::path::Path;
 use std::process::Output;
-use support::{calls, clean, compile_with, fastinst, folder, has, profile, run};
+use support::{calls, clean, compile_with, fastinst, folder, function, has, profile, run};
 
 /// As compilers make code, from the plainest to what production uses.
 const FLAVOURS: [(&str, &[&str]); 8] = [
@@ -73,6 +73,24 @@ fn every_call_is_counted_in_whatever_a_compiler_makes() {
             // Where landings can lie differs from run to run; code that is not optimised begins
             // alike everywhere.
             assert!(probed >= 5, "{compiler} {flags:?}: {probed} of 15 have probes");
+        }
+    }
+}
+
+/// Where one return follows another, a branch leads past one, or memory is read before a branch.
+#[test]
+fn functions_whose_ends_have_little_room_are_timed() {
+    let to = folder("unmodified-ends");
+    let program = compile_with("gcc", "ends.c", &to, &["-O2"]);
+    for policy in ["exact", "adaptive"] {
+        let file = to.join(policy);
+        let output = observed(&program, &["3000"], &file, &["--plant", "all", "--policy", policy]);
+        let profile = profile(&file);
+        for (name, expected) in told(&output, ' ') {
+            let function = function(&profile, &name);
+            assert_eq!(calls(&profile, &name), expected, "{policy} {name}");
+            let timed = function["samples"].as_f64().unwrap();
+            assert!(if policy == "exact" { timed == expected } else { timed > 0.0 }, "{function}");
         }
     }
 }

@@ -268,6 +268,7 @@ fn what_stubs_are_made_of_is_what_it_is_said_to_be() {
     );
     assert_eq!(u64::from_le_bytes(far[6..].try_into().unwrap()), 0x7fff_1234_5678);
     assert_eq!(read(&[RET]).code(), Code::Retnq);
+    assert_eq!(read(&[NOP]).code(), Code::Nopd);
     assert_eq!((read(&NOP5).code(), read(&NOP5).len()), (Code::Nop_rm32, 5));
     let skip = read(&SKIP_THREE);
     assert_eq!((skip.code(), skip.near_branch_target()), (Code::Jmp_rel8_64, AT.get() as u64 + 5));

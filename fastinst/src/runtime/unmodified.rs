@@ -651,7 +651,7 @@ impl Plot<'_, '_, '_> {
         let slots = self.slots(id, Stub::TimeExit)?;
         let len = code::HOOK
             + match exit {
-                Exit::Padded(_) => 1,
+                Exit::Padded(_) | Exit::Fall(_) => 1,
                 Exit::Room(_) | Exit::Turn(_) => Form::Jump.len(),
                 Exit::Pun(pun) => pun.moved.iter().map(len_of).sum(),
             };
@@ -667,6 +667,7 @@ impl Plot<'_, '_, '_> {
             Exit::Room(room) => self.room(*room, number, trampoline)?,
             Exit::Pun(pun) => self.pun(pun, trampoline)?,
             Exit::Turn(turn) => self.turn(turn, trampoline)?,
+            Exit::Fall(at) => self.fall(*at)?,
         };
         let home = call.destination().address();
         let planted =
@@ -708,6 +709,16 @@ impl Plot<'_, '_, '_> {
         let call = call.ok()?;
         self.planter.led.push((number, trampoline));
         Some(call)
+    }
+
+    /// Adopts a `ret` that leads to the next one, whose trampoline is for both.
+    fn fall(&mut self, at: CodeAddr) -> Option<CallSite> {
+        // SAFETY: (1) the module stays, see `Field`; (2) two instructions, as decoding has found;
+        // (3) no other code writes there.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.planter.survey.adopt_return(at).ok()
+        }
     }
 
     /// Adopts a jump or a call by its end and puts its landing.

@@ -13,6 +13,7 @@
 //!           or the exit, or one of the instructions that lead straight to it:
 //!           what is displaced, hook, the exit
 //!           or a jump that leaves, by the last byte of its displacement: hook, the jump
+//!           or a `ret` before another one: nothing, so that the other one's site is its, too
 //! ```
 //!
 //! Where no landing fits an instruction's first byte its first two may be a prefix and the opcode, and so
@@ -30,10 +31,23 @@ use callpatch::Destination;
 use callpatch::x86::{self, Form, Movable, RET, Transfer, keeping};
 use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory, Mnemonic, OpAccess, Register};
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use wordpatch::{CodeAddr, Granule};
 
 /// Whether more than a byte is switched, and how many pages are taken.
 type Price = (bool, usize);
+
+/// Which entry is preferred to which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    /// Nothing of the function is executed before it.
+    First,
+    Later(Price),
+    /// A call of the function's own.
+    Call,
+    /// A thread comes back into the pun.
+    Slow,
+}
 
 const PUN: usize = Form::Jump.len();
 /// So many prefixes a jump may have.
@@ -73,6 +87,8 @@ pub(crate) enum Claim {
     Turn(CodeAddr),
     /// The compiler's call of its profiler: one byte is switched, its displacement is written.
     Call(CodeAddr, Form),
+    /// A `ret` before another one: it is switched.
+    Fall(CodeAddr),
 }
 
 impl Claim {
@@ -88,6 +104,7 @@ impl Claim {
             Self::Turn(at) => at.get() + PUN - 1..at.get() + PUN,
             Self::Room(at, len) => at.get()..at.get() + len,
             Self::Call(at, form) => at.get()..at.get() + form.len(),
+            Self::Fall(at) => at.get()..at.get() + 1,
         }
     }
 
@@ -95,9 +112,11 @@ impl Claim {
         match self {
             Self::Pun(at, changes) => at.get() + changes..at.get() + changes + PUN - 1,
             Self::Turn(at) => at.get()..at.get() + PUN - 1,
-            Self::Padded(at) | Self::Whole(at) | Self::Room(at, _) | Self::Call(at, _) => {
-                at.get()..at.get()
-            }
+            Self::Padded(at)
+            | Self::Whole(at)
+            | Self::Room(at, _)
+            | Self::Call(at, _)
+            | Self::Fall(at) => at.get()..at.get(),
         }
     }
 
@@ -314,13 +333,15 @@ pub(crate) enum Exit<'b> {
     Pun(Pun<'b>),
     /// A jump that leaves the function, always or perhaps.
     Turn(Turn),
+    /// A `ret` before another one, which is an exit's site: on, it does nothing.
+    Fall(CodeAddr),
 }
 
 impl Exit<'_> {
     /// Whether another function goes on, and returns in its place.
     pub(crate) fn is_tail(&self) -> bool {
         match self {
-            Self::Padded(_) => false,
+            Self::Padded(_) | Self::Fall(_) => false,
             Self::Room(_) | Self::Turn(_) => true,
             Self::Pun(pun) => !pun.moved.last().is_some_and(Line::is_return),
         }
@@ -332,6 +353,7 @@ impl Exit<'_> {
             Self::Room(room) => Claim::Room(room.at, room.len),
             Self::Pun(pun) => pun.claim(),
             Self::Turn(turn) => Claim::Turn(turn.at),
+            Self::Fall(at) => Claim::Fall(*at),
         }
     }
 }
@@ -397,19 +419,49 @@ pub(crate) struct Chooser<'c, 'b, Pages> {
 }
 
 impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
-    /// Of a function.
+    /// Of a function. If not all of its exits can be switched with the entry that is preferred,
+    /// others are tried.
     pub(crate) fn choose(&self, body: &Body<'b>) -> Result<Choice<'b>, Refusal> {
-        let entry = self.entry(body)?;
+        let preferred = self.entry(body)?;
+        let is_pun = matches!(preferred.way, Way::Pun(_) | Way::Own(_));
+        let choice = self.with_exits(body, preferred);
+        if choice.untimed.is_none() || body.untimed.is_some() || !is_pun {
+            return Ok(choice);
+        }
+        let mut others = Vec::new();
+        self.punned_entries(body, |rank, entry| {
+            others.push((rank, entry));
+            ControlFlow::Continue(())
+        });
+        others.sort_by_key(|(rank, _)| *rank);
+        let others = others.into_iter().map(|(_, entry)| self.with_exits(body, entry));
+        Ok(others.into_iter().find(|other| other.untimed.is_none()).unwrap_or(choice))
+    }
+
+    /// Of a function that is entered there.
+    fn with_exits(&self, body: &Body<'b>, entry: Entry<'b>) -> Choice<'b> {
+        if body.untimed.is_some() {
+            return Choice { entry, exits: Vec::new(), untimed: body.untimed };
+        }
+        match self.exits(body, &entry) {
+            Ok(exits) => Choice { entry, exits, untimed: None },
+            Err(why) => Choice { entry, exits: Vec::new(), untimed: Some(why) },
+        }
+    }
+
+    /// All exits of a function that is entered there, but for one that the entry displaces, too. The
+    /// last comes first: one before it may lead to it.
+    fn exits(&self, body: &Body<'b>, entry: &Entry<'b>) -> Result<Vec<Exit<'b>>, Untimed> {
         let displaced = entry.way.displaced();
-        let (mut exits, mut untimed) = (Vec::new(), body.untimed);
         let mut claims = vec![entry.way.claim()];
-        for part in body.parts.iter().filter(|_| body.untimed.is_none()) {
+        let mut exits: Vec<Exit<'b>> = Vec::new();
+        for part in &body.parts {
             let is_exit = |line: &Line<'b>| {
                 line.flow == Flow::Perhaps
                     || line.flow == Flow::Exit
                         && !(entry.is_whole() && displaced.contains(&line.at))
             };
-            for (at, line) in part.iter().enumerate().filter(|(_, line)| is_exit(line)) {
+            for (at, line) in part.iter().enumerate().rev().filter(|(_, line)| is_exit(line)) {
                 let agrees = |claim: Claim| {
                     !displaced.contains(&claim.site())
                         && claims.iter().all(|other| claim.agrees(*other))
@@ -418,22 +470,25 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
                     Flow::Perhaps => None,
                     _ => self.exit(body, part, at, agrees),
                 };
-                match exit.or_else(|| self.turn(line, agrees).map(Exit::Turn)) {
-                    Some(exit) => {
-                        claims.push(exit.claim());
-                        exits.push(exit);
-                    }
-                    None if line.flow == Flow::Perhaps => {
-                        untimed = Some(Untimed::ConditionalExit);
-                    }
-                    None => untimed = Some(Untimed::NoExit),
-                }
+                let falls = || {
+                    let fall = Claim::Fall(line.at);
+                    let leads_to_exit = line.bytes == [RET]
+                        && part.get(at + 1).is_some_and(|next| {
+                            next.bytes == [RET] && claims.iter().any(|c| c.site() == next.at)
+                        });
+                    (leads_to_exit && self.ground.allows(fall) && agrees(fall))
+                        .then_some(Exit::Fall(line.at))
+                };
+                let exit = exit.or_else(|| self.turn(line, agrees).map(Exit::Turn)).or_else(falls);
+                let exit = exit.ok_or(match line.flow {
+                    Flow::Perhaps => Untimed::ConditionalExit,
+                    _ => Untimed::NoExit,
+                })?;
+                claims.push(exit.claim());
+                exits.push(exit);
             }
         }
-        if untimed.is_some() {
-            exits.clear();
-        }
-        Ok(Choice { entry, exits, untimed })
+        Ok(exits)
     }
 
     fn entry(&self, body: &Body<'b>) -> Result<Entry<'b>, Refusal> {
@@ -484,10 +539,28 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
     }
 
     fn punned_entry(&self, body: &Body<'b>) -> Result<Entry<'b>, Refusal> {
-        let part = body.parts.first().ok_or(Refusal::NoFunction)?;
+        let mut best: Option<(Rank, Entry<'b>)> = None;
+        let refusal = self.punned_entries(body, |rank, entry| {
+            if best.as_ref().is_none_or(|(lowest, _)| rank < *lowest) {
+                best = Some((rank, entry));
+            }
+            match rank {
+                Rank::First => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        });
+        best.map(|(_, entry)| entry).ok_or(refusal)
+    }
+
+    /// Offers all entries by puns, up to the first branch, call or branch target, until no more is
+    /// wanted. Returns why there is none, if there is none.
+    fn punned_entries(
+        &self,
+        body: &Body<'b>,
+        mut offer: impl FnMut(Rank, Entry<'b>) -> ControlFlow<()>,
+    ) -> Refusal {
+        let Some(part) = body.parts.first() else { return Refusal::NoFunction };
         let (mut depth, mut is_first) = (0i64, true);
-        let mut best: Option<(Price, Entry<'b>)> = None;
-        let mut slow: Option<Entry<'b>> = None;
         let mut refusal = Refusal::NoEntry;
         for (at, line) in part.iter().enumerate().take(ENTRIES + 1) {
             if !is_first && body.targets.contains(&line.at) {
@@ -503,29 +576,24 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
                 let pun = Pun { at: line.at, leap, moved };
                 refusal = Refusal::NoLanding;
                 let Some(price) = self.price_of(&pun, |_| true) else { continue };
-                if is_first {
-                    return Ok(entry(Way::Pun(pun)));
-                }
-                if best.as_ref().is_none_or(|(lowest, _)| price < *lowest) {
-                    best = Some((price, entry(Way::Pun(pun))));
+                let rank = if is_first { Rank::First } else { Rank::Later(price) };
+                if offer(rank, entry(Way::Pun(pun))).is_break() {
+                    return refusal;
                 }
             }
-            if slow.is_none()
-                && let Some(pun) = self.short_pun(part, at)
-            {
-                slow = Some(entry(Way::Pun(pun)));
-            }
-            if best.is_none()
-                && line.flow == Flow::Around
-                && let Some(turn) = self.turned_call(line)
-            {
-                return Ok(entry(Way::Own(turn)));
+            let slow = self.short_pun(part, at).map(Way::Pun);
+            let call = || self.turned_call(line).filter(|_| line.flow == Flow::Around);
+            let own = call().map(|turn| (Rank::Call, Way::Own(turn)));
+            for (rank, way) in own.into_iter().chain(slow.map(|way| (Rank::Slow, way))) {
+                if offer(rank, entry(way)).is_break() {
+                    return refusal;
+                }
             }
             let Some(lowers) = line.lowers.filter(|_| line.flow == Flow::Next) else { break };
             depth += lowers;
             is_first &= line.movable.is_none();
         }
-        best.map(|(_, entry)| entry).or(slow).ok_or(refusal)
+        refusal
     }
 
     /// The site of a point: the instruction there. A thread comes back behind what is displaced;
@@ -617,7 +685,8 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
     /// back into its bytes, which are what they were. That is slow while it is on.
     fn short_pun(&self, part: &[Line<'b>], at: usize) -> Option<Pun<'b>> {
         let safe = part[at..].iter().take_while(|line| {
-            line.movable.is_some() && !line.may_fault && line.flow == Flow::Next
+            let leads_on = matches!(line.flow, Flow::Next | Flow::Around);
+            line.movable.is_some() && !line.may_fault && leads_on
         });
         let mut len = 0;
         let moved: Vec<Line<'b>> = safe
@@ -697,7 +766,9 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
         for first in (at.saturating_sub(RUN)..=at).rev() {
             let line = &part[first];
             let may_move = line.movable.is_some() && !line.may_fault;
-            if !may_move || (first < at && line.flow != Flow::Next) {
+            // A branch that stays in the function leads from the trampoline to where it led.
+            let leads_on = matches!(line.flow, Flow::Next | Flow::Around);
+            if !may_move || (first < at && !leads_on) {
                 break;
             }
             for leap in self.leaps(line) {

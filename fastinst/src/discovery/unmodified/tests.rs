@@ -1,8 +1,14 @@
 //! Choices for functions that are known byte by byte, and for whatever is installed.
+//!
+//! # Safety
+//!
+//! This module has a function in assembly, which reads and writes registers only.
+#![allow(unsafe_code)]
 
 use super::body::Flow;
 use super::*;
 use crate::discovery::Contents;
+use callpatch::x86::RET;
 use std::path::Path;
 use wordpatch::Granule;
 
@@ -68,7 +74,7 @@ fn what_is_displaced_is_whole_and_leads_behind_itself() {
             let Ok((body, choice)) = choose(reader, &ground, start) else { continue };
             let exits = choice.exits.iter().filter_map(|exit| match exit {
                 Exit::Pun(pun) => Some(pun),
-                Exit::Padded(_) | Exit::Room(_) | Exit::Turn(_) => None,
+                Exit::Padded(_) | Exit::Room(_) | Exit::Turn(_) | Exit::Fall(_) => None,
             });
             let Way::Pun(entry) = &choice.entry.way else { continue };
             for pun in exits.chain([entry]) {
@@ -96,6 +102,50 @@ fn what_is_displaced_is_whole_and_leads_behind_itself() {
     });
 }
 
+// Branches lead to both of two returns, of which one has no room behind it.
+std::arch::global_asm!(
+    ".pushsection .text.two_returns, \"ax\", @progbits",
+    ".p2align 4",
+    ".globl fastinst_test_two_returns",
+    "fastinst_test_two_returns: .cfi_startproc",
+    "mov eax, 7",
+    "test edi, edi",
+    "js 2f",
+    "je 3f",
+    "mov eax, 9",
+    "2: ret",
+    "3: ret",
+    ".cfi_endproc",
+    ".p2align 4",
+    ".popsection",
+);
+
+unsafe extern "C" {
+    safe fn fastinst_test_two_returns(which: i32) -> i32;
+}
+
+#[test]
+fn a_return_that_leads_on_leads_to_the_site_of_another_one() {
+    // It is a function of this program.
+    assert_eq!([-1, 0, 1].map(|which| fastinst_test_two_returns(which)), [7, 7, 9]);
+    with_own(|reader, image| {
+        let ground = Ground::default();
+        let mut falls = 0;
+        for start in image.unwind_starts() {
+            // No landing is free.
+            let Ok((_, choice)) = choose_where(reader, &ground, start, |_| false) else { continue };
+            for exit in &choice.exits {
+                let Exit::Fall(at) = exit else { continue };
+                falls += 1;
+                assert_eq!(reader.text.from(*at).unwrap()[..2], [RET, RET]);
+                let next = at.offset(1);
+                assert!(choice.exits.iter().any(|exit| exit.claim().site() == next), "{at:?}");
+            }
+        }
+        assert!(falls > 0);
+    });
+}
+
 #[test]
 fn a_jump_that_is_turned_differs_in_its_last_byte() {
     with_own(|reader, image| {
@@ -105,7 +155,7 @@ fn a_jump_that_is_turned_differs_in_its_last_byte() {
             let Ok((_, choice)) = choose(reader, &ground, start) else { continue };
             let exits = choice.exits.iter().filter_map(|exit| match exit {
                 Exit::Turn(turn) => Some(turn),
-                Exit::Padded(_) | Exit::Room(_) | Exit::Pun(_) => None,
+                Exit::Padded(_) | Exit::Room(_) | Exit::Pun(_) | Exit::Fall(_) => None,
             });
             let entry = match &choice.entry.way {
                 Way::Turn(turn) => Some(turn),
@@ -138,7 +188,7 @@ fn what_one_store_replaces_lies_in_one_instruction_and_in_one_granule() {
             let Ok((_, choice)) = choice else { continue };
             let exits = choice.exits.iter().filter_map(|exit| match exit {
                 Exit::Pun(pun) => Some(pun),
-                Exit::Padded(_) | Exit::Room(_) | Exit::Turn(_) => None,
+                Exit::Padded(_) | Exit::Room(_) | Exit::Turn(_) | Exit::Fall(_) => None,
             });
             let entry = match &choice.entry.way {
                 Way::Pun(pun) => Some(pun),

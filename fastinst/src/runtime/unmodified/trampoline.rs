@@ -113,7 +113,9 @@ pub(super) fn exit_code(
 ) -> Option<Vec<u8>> {
     let mut draft = Draft::new(at);
     let to = match exit {
-        Exit::Padded(_) => return draft.leave(&[], number, slots).map(|()| draft.bytes),
+        Exit::Padded(_) | Exit::Fall(_) => {
+            return draft.leave(&[], number, slots).map(|()| draft.bytes);
+        }
         Exit::Pun(pun) => {
             return draft.leave(&pun.moved, number, slots).map(|()| draft.bytes);
         }
