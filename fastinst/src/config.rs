@@ -55,6 +55,8 @@ pub struct Config {
     pub pairs: Vec<Pair>,
     /// `FASTINST_ARGUMENTS`: arguments to read: `parse_*@arg1/s,retval`, separated by semicolons.
     pub arguments: Vec<Question>,
+    /// `FASTINST_DEBUG_FILE`: files of debug information, separated by colons.
+    pub debug_files: Vec<PathBuf>,
     /// `FASTINST_START_ON`, `FASTINST_STOP_ON`: events that start and stop recording, separated by
     /// commas. If there are start events, nothing is recorded until one happens.
     pub start_on: Vec<Trigger>,
@@ -267,6 +269,7 @@ const KEYS: &[&str] = &[
     "FASTINST_CONTROL",
     "FASTINST_PAIRS",
     "FASTINST_ARGUMENTS",
+    "FASTINST_DEBUG_FILE",
     "FASTINST_START_ON",
     "FASTINST_STOP_ON",
     "FASTINST_UNDER",
@@ -293,6 +296,7 @@ impl Default for Config {
             stays: false,
             pairs: Vec::new(),
             arguments: Vec::new(),
+            debug_files: Vec::new(),
             start_on: Vec::new(),
             stop_on: Vec::new(),
             under: Vec::new(),
@@ -430,6 +434,9 @@ impl Config {
                 self.arguments = Question::several(value).map_err(|_| {
                     wrong("FASTINST_ARGUMENTS", "of the form 'parse_*@arg1/s,retval;other@arg2'")
                 })?;
+            }
+            "FASTINST_DEBUG_FILE" => {
+                self.debug_files = std::env::split_paths(value).collect();
             }
             "FASTINST_START_ON" => self.start_on = triggers("FASTINST_START_ON", value)?,
             "FASTINST_STOP_ON" => self.stop_on = triggers("FASTINST_STOP_ON", value)?,

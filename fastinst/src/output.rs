@@ -8,6 +8,7 @@ use crate::runtime::plant::{Bed, Garden};
 use crate::runtime::scope;
 use crate::runtime::spans::{self, Recorded};
 use crate::runtime::witness::{JIT, Jit};
+use crate::symbols::unused_debug_files;
 use profiler::{Clock, ClockEvidence, Label, Module, Profile, Spent, TableOptions};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -170,6 +171,14 @@ fn notes(garden: &Garden, facts: &Facts) -> Vec<String> {
             garden.refusals.len() - SHOWN
         ));
     }
+    let modules: Vec<_> = garden.beds.iter().filter(|bed| bed.has_file()).collect();
+    let modules: Vec<_> = modules.iter().map(|bed| &bed.module).collect();
+    notes.extend(unused_debug_files(&modules).iter().map(|path| {
+        format!(
+            "{} is no debug file of any module of the program: its build ID differs",
+            path.display()
+        )
+    }));
     notes.extend(garden.note_of_unmodified());
     notes.extend(spans::notes());
     notes.extend(scope::notes());

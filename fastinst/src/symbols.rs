@@ -14,7 +14,7 @@ use crate::discovery::points::PointNames;
 use crate::discovery::registered::Registered;
 use crate::discovery::{Contents, DiscoveryError, Image, Module};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 use wordpatch::CodeAddr;
 
 /// A function's symbol.
@@ -296,7 +296,8 @@ pub(crate) fn with_images(
     mut visit: impl FnMut(&Image<'_>),
 ) -> Result<Option<PathBuf>, DiscoveryError> {
     let build_id = with_own_image(module, &mut visit)?;
-    let separate = debug_file(Path::new(DEBUG_FILES), &build_id);
+    let separate = given_debug_file(&given(), &build_id)
+        .or_else(|| debug_file(Path::new(DEBUG_FILES), &build_id));
     if let Some((_, contents)) = &separate
         && let Ok(image) = Image::parse(contents)
     {
@@ -315,6 +316,55 @@ fn with_own_image(
     let image = Image::parse(&contents).map_err(failed)?;
     visit(&image);
     Ok(image.build_id().unwrap_or_default())
+}
+
+/// Files that the user has named besides.
+static GIVEN: RwLock<Vec<PathBuf>> = RwLock::new(Vec::new());
+
+/// They are replaced while nothing reads symbols; in a child that was forked at that moment there
+/// are none.
+fn given() -> Vec<PathBuf> {
+    GIVEN.try_read().map_or_else(|_| Vec::new(), |files| files.clone())
+}
+
+/// Debug information is read from these files, too, each for the module that has its build ID.
+pub fn use_debug_files(files: &[PathBuf]) {
+    if let Ok(mut given) = GIVEN.try_write() {
+        *given = files.to_vec();
+    }
+}
+
+/// Why a file is of no use as debug information, if it is of none.
+pub fn check_debug_file(path: &Path) -> Result<(), String> {
+    let contents = Contents::of(path).map_err(|error| error.to_string())?;
+    let image = Image::parse(&contents).map_err(|error| error.to_string())?;
+    match image.build_id() {
+        Some(_) => Ok(()),
+        None => Err("it has no build ID, which would show the file that it belongs to".to_owned()),
+    }
+}
+
+/// Those of the files that the user has named whose build ID none of these modules has.
+pub(crate) fn unused_debug_files(modules: &[&Module]) -> Vec<PathBuf> {
+    let mut given = given();
+    if given.is_empty() {
+        return given;
+    }
+    let ids: Vec<String> = modules.iter().map(|module| module.build_id()).collect();
+    given.retain(|path| !Module::of_file(path).is_ok_and(|file| ids.contains(&file.build_id())));
+    given
+}
+
+/// The one of these files for a build.
+fn given_debug_file(files: &[PathBuf], build_id: &[u8]) -> Option<(PathBuf, Contents)> {
+    if build_id.is_empty() {
+        return None;
+    }
+    files.iter().find_map(|path| {
+        let contents = Contents::of(path).ok()?;
+        let is_its = Image::parse(&contents).ok()?.build_id().as_deref() == Some(build_id);
+        is_its.then(|| (path.clone(), contents))
+    })
 }
 
 /// Where distributions put the debug information that was split off.

@@ -497,3 +497,46 @@ fn functions_are_selected_by_their_size() {
     // Some of the C library's have no size.
     assert!(small + large <= count(None));
 }
+
+/// Names and lines come from a file of debug information wherever it lies, if it belongs to the
+/// program.
+#[test]
+fn a_debug_file_of_the_program_names_its_functions() {
+    if !has("objcopy") {
+        return;
+    }
+    let to = folder("unmodified-debug");
+    let program = compile_with("gcc", "unmodified.c", &to, &["-O1", "-g"]);
+    let objcopy = |arguments: &[&str], from: &Path, made: &Path| {
+        let mut command = std::process::Command::new("objcopy");
+        let output = run(command.args(arguments).arg(from).arg(made));
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    };
+    let (debug, stripped, bare) = (to.join("app.debug"), to.join("app"), to.join("bare.debug"));
+    objcopy(&["--only-keep-debug"], &program, &debug);
+    objcopy(&["--strip-all"], &program, &stripped);
+    objcopy(&["--remove-section=.note.gnu.build-id"], &debug, &bare);
+    let observed_with = |file: &Path, to: &Path| {
+        let options = ["--plant", "all", "--debug-file", file.to_str().unwrap()];
+        observed(&stripped, &["50"], to, &options);
+        profile(to)
+    };
+    let named = observed_with(&debug, &to.join("named"));
+    let leaf = function(&named, "leaf");
+    assert!(leaf["file"].as_str().is_some_and(|file| file.ends_with("unmodified.c")), "{leaf}");
+    // Of another build.
+    let other = compile_with("gcc", "ends.c", &to, &["-O1", "-g"]);
+    let unnamed = observed_with(&other, &to.join("unnamed"));
+    let functions = unnamed["functions"].as_array().unwrap();
+    assert!(!functions.is_empty() && functions.iter().all(|function| function["name"] != "leaf"));
+    let notes = unnamed["header"]["notes"].to_string();
+    assert!(notes.contains("build ID differs"), "{notes}");
+    let listed = run(fastinst().args(["probes", "--debug-file"]).arg(&debug).arg(&stripped));
+    assert!(text(&listed.stdout).contains("recurse"));
+    for file in [&bare, &to.join("missing")] {
+        let refused = run(fastinst().args(["run", "--debug-file"]).arg(file).arg(&stripped));
+        let said = text(&refused.stderr);
+        assert!(!refused.status.success() && said.lines().count() == 1, "{said}");
+        assert!(said.contains("--debug-file") && said.contains(file.to_str().unwrap()), "{said}");
+    }
+}

@@ -12,6 +12,7 @@ use super::{Failure, filter};
 use fastinst::arguments::{Question, QuestionError};
 use fastinst::discovery::Module;
 use fastinst::discovery::points::{Pair, PairError};
+use fastinst::symbols::{check_debug_file, use_debug_files};
 use fastinst::trigger::Trigger;
 use profiler::{Policy, Profile};
 use std::ffi::{OsStr, OsString};
@@ -89,6 +90,10 @@ pub(crate) struct Options {
     /// compiler has prepared or -F names, seen for others]
     #[arg(long, value_name = "WHEN", value_parser = ["seen", "all"])]
     pub(crate) plant: Option<String>,
+    /// Read debug information from this file, too, for the program or library that has its build ID
+    /// (may be repeated)
+    #[arg(long = "debug-file", value_name = "FILE")]
+    pub(crate) debug_files: Vec<PathBuf>,
     /// Whether `fastinst ctl` and `top` can reach the program: if possible (auto), even under a
     /// system-call filter that was installed before (on), or not (off) [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
@@ -116,6 +121,7 @@ impl Default for Options {
             pairs: Vec::new(),
             arguments: Vec::new(),
             plant: None,
+            debug_files: Vec::new(),
             control: None,
         }
     }
@@ -169,6 +175,7 @@ pub(crate) fn profile_of(
     check_environment()?;
     let library = library()?;
     let (program, note) = admit(options, words)?;
+    debug_files(&options.debug_files)?;
     filter::check(options, &program)?;
     let channel = Channel::open()?;
     let mut command = prepared(options, &program, words, &library, &channel)?;
@@ -277,6 +284,7 @@ impl Options {
                 self.provider
             )));
         }
+        let debug_files = debug_files(&self.debug_files)?;
         let arguments: Vec<String> = self.arguments.iter().map(ToString::to_string).collect();
         let pairs: Vec<String> = self.pairs.iter().map(ToString::to_string).collect();
         let optional = [
@@ -291,6 +299,7 @@ impl Options {
             ("FASTINST_CONTROL", self.control.clone()),
             ("FASTINST_ARGUMENTS", (!arguments.is_empty()).then(|| arguments.join(";"))),
             ("FASTINST_PAIRS", (!pairs.is_empty()).then(|| pairs.join(";"))),
+            ("FASTINST_DEBUG_FILE", debug_files),
             ("FASTINST_RUN", Some(std::process::id().to_string())),
             ("FASTINST_UNDER", joined(&self.under)),
             ("FASTINST_DEPTH", self.depth.map(|depth| depth.to_string())),
@@ -313,6 +322,26 @@ impl Options {
         }
         Ok(patterns)
     }
+}
+
+/// Files of debug information, which this process reads from now on, as the program's variable has
+/// them: it may work in another folder.
+pub(super) fn debug_files(files: &[PathBuf]) -> Result<Option<String>, Failure> {
+    let mut absolute = Vec::new();
+    for file in files {
+        let refused = |why: &dyn std::fmt::Display| {
+            Failure::Refused(format!("--debug-file {}: {why}", file.display()))
+        };
+        check_debug_file(file).map_err(|why| refused(&why))?;
+        absolute.push(std::path::absolute(file).map_err(|why| refused(&why))?);
+    }
+    use_debug_files(&absolute);
+    let joined = std::env::join_paths(&absolute)
+        .map_err(|_| Failure::Refused("--debug-file: the path has a colon".to_owned()))?;
+    let text = joined.into_string().map_err(|path| {
+        Failure::Refused(format!("--debug-file {}: the path is not UTF-8", path.display()))
+    })?;
+    Ok((!text.is_empty()).then_some(text))
 }
 
 /// As variables have several values.

@@ -3,7 +3,7 @@
 mod points;
 mod prospects;
 
-use super::{Failure, say};
+use super::{Failure, launch, say};
 use fastinst::Kind;
 use fastinst::discovery::{Discovery, FoundSite, Module, discover};
 use fastinst::spelling::question;
@@ -25,6 +25,10 @@ pub(crate) struct Args {
     /// Exclude these (may be repeated)
     #[arg(short = 'N', long = "exclude", value_name = "PATTERN")]
     exclude: Vec<String>,
+    /// Read debug information from this file, too, for the file that has its build ID (may be
+    /// repeated)
+    #[arg(long = "debug-file", value_name = "FILE")]
+    debug_files: Vec<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -65,6 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         parsed.map_err(|error| Failure::Usage(error.to_string()))
     };
     let (include, exclude) = (parse(&args.include)?, parse(&args.exclude)?);
+    launch::debug_files(&args.debug_files)?;
     let modules = modules(&args.target)?;
     let mut lines = Vec::new();
     for module in &modules {

@@ -32,6 +32,7 @@ use crate::config::{Config, Provider};
 use crate::discovery::Module;
 use crate::handover::{Attachment, Handover, Tether};
 use crate::selection::Selector;
+use crate::symbols::use_debug_files;
 use crate::trigger::Trigger;
 use std::collections::HashSet;
 use std::ffi::{OsString, c_void};
@@ -258,6 +259,7 @@ fn settings(field: &[u8]) -> Result<(guest::Settings, i32), String> {
                 .to_owned(),
         );
     }
+    use_debug_files(&config.debug_files);
     // Whose child it is says nothing.
     config.run = None;
     config.follow = false;

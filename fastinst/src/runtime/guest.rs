@@ -21,6 +21,7 @@ use crate::discovery::Module;
 use crate::heap;
 use crate::output;
 use crate::selection::Selector;
+use crate::symbols::use_debug_files;
 use crate::trigger::Trigger;
 use profiler::Clock;
 use std::arch::naked_asm;
@@ -387,6 +388,7 @@ fn settings() -> Result<Option<Settings>, String> {
         .map_err(|error| error.to_string())?;
     let selector =
         Selector::of(&config.include, &config.exclude).map_err(|error| error.to_string())?;
+    use_debug_files(&config.debug_files);
     Ok(Some((config, policy, selector)))
 }
 
