@@ -37,10 +37,10 @@ pub use error::{
 pub use features::{Proposal, Specification};
 pub use runtime::{
     AsContextMut, BlockCount, BranchCount, CallCount, Caller, Counts, Demand, Demanded, EdgeCount,
-    ErrandError, ErrandHandle, ExnRef, ExportType, Extern, ExternRef, Func, FunctionCounts, Global,
-    HostResult, ImportType, Instance, InstancePre, InstructionCount, InterruptHandle, IntoFunc,
-    Limits, Linker, LoopCount, Memory, Module, Params, RawFunc, Results, SharedMemory, Store,
-    StoreAccess, StoreContextMut, Table, Tag, TypedFunc, UnknownImport, Val, WasmTy,
+    ExnRef, ExportType, Extern, ExternRef, Func, FunctionCounts, Global, HostResult, ImportType,
+    Instance, InstancePre, InstructionCount, InterruptHandle, IntoFunc, Limits, Linker, LoopCount,
+    Memory, Module, Params, RawFunc, Results, SharedMemory, Store, StoreAccess, StoreContextMut,
+    Table, Tag, TaskError, TaskHandle, TypedFunc, UnknownImport, Val, WasmTy,
 };
 pub use trap::Trap;
 pub use types::*;

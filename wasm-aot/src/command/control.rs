@@ -27,7 +27,7 @@ use wasm_aot::observer::{Program, Switches};
 use wasm_aot::session::{ClientKind, Session, SessionError};
 use wasm_aot::steering::{Steering, attached_as, survived};
 use wasm_aot::wasi::Interruption;
-use wasm_aot::{AsContextMut, Engine, ErrandHandle, Limits};
+use wasm_aot::{AsContextMut, Engine, Limits, TaskHandle};
 use wordpatch::os::sockets::Listener;
 
 /// How often events are counted that somebody waits for.
@@ -44,7 +44,7 @@ pub(crate) struct Asked {
     /// The program, and all that observes it, by lines.
     pub(crate) steering: Steering,
     /// What the program's thread is asked for.
-    pub(crate) errands: ErrandHandle<World>,
+    pub(crate) tasks: TaskHandle<World>,
     pub(crate) engine: Engine,
     /// What has it come back that waits for something.
     pub(crate) interruption: Interruption,
@@ -202,7 +202,7 @@ impl Control {
             compiled.remark(&observer);
             own.compare(store, observer, &program).map_err(|error| error.to_string())
         };
-        let matched = self.carry_out(compare)?;
+        let matched = self.run_in_store(compare)?;
         let attached = session.attach_module(matched).map_err(said)?;
         let name = &attached.name;
         spell::begin(observed, &chosen);
@@ -219,17 +219,22 @@ impl Control {
     }
 
     /// Has the program's thread do something with its store.
-    fn carry_out<R: Send + 'static>(
+    fn run_in_store<R: Send + 'static>(
         &self,
-        errand: impl FnOnce(wasm_aot::StoreContextMut<'_, World>) -> Result<R, String> + Send + 'static,
+        task: impl FnOnce(wasm_aot::StoreContextMut<'_, World>) -> Result<R, String> + Send + 'static,
     ) -> Result<R, String> {
-        let Asked { errands, interruption, patience, .. } = &self.asked;
-        let done = errands.carry_out(self.stoppable(), || interruption.knock(), *patience, errand);
+        let Asked { tasks, interruption, patience, .. } = &self.asked;
+        let done = tasks.run_in_store(
+            self.module_with_safepoints(),
+            || interruption.wake(),
+            *patience,
+            task,
+        );
         done.map_err(|error| error.to_string())?
     }
 
     /// The program, if it may be stopped for a moment wherever it is.
-    fn stoppable(&self) -> Option<&wasm_aot::Module> {
+    fn module_with_safepoints(&self) -> Option<&wasm_aot::Module> {
         let observed = self.session().observation();
         Some(observed.module()).filter(|_| observed.may_be_stopped())
     }
@@ -342,7 +347,7 @@ impl Control {
         let ask = move |store: wasm_aot::StoreContextMut<'_, World>| {
             modules::said(store, &own, number, patience)
         };
-        self.carry_out(ask).map_err(|error| format!("{name}: {error}"))
+        self.run_in_store(ask).map_err(|error| format!("{name}: {error}"))
     }
 }
 

@@ -179,7 +179,7 @@ impl Run {
         store.data_mut().prof = Prof::new(&module);
         self.threads(&engine, &mut store, &module, bounds, joining.clone())?;
         let stop = store.interrupt_handle();
-        let (stopper, knocking) = (interruption.clone(), interruption.clone());
+        let (stopper, waker) = (interruption.clone(), interruption.clone());
         super::signal::on_interrupt(move || {
             stopper.raise();
             stop.interrupt();
@@ -209,9 +209,9 @@ impl Run {
         let asked = Asked {
             program: self.module.clone(),
             steering: Steering::new(self.module.display().to_string(), Arc::clone(&session)),
-            errands: store.errands(),
+            tasks: store.tasks(),
             engine: engine.clone(),
-            interruption: knocking,
+            interruption: waker,
             limits: modules::limits(self.max_monitor_memory, self.max_stack),
             patience,
         };
@@ -474,7 +474,7 @@ impl Run {
             dump(store, error, self.dump.as_deref(), &self.module);
             end_profile(store, end, error);
         }
-        store.close_errands();
+        store.close_tasks();
         let by_thread = threads.and_then(|threads| threads.finish());
         store.set_deadline(Some(patience));
         observed.end(store, done.as_ref().err()).into_iter().for_each(super::complain);

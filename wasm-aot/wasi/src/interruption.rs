@@ -24,9 +24,9 @@ struct Bell {
     /// Released by [`Interruption::raise`] before the bell rings; acquired by threads that woke or
     /// are about to sleep.
     raised: AtomicBool,
-    /// Released by [`Interruption::knock`] before the bell rings; taken by the call that is left
+    /// Released by [`Interruption::wake`] before the bell rings; taken by the call that is left
     /// for it.
-    knocked: AtomicBool,
+    is_woken: AtomicBool,
     rings: OwnedFd,
 }
 
@@ -40,7 +40,7 @@ impl Interruption {
         let rings = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self(Arc::new(Bell {
             raised: AtomicBool::new(false),
-            knocked: AtomicBool::new(false),
+            is_woken: AtomicBool::new(false),
             rings,
         })))
     }
@@ -62,14 +62,14 @@ impl Interruption {
 
     /// Has the call in which a guest waits, or the next one in which it would wait, left with
     /// [`Outcome::Knocked`], once. The host makes it again.
-    pub fn knock(&self) {
-        self.0.knocked.store(true, Ordering::Release);
+    pub fn wake(&self) {
+        self.0.is_woken.store(true, Ordering::Release);
         let _ = rustix::io::write(&self.0.rings, &1u64.to_ne_bytes());
     }
 
-    /// Takes a knock, if there was one.
-    fn take_knock(&self) -> bool {
-        if !self.0.knocked.swap(false, Ordering::AcqRel) {
+    /// Takes a wake-up, if there was one.
+    fn take_wake_up(&self) -> bool {
+        if !self.0.is_woken.swap(false, Ordering::AcqRel) {
             return false;
         }
         // A thread that raises at this moment has said so before the bell rang.
@@ -87,7 +87,7 @@ impl Interruption {
 #[derive(Debug, Default)]
 pub(crate) struct Patience {
     interruption: Option<Interruption>,
-    /// Until when the call waited that was left for a knock, and is made again now.
+    /// Until when the call waited that was left for a wake-up, and is made again now.
     left: Cell<Option<Instant>>,
     /// Whether waiting is left to the caller, and for what it is to be waited.
     is_outside: bool,
@@ -178,7 +178,7 @@ impl Patience {
                 return Err(Outcome::Interrupted);
             }
             if timeout != Some(Duration::ZERO)
-                && self.interruption.as_ref().is_some_and(Interruption::take_knock)
+                && self.interruption.as_ref().is_some_and(Interruption::take_wake_up)
             {
                 self.left.set(deadline);
                 return Err(Outcome::Knocked);
@@ -265,11 +265,11 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_is_left_for_a_knock_lasts_as_long_as_it_would_have() {
+    fn a_wait_that_is_left_for_a_wake_up_lasts_as_long_as_it_would_have() {
         let interruption = Interruption::new().unwrap();
         let patience = Patience::new(Some(interruption.clone()));
         let (begun, time) = (Instant::now(), Duration::from_millis(60));
-        interruption.knock();
+        interruption.wake();
         assert_eq!(patience.wait(&[], Some(time)), Err(Outcome::Knocked));
         thread::sleep(Duration::from_millis(40));
         assert_eq!(patience.wait(&[], Some(time)), Ok(vec![]));
@@ -278,7 +278,7 @@ mod tests {
             "{:?}",
             begun.elapsed()
         );
-        interruption.knock();
+        interruption.wake();
         interruption.raise();
         assert_eq!(patience.wait(&[], None), Err(Outcome::Interrupted));
     }

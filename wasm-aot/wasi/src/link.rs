@@ -84,7 +84,7 @@ fn link<T: 'static>(
                 };
                 let mut outcome = call(&mut caller)?;
                 while outcome == Outcome::Knocked {
-                    caller.run_errands();
+                    caller.run_tasks();
                     outcome = call(&mut caller)?;
                 }
                 match outcome {

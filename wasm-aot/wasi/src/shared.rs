@@ -36,7 +36,7 @@ impl Shared {
         Self { ctx: Arc::clone(&self.ctx), interruption: Some(interruption) }
     }
 
-    /// Performs a call. `until` is when the waiting of a call ends that was left for a knock and is
+    /// Performs a call. `until` is when the waiting of a call ends that was left for a wake-up and is
     /// made again.
     pub(super) fn call(
         &self,

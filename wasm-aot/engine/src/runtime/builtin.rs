@@ -58,7 +58,7 @@ extern "C" fn memory_grow(vmctx: *mut u8, memory: u32, pages: u64) -> i64 {
 #[cold]
 fn tell_growth(vmctx: *mut u8, told: [i64; 3]) {
     for who in store(vmctx).growth.clone() {
-        super::errands::with_store_of(vmctx as usize, |store| who.grown(store, told));
+        super::tasks::with_store_of(vmctx as usize, |store| who.grown(store, told));
     }
 }
 

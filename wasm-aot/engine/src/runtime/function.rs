@@ -100,12 +100,12 @@ impl<'a, T> Caller<'a, T> {
     }
 
     /// Carries out what others want done with the store, unless a monitor calls.
-    pub fn run_errands(&mut self) {
+    pub fn run_tasks(&mut self) {
         let core = self.context.core();
         let is_program =
             self.instance.and_then(|instance| instance.data(core).map(|data| !data.looks_on.get()));
-        if is_program.unwrap_or_default() && core.errands().are_waiting() {
-            core.run_errands();
+        if is_program.unwrap_or_default() && core.tasks().are_waiting() {
+            core.run_tasks();
         }
     }
 
@@ -163,11 +163,11 @@ extern "C" fn call_host(function: *mut HostFunction, values: *mut u128) -> u32 {
         let results = done.as_ref().map(|()| unsafe { store.seen(results, host.ty.results()) });
         store.cross(Crossing::Returns(call, results.as_deref().map_err(|error| *error)));
     }
-    if matches!(caught, Ok(Ok(()))) && store.errands().are_waiting() {
+    if matches!(caught, Ok(Ok(()))) && store.tasks().are_waiting() {
         // SAFETY: (1) the instance that imports the function lives as long as the store.
         let is_program =
             host.caller.is_some_and(|caller| !unsafe { caller.as_ref() }.looks_on.get());
-        is_program.then(|| store.run_errands());
+        is_program.then(|| store.run_tasks());
     }
     let failure = match caught {
         Ok(Ok(())) if store.interruption().is_requested() && store.interruption().take() => {

@@ -20,7 +20,6 @@ mod counts;
 mod definition;
 mod dump;
 mod elements;
-mod errands;
 mod function;
 mod guests;
 mod handle;
@@ -48,6 +47,7 @@ mod stubs;
 #[cfg(test)]
 mod switch_model;
 mod targets;
+mod tasks;
 mod throw;
 mod typed;
 mod value;
@@ -65,8 +65,6 @@ pub use counts::{
     BlockCount, BranchCount, CallCount, Counts, EdgeCount, FunctionCounts, InstructionCount,
     LoopCount,
 };
-pub use errands::with_store_of;
-pub use errands::{ErrandError, ErrandHandle};
 pub use function::{Caller, Func};
 pub use guests::Guests;
 pub use handle::{Extern, Global, Memory, Table, Tag};
@@ -88,6 +86,8 @@ pub use share::Share;
 pub use spelling::spelled;
 pub use store::{AsContextMut, Demand, Demanded, Limits, Store, StoreContextMut};
 pub use store::{Growth, StoreCore};
+pub use tasks::with_store_of;
+pub use tasks::{TaskError, TaskHandle};
 pub use typed::{HostResult, IntoFunc, Params, RawFunc, Results, StoreAccess, TypedFunc, WasmTy};
 pub use value::Val;
 pub use variant::{Counted, ObservedLayer, Origin, When};

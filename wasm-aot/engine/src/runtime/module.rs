@@ -6,10 +6,10 @@ use super::chunks::Chunks;
 use super::code::Code;
 use super::compile_events::Readers;
 use super::context::Counters;
-use super::errands::StopParts;
 use super::introduction::Introduction;
 use super::partial_exits::PartialExits;
 use super::pruner::Pruner;
+use super::tasks::SafepointLayers;
 use super::variant::Variants;
 use crate::array::Array;
 use crate::artifact;
@@ -74,7 +74,7 @@ pub struct ModuleInner {
     pub(crate) chunks: Chunks,
     /// Plans that were attached while instances ran.
     pub(crate) parts: RwLock<Vec<AttachedPlan>>,
-    pub(super) stops: StopParts,
+    pub(super) safepoints: SafepointLayers,
     /// Those that want to know of functions that are compiled for other variants of the code.
     pub(super) readers: Readers,
     /// The thread that has dead probes taken out of its code, if there is one.
@@ -199,7 +199,7 @@ impl Module {
                 switching: OnceLock::new(),
                 chunks: Chunks::default(),
                 parts: RwLock::default(),
-                stops: StopParts::default(),
+                safepoints: SafepointLayers::default(),
                 readers: Readers::default(),
                 pruner: Pruner::default(),
                 entries: (0..loops).map(|_| AtomicUsize::new(0)).collect(),

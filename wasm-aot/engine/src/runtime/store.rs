@@ -11,7 +11,6 @@ use super::activation::Failure;
 use super::code::Code;
 use super::dump::Taken;
 use super::elements::Elements;
-use super::errands::{ErrandHandle, Errands};
 use super::function::HostFunction;
 use super::heap::Heap;
 use super::instance::InstanceData;
@@ -19,6 +18,7 @@ use super::interruption::{InterruptHandle, Interruption};
 use super::linear::Linear;
 use super::module::ModuleInner;
 use super::source::Sources;
+use super::tasks::{TaskHandle, TaskQueue};
 use crate::engine::Engine;
 use crate::error::{Backtrace, Error, FrameInfo};
 use crate::exception::StoreId;
@@ -115,7 +115,7 @@ pub struct StoreCore {
     limits: Limits,
     codes: AtomicPtr<Codes>,
     interruption: Arc<Interruption>,
-    errands: Arc<Errands>,
+    tasks: Arc<TaskQueue>,
     /// Who is told of memories of the program's that grow: which, and how many pages there were
     /// before and are now.
     pub growth: Vec<Arc<dyn Growth>>,
@@ -165,7 +165,7 @@ impl StoreCore {
             limits: Limits::default(),
             codes: AtomicPtr::new(Box::into_raw(Box::default())),
             interruption: Arc::default(),
-            errands: Arc::default(),
+            tasks: Arc::default(),
             growth: Vec::new(),
             instances: Vec::new(),
             memories: Vec::new(),
@@ -226,8 +226,8 @@ impl StoreCore {
         &self.interruption
     }
 
-    pub(crate) fn errands(&self) -> &Arc<Errands> {
-        &self.errands
+    pub(crate) fn tasks(&self) -> &Arc<TaskQueue> {
+        &self.tasks
     }
 
     fn codes(&self) -> &Codes {
@@ -328,7 +328,7 @@ impl StoreCore {
 
 impl Drop for StoreCore {
     fn drop(&mut self) {
-        self.close_errands();
+        self.close_tasks();
         // While all of them live: what they have called may belong to another one.
         self.instances.iter().for_each(|instance| instance.end());
         // SAFETY: (1) made by `Box::into_raw`, and no thread is in the store's code any more.
@@ -420,13 +420,13 @@ impl<T> Store<T> {
     }
 
     /// What has this store's thread do something with it while it executes a program.
-    pub fn errands(&self) -> ErrandHandle<T> {
-        ErrandHandle::new(&self.parts.core.errands)
+    pub fn tasks(&self) -> TaskHandle<T> {
+        TaskHandle::new(&self.parts.core.tasks)
     }
 
     /// Takes no tasks any more; a thread that waits for one is told so.
-    pub fn close_errands(&mut self) {
-        self.parts.core.close_errands();
+    pub fn close_tasks(&mut self) {
+        self.parts.core.close_tasks();
     }
 
     /// What stops code of this store from another thread.

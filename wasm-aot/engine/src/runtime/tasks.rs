@@ -1,11 +1,11 @@
 //! What others want done with a store while its program runs.
 //!
 //! Only the thread that executes a program may touch its store. So a thread that wants something of
-//! it leaves an *errand*, a function that is given the store, and waits. The program's thread
+//! it leaves an *task*, a function that is given the store, and waits. The program's thread
 //! carries it out at a moment at which it executes nothing of a monitor's: when a host function
 //! returns to the program, on a wake-up while one waits for something, or where the program comes
-//! by a *stop*, which is attached to the functions that it is in while a thread waits, and detached
-//! afterwards. A program that no thread waits for has no stops.
+//! by a *safepoint*, which is attached to the functions that it is in while a thread waits, and detached
+//! afterwards. A program that no thread waits for has no safepoints.
 //!
 //! # Safety
 //!
@@ -28,13 +28,13 @@ use std::time::{Duration, Instant};
 use wasmparser::Operator;
 
 /// How long a program is given to come by itself, and how long between two looks at where it is.
-const A_MOMENT: Duration = Duration::from_millis(3);
+const POLL_INTERVAL: Duration = Duration::from_millis(3);
 
-type Errand = Box<dyn FnOnce(&mut StoreCore) + Send>;
+type Task = Box<dyn FnOnce(&mut StoreCore) + Send>;
 
-/// Errands of a store that wait.
+/// Tasks of a store that wait.
 #[derive(Default)]
-pub(crate) struct Errands {
+pub(crate) struct TaskQueue {
     queue: Mutex<Queue>,
     /// Whether the queue holds something: looked at without its lock.
     waiting: AtomicBool,
@@ -45,37 +45,37 @@ pub(crate) struct Errands {
 #[derive(Default)]
 struct Queue {
     next: u64,
-    waiting: VecDeque<(u64, Errand)>,
+    waiting: VecDeque<(u64, Task)>,
     is_closed: bool,
 }
 
-impl std::fmt::Debug for Errands {
+impl std::fmt::Debug for TaskQueue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Errands").field("waiting", &self.waiting).finish_non_exhaustive()
+        f.debug_struct("TaskQueue").field("waiting", &self.waiting).finish_non_exhaustive()
     }
 }
 
-/// Why an errand was not carried out.
+/// Why an task was not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ErrandError {
+pub enum TaskError {
     /// The program did not come by in time.
     #[error("the program waits for something, or is in a loop that has no site: ask again")]
     Elsewhere,
-    /// The program is over, or the errand has panicked.
+    /// The program is over, or the task has panicked.
     #[error("the program is over")]
     Over,
 }
 
-impl Errands {
-    fn leave(&self, errand: Errand) -> Result<u64, ErrandError> {
+impl TaskQueue {
+    fn post(&self, task: Task) -> Result<u64, TaskError> {
         let mut queue = self.queue.lock();
         if queue.is_closed {
-            return Err(ErrandError::Over);
+            return Err(TaskError::Over);
         }
         let number = queue.next;
         queue.next += 1;
-        queue.waiting.push_back((number, errand));
+        queue.waiting.push_back((number, task));
         self.waiting.store(true, SeqCst);
         Ok(number)
     }
@@ -89,11 +89,11 @@ impl Errands {
         queue.waiting.len() < before
     }
 
-    fn take(&self) -> Option<Errand> {
+    fn take(&self) -> Option<Task> {
         let mut queue = self.queue.lock();
         let taken = queue.waiting.pop_front();
         self.waiting.store(!queue.waiting.is_empty(), SeqCst);
-        taken.map(|(_, errand)| errand)
+        taken.map(|(_, task)| task)
     }
 
     /// Whether a thread waits.
@@ -105,103 +105,103 @@ impl Errands {
 impl StoreCore {
     /// Carries out what waits, unless that is being done already. The calling thread has the store,
     /// and executes nothing of a monitor's.
-    pub(crate) fn run_errands(&mut self) {
-        let errands = Arc::clone(self.errands());
-        if errands.busy.swap(true, Relaxed) {
+    pub(crate) fn run_tasks(&mut self) {
+        let tasks = Arc::clone(self.tasks());
+        if tasks.busy.swap(true, Relaxed) {
             return;
         }
         let (interlude, limits) = (self.interruption().begin_interlude(), *self.limits());
-        while let Some(errand) = errands.take() {
+        while let Some(task) = tasks.take() {
             // A thread that waits for one that has panicked hears that there will be no answer.
-            let _ = catch_unwind(AssertUnwindSafe(|| errand(self)));
+            let _ = catch_unwind(AssertUnwindSafe(|| task(self)));
         }
         self.set_limits(limits);
         self.interruption().end_interlude(interlude);
-        errands.busy.store(false, Relaxed);
+        tasks.busy.store(false, Relaxed);
     }
 
-    /// No errands are taken any more; what waits is given up.
-    pub(crate) fn close_errands(&self) {
-        let mut queue = self.errands().queue.lock();
+    /// No tasks are taken any more; what waits is given up.
+    pub(crate) fn close_tasks(&self) {
+        let mut queue = self.tasks().queue.lock();
         queue.is_closed = true;
         queue.waiting.clear();
     }
 }
 
-/// Leaves errands for the thread that has a store. Copies are cheap.
-pub struct ErrandHandle<T> {
-    errands: Arc<Errands>,
+/// Leaves tasks for the thread that has a store. Copies are cheap.
+pub struct TaskHandle<T> {
+    tasks: Arc<TaskQueue>,
     _data: PhantomData<fn(T)>,
 }
 
-impl<T> Clone for ErrandHandle<T> {
+impl<T> Clone for TaskHandle<T> {
     fn clone(&self) -> Self {
-        Self::new(&self.errands)
+        Self::new(&self.tasks)
     }
 }
 
-impl<T> std::fmt::Debug for ErrandHandle<T> {
+impl<T> std::fmt::Debug for TaskHandle<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.errands.fmt(f)
+        self.tasks.fmt(f)
     }
 }
 
-impl<T: 'static> ErrandHandle<T> {
+impl<T: 'static> TaskHandle<T> {
     /// Has the store's thread do something with the store, and gives what came of it. If the
     /// program does not come by itself and consists of `module`, it is stopped for a moment;
-    /// without that it is waited for until it calls the host. `knock` is called now and then: it
+    /// without that it is waited for until it calls the host. `wake` is called now and then: it
     /// has a program that waits in the host come back.
     ///
     /// # Errors
     /// If the program does not come by in time, or is over.
-    pub fn carry_out<R: Send + 'static>(
+    pub fn run_in_store<R: Send + 'static>(
         &self,
         module: Option<&Module>,
-        knock: impl Fn(),
+        wake: impl Fn(),
         patience: Duration,
-        errand: impl FnOnce(StoreContextMut<'_, T>) -> R + Send + 'static,
-    ) -> Result<R, ErrandError> {
+        task: impl FnOnce(StoreContextMut<'_, T>) -> R + Send + 'static,
+    ) -> Result<R, TaskError> {
         let (tell, hear) = mpsc::channel();
-        let errand: Errand = Box::new(move |core| {
+        let task: Task = Box::new(move |core| {
             // SAFETY: (1) the handle was made by a store with data of this type.
-            let _ = tell.send(errand(unsafe { StoreContextMut::from_core(core) }));
+            let _ = tell.send(task(unsafe { StoreContextMut::from_core(core) }));
         });
-        let number = self.errands.leave(errand)?;
-        let mut stops = Stops { module, within: BTreeSet::new(), plan: None };
+        let number = self.tasks.post(task)?;
+        let mut safepoints = Safepoints { module, within: BTreeSet::new(), plan: None };
         let deadline = Instant::now() + patience;
         loop {
-            match hear.recv_timeout(A_MOMENT) {
+            match hear.recv_timeout(POLL_INTERVAL) {
                 Ok(answer) => return Ok(answer),
-                Err(mpsc::RecvTimeoutError::Disconnected) => return Err(ErrandError::Over),
+                Err(mpsc::RecvTimeoutError::Disconnected) => return Err(TaskError::Over),
                 Err(mpsc::RecvTimeoutError::Timeout) if Instant::now() < deadline => {
-                    knock();
-                    stops.extend();
+                    wake();
+                    safepoints.extend();
                 }
                 // Who has begun with it will end it.
-                Err(mpsc::RecvTimeoutError::Timeout) => match self.errands.withdraw(number) {
-                    true => return Err(ErrandError::Elsewhere),
-                    false => return hear.recv().map_err(|_| ErrandError::Over),
+                Err(mpsc::RecvTimeoutError::Timeout) => match self.tasks.withdraw(number) {
+                    true => return Err(TaskError::Elsewhere),
+                    false => return hear.recv().map_err(|_| TaskError::Over),
                 },
             }
         }
     }
 }
 
-impl<T> ErrandHandle<T> {
-    pub(super) fn new(errands: &Arc<Errands>) -> Self {
-        Self { errands: Arc::clone(errands), _data: PhantomData }
+impl<T> TaskHandle<T> {
+    pub(super) fn new(tasks: &Arc<TaskQueue>) -> Self {
+        Self { tasks: Arc::clone(tasks), _data: PhantomData }
     }
 }
 
-/// Stops in the functions that a program was seen in; gone when no thread waits any more.
-struct Stops<'a> {
+/// Safepoints in the functions that a program was seen in; gone when no thread waits any more.
+struct Safepoints<'a> {
     module: Option<&'a Module>,
     within: BTreeSet<usize>,
     /// The plan that is observed.
     plan: Option<ObservedLayer>,
 }
 
-impl Stops<'_> {
+impl Safepoints<'_> {
     /// Attaches them to more functions, if threads are in others. What cannot be stopped is waited
     /// for.
     fn extend(&mut self) {
@@ -211,7 +211,7 @@ impl Stops<'_> {
         if self.within.len() == before {
             return;
         }
-        let Ok(part) = module.inner.stop_part(&self.within) else { return };
+        let Ok(part) = module.inner.safepoint_layer(&self.within) else { return };
         let plan = ObservedLayer::Plan(part);
         // Those that were there before are among them.
         if module.observe_instead(&[plan], self.plan.as_slice()).is_ok() {
@@ -220,7 +220,7 @@ impl Stops<'_> {
     }
 }
 
-impl Drop for Stops<'_> {
+impl Drop for Safepoints<'_> {
     fn drop(&mut self) {
         if let Some(module) = self.module {
             let _ = module.observe_no_more(self.plan.as_slice());
@@ -228,9 +228,9 @@ impl Drop for Stops<'_> {
     }
 }
 
-/// The numbers of a module's plans of stops, by functions.
+/// The numbers of a module's plans of safepoints, by functions.
 #[derive(Debug, Default)]
-pub(crate) struct StopParts(Mutex<BTreeMap<BTreeSet<usize>, usize>>);
+pub(crate) struct SafepointLayers(Mutex<BTreeMap<BTreeSet<usize>, usize>>);
 
 /// How many such plans are kept for other functions each: one more is for all of them.
 const PLANS: usize = 32;
@@ -244,9 +244,9 @@ impl Module {
 }
 
 impl ModuleInner {
-    /// The plan of stops in some functions, or in more.
-    fn stop_part(self: &Arc<Self>, functions: &BTreeSet<usize>) -> Result<usize, Error> {
-        let mut known = self.stops.0.lock();
+    /// The plan of safepoints in some functions, or in more.
+    fn safepoint_layer(self: &Arc<Self>, functions: &BTreeSet<usize>) -> Result<usize, Error> {
+        let mut known = self.safepoints.0.lock();
         let mut functions = functions.clone();
         if known.len() >= PLANS && !known.contains_key(&functions) {
             functions = (0..self.info.bodies.len()).collect();
@@ -254,17 +254,17 @@ impl ModuleInner {
         if let Some(known) = known.get(&functions) {
             return Ok(*known);
         }
-        let part = Module { inner: Arc::clone(self) }.add_plan(self.stop_plan(&functions)?)?;
+        let part = Module { inner: Arc::clone(self) }.add_plan(self.safepoint_plan(&functions)?)?;
         known.insert(functions, part);
         Ok(part)
     }
 
-    /// A stop at the beginning of each function, and at each turn of each loop.
-    fn stop_plan(&self, functions: &BTreeSet<usize>) -> Result<Plan, Error> {
+    /// A safepoint at the beginning of each function, and at each turn of each loop.
+    fn safepoint_plan(&self, functions: &BTreeSet<usize>) -> Result<Plan, Error> {
         let mut draft = Draft::default();
-        let stop = || {
+        let safepoint = || {
             Action::Call(Call {
-                receiver: Arc::new(Stop),
+                receiver: Arc::new(Safepoint),
                 number: 0,
                 captures: Vec::new(),
                 writes: false,
@@ -273,7 +273,7 @@ impl ModuleInner {
         for defined in functions {
             let (function, body) =
                 (self.info.imported.functions + *defined as u32, &self.info.bodies[*defined]);
-            draft.hook_function(function, Mode::Entry, stop());
+            draft.hook_function(function, Mode::Entry, safepoint());
             let bytes = &self.bytes[body.start as usize..body.end as usize];
             let mut reader = wasmparser::BinaryReader::new(bytes, u64::from(body.start));
             reader.set_features(wasmparser::WasmFeatures::all());
@@ -283,7 +283,7 @@ impl ModuleInner {
                 if let (Operator::Loop { .. }, at) =
                     operators.read_with_offset().map_err(invalid)?
                 {
-                    draft.hook(function, at as u32, Mode::Before, stop());
+                    draft.hook(function, at as u32, Mode::Before, safepoint());
                 }
             }
         }
@@ -297,14 +297,14 @@ fn invalid(error: wasmparser::BinaryReaderError) -> Error {
 
 /// Where a program is stopped for a moment.
 #[derive(Debug)]
-struct Stop;
+struct Safepoint;
 
-impl Receiver for Stop {
+impl Receiver for Safepoint {
     fn fire(&self, firing: &mut Firing<'_>) {
         with_store_of(firing.vmctx, |mut store| {
             let core = store.core();
-            if core.errands().are_waiting() {
-                core.run_errands();
+            if core.tasks().are_waiting() {
+                core.run_tasks();
             }
         });
     }
