@@ -371,7 +371,7 @@ fn what_is_executed_when_something_is_attached_is_compiled_first() {
 }
 
 #[test]
-fn values_that_look_like_what_crossings_compare_with_do_no_harm() {
+fn values_that_look_like_what_osr_exits_compare_with_do_no_harm() {
     // The same in each turn, so that the comparison is known; every number that it may be compared
     // with.
     for number in -128..-124 {

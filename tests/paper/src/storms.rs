@@ -1,4 +1,4 @@
-//! Patches under fire: every offset in a line and every crossing of a page, under every adversary,
+//! Patches under fire: every offset in a line and every OSR exit of a page, under every adversary,
 //! by the public interface.
 //!
 //! A row counts the torn toggles of one adversary over all places; its `n` are the toggles beside

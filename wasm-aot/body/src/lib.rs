@@ -25,7 +25,7 @@ mod solution;
 pub mod types;
 
 pub use graph::{Block, Edge, Graph, OUTSIDE, Way, Ways};
-pub use loops::{CARRIED, Loop, Loops};
+pub use loops::{Loop, Loops, OSR_LOCALS};
 pub use places::{Places, often};
 pub use site::{Access, Site, closings, sites};
 pub use solution::{Flow, PartialExits, solve};

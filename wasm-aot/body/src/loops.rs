@@ -14,7 +14,7 @@ use wasmparser::{FunctionBody, Operator};
 /// where there are more, a thread stays in its version.
 const LIVE: usize = 1000;
 /// The most that all loops of a function carry over together.
-pub const CARRIED: usize = 8192;
+pub const OSR_LOCALS: usize = 8192;
 const WORDS: usize = 1 << 22;
 /// The most loops of a function that have a place to go over.
 const LOOPS: usize = 4096;
@@ -46,13 +46,13 @@ impl Loop {
 #[derive(Clone, Debug, Default)]
 pub struct Loops {
     all: Vec<Loop>,
-    carried: Vec<u32>,
+    osr_locals: Vec<u32>,
 }
 
 impl Loops {
     /// Those of a function without any.
     pub const fn none() -> Self {
-        Self { all: Vec::new(), carried: Vec::new() }
+        Self { all: Vec::new(), osr_locals: Vec::new() }
     }
 
     /// Finds them. A body that cannot be read has none; the validator refuses it afterwards.
@@ -88,17 +88,17 @@ impl Loops {
         all.iter()
             .flat_map(|here| &here.live)
             .for_each(|local| *users.entry(*local).or_insert(0) += 1);
-        let mut carried: Vec<u32> = users.keys().copied().collect();
-        carried.sort_unstable_by_key(|local| (Reverse(users[local]), *local));
-        match carried.len() <= CARRIED {
-            true => Self { all, carried },
+        let mut osr_locals: Vec<u32> = users.keys().copied().collect();
+        osr_locals.sort_unstable_by_key(|local| (Reverse(users[local]), *local));
+        match osr_locals.len() <= OSR_LOCALS {
+            true => Self { all, osr_locals },
             false => Self::default(),
         }
     }
 
     /// Locals that are live at any of them, in an order that is always the same.
-    pub fn carried(&self) -> &[u32] {
-        &self.carried
+    pub fn osr_locals(&self) -> &[u32] {
+        &self.osr_locals
     }
 
     /// How many there are.

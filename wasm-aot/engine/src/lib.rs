@@ -56,9 +56,8 @@ pub mod instrument {
     pub mod compile {
         pub use crate::compile::{
             Access, Action, Budget, Call, Callee, Calls, Capture, Cpu, Draft, Emitter, Firing,
-            Guest, HookId, Import, Inline, Mode, Note, Noter, Options, Plan, Receiver,
-            Recompilation, Room, Sequence, Sites, Span, Switching, Target, Text, Wanted, Word,
-            compile,
+            Guest, HookId, Import, Inline, Mode, Note, Noter, Options, OsrLoops, Plan, Receiver,
+            Recompilation, Room, Sequence, Sites, Span, Target, Text, Wanted, Word, compile,
         };
     }
 

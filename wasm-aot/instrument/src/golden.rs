@@ -24,7 +24,7 @@ use wasm_aot_engine::Module;
 use wasm_aot_engine::Store;
 use wasm_aot_engine::Trap;
 use wasm_aot_engine::instrument::compile::{
-    self, Budget, Callee, Cpu, Options, Plan, Recompilation, Sites, Span, Switching, Target, Text,
+    self, Budget, Callee, Cpu, Options, OsrLoops, Plan, Recompilation, Sites, Span, Target, Text,
     Wanted,
 };
 use wasm_aot_engine::instrument::module::ModuleInfo;
@@ -108,17 +108,19 @@ impl<'a> GoldenRequest<'a> {
     /// A version of the functions that threads go over into: each from its beginning, and from its
     /// loops.
     fn entries(&self, target: &Target, plan: &Plan) -> String {
-        let known = OnceLock::<Switching>::new();
+        let known = OnceLock::<OsrLoops>::new();
         let again =
             Recompilation::new(&self.module, target, plan, [0, 0], &known).expect("a module");
         let info = compile::compile(&self.module, target, plan).expect("a module").info;
-        let switching = known.get().expect("it was looked for");
+        let osr_loops = known.get().expect("it was looked for");
         let wanted: Vec<Wanted> = (0..info.bodies.len())
-            .flat_map(|defined| Wanted::of(switching, defined, true, true))
+            .flat_map(|defined| Wanted::of(osr_loops, defined, true, true))
             .collect();
-        let piece = again.piece(&self.module, switching, &wanted).expect("a module");
-        let title = |part: &Wanted| match part.entered {
-            Some((index, _)) => format!("{}, entered in loop {index}", name(&info, part.function)),
+        let piece = again.piece(&self.module, osr_loops, &wanted).expect("a module");
+        let title = |part: &Wanted| match part.osr_entry {
+            Some((index, _)) => {
+                format!("{}, entered in loop {index}", name(&info, part.function))
+            }
             None => name(&info, part.function),
         };
         let names = piece.parts.iter().map(title).collect();
@@ -172,10 +174,10 @@ impl<'a> GoldenRequest<'a> {
             traps: &tables.traps,
             calls: BTreeMap::new(),
             notes: Vec::new(),
-            crossings: tables
-                .crossings
+            osr_exits: tables
+                .osr_exits
                 .iter()
-                .map(|crossing| (crossing.at, crossing.number, crossing.values()))
+                .map(|osr_exit| (osr_exit.at, osr_exit.number, osr_exit.values()))
                 .collect(),
             bares: tables.bares.iter().map(|bare| (bare.at, bare.offset)).collect(),
             places,
@@ -214,7 +216,7 @@ struct Listing<'a> {
     /// Calls that lead elsewhere, by where their distances are.
     calls: BTreeMap<u32, Callee>,
     notes: Vec<u32>,
-    crossings: Vec<(u32, u32, [u8; 2])>,
+    osr_exits: Vec<(u32, u32, [u8; 2])>,
     bares: Vec<(u32, u32)>,
     /// What lies at addresses that code knows.
     places: Vec<(&'static str, Range<usize>)>,
@@ -237,10 +239,10 @@ impl<'a> Listing<'a> {
             traps: &text.traps,
             calls: elsewhere.iter().copied().collect(),
             notes: text.notes.iter().map(|note| note.at).collect(),
-            crossings: text
-                .crossings
+            osr_exits: text
+                .osr_exits
                 .iter()
-                .map(|crossing| (crossing.at, crossing.number, crossing.values()))
+                .map(|osr_exit| (osr_exit.at, osr_exit.number, osr_exit.values()))
                 .collect(),
             bares: text.bares.iter().map(|bare| (bare.at, bare.offset)).collect(),
             places: Vec::new(),
@@ -348,7 +350,7 @@ impl<'a> Listing<'a> {
             let _ = write!(out, "   ; traps: {trap}");
         }
         for (_, number, [off, on]) in
-            self.crossings.iter().filter(|(place, ..)| (at..at + len).contains(place))
+            self.osr_exits.iter().filter(|(place, ..)| (at..at + len).contains(place))
         {
             let _ = write!(out, "   ; OSR at loop {number}: {off:02x} -> {on:02x}");
         }

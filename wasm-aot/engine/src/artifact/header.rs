@@ -14,7 +14,7 @@ pub(super) const PREFIX: usize = 16 + 8 + 16;
 
 /// What makes files incompatible with each other.
 pub(crate) const VERSION: &str =
-    concat!(env!("CARGO_PKG_VERSION"), " layout 10, cranelift 0.135.8");
+    concat!(env!("CARGO_PKG_VERSION"), " layout 11, cranelift 0.135.8");
 
 /// The parts of a file, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub(super) enum Part {
     Addresses,
     AddressSteps,
     Handlers,
-    Crossings,
+    OsrExits,
     Bares,
     Monitors,
     Module,
@@ -45,7 +45,7 @@ impl Part {
         Self::Addresses,
         Self::AddressSteps,
         Self::Handlers,
-        Self::Crossings,
+        Self::OsrExits,
         Self::Bares,
         Self::Monitors,
         Self::Module,
@@ -63,7 +63,7 @@ impl Part {
             Self::Addresses => ".wasm-aot.addresses",
             Self::AddressSteps => ".wasm-aot.addresses.steps",
             Self::Handlers => ".wasm-aot.handlers",
-            Self::Crossings => ".wasm-aot.crossings",
+            Self::OsrExits => ".wasm-aot.osr-exits",
             Self::Bares => ".wasm-aot.bares",
             Self::Monitors => ".wasm-aot.monitors",
             Self::Module => ".wasm",

@@ -114,7 +114,7 @@ fn loaded(opened: Opened, refused: impl Fn(String) -> Error) -> Result<Loaded, E
         traps: offsets(Part::Traps, Part::TrapSteps).ok_or_else(damaged)?,
         addresses: offsets(Part::Addresses, Part::AddressSteps).ok_or_else(damaged)?,
         handlers: row(&mapping, header, Part::Handlers).ok_or_else(damaged)?,
-        crossings: row(&mapping, header, Part::Crossings).ok_or_else(damaged)?,
+        osr_exits: row(&mapping, header, Part::OsrExits).ok_or_else(damaged)?,
         bares: row(&mapping, header, Part::Bares).ok_or_else(damaged)?,
         notes: Vec::new(),
         frames: Vec::new(),

@@ -39,7 +39,7 @@ pub(crate) fn write(
         Part::Addresses => bytes_of(&text.addresses.blocks).to_vec(),
         Part::AddressSteps => text.addresses.steps.to_vec(),
         Part::Handlers => bytes_of(&text.handlers).to_vec(),
-        Part::Crossings => bytes_of(&text.crossings).to_vec(),
+        Part::OsrExits => bytes_of(&text.osr_exits).to_vec(),
         Part::Bares => bytes_of(&text.bares).to_vec(),
         Part::Monitors => monitors.to_vec(),
         Part::Module => module.to_vec(),

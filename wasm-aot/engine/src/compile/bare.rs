@@ -15,8 +15,8 @@
 //! what they were translated to, so that what hooks add between them is seen, too.
 
 use super::access::Access;
-use super::crossing::OFF;
 use super::function::Translator;
+use super::osr_exit::OFF;
 use super::target::Sites;
 use callpatch::x86::Form;
 use cranelift_codegen::MachBufferFinalized;

@@ -124,7 +124,7 @@ impl Translator<'_> {
     }
 
     pub(super) fn begin_loop(&mut self, ty: BlockType) -> Result<(), CompileError> {
-        if self.leaves_at_loop() {
+        if self.leaves_through_osr_exit() {
             return Ok(());
         }
         let ty = self.block_type(ty)?;
@@ -134,7 +134,7 @@ impl Translator<'_> {
         self.count(Way::Next);
         self.builder.ins().jump(start, &arguments(&params));
         self.go_on_in(start);
-        self.switch_point();
+        self.osr_point();
         self.count_turn();
         Ok(())
     }

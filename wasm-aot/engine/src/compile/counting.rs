@@ -83,7 +83,7 @@ impl Counting {
 
     /// Where the counter is of activations that come from another version to a loop of a function,
     /// or that go into one.
-    fn crossing(&self, defined: usize, layout: &Layout, at: usize, comes: bool) -> Option<i32> {
+    fn osr_exit(&self, defined: usize, layout: &Layout, at: usize, comes: bool) -> Option<i32> {
         let places = self.functions.get(defined)?;
         let counter = if comes { places.coming(at as u32) } else { places.going(at as u32) }?;
         Some(layout.counter(self.before + self.first[defined] + counter))
@@ -144,9 +144,9 @@ impl Translator<'_> {
     }
 
     /// Counts that an activation comes to the loop at `at` from another version, or goes into one.
-    pub(super) fn count_crossing(&mut self, at: usize, comes: bool) {
+    pub(super) fn count_osr(&mut self, at: usize, comes: bool) {
         let defined = self.index - self.info.imported.functions;
-        if let Some(counter) = self.counting.crossing(defined as usize, self.layout, at, comes) {
+        if let Some(counter) = self.counting.osr_exit(defined as usize, self.layout, at, comes) {
             self.add_to_counter(counter);
         }
     }

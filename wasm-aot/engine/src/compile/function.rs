@@ -4,14 +4,14 @@ use super::bare::{self, Bare, Together};
 use super::budget::Row;
 use super::control::Frame;
 use super::counting::Counting;
-use super::crossing::{self, OsrExit};
 use super::frames;
 use super::hook::Hooking;
 use super::nested::Guests;
 use super::once::{self, NoteSite};
+use super::osr::{self, OsrBufferLayout, OsrLoops, PendingOsrExit};
+use super::osr_exit::{self, OsrExit};
 use super::placement::{self, Loop};
 use super::plan::Plan;
-use super::switching::{self, Carried, Going, Switching};
 use super::target::Target;
 use super::text::Handler;
 use crate::error::{CompileError, Place};
@@ -74,7 +74,7 @@ pub(crate) struct Compiled {
     /// Its short loops.
     pub(crate) loops: Vec<Loop>,
     /// Where threads can go over into another version.
-    pub(crate) crossings: Vec<OsrExit>,
+    pub(crate) osr_exits: Vec<OsrExit>,
     pub(crate) bares: Vec<Bare>,
     /// Where something is noted, in order.
     pub(crate) notes: Vec<NoteSite>,
@@ -90,7 +90,7 @@ pub(super) struct Setting<'a> {
     pub(super) layout: &'a Layout,
     pub(super) target: &'a Target,
     pub(super) counting: &'a Counting,
-    pub(super) switching: &'a Switching,
+    pub(super) osr_loops: &'a OsrLoops,
     pub(super) plan: &'a Plan,
     /// The number of the first word of an instance that the plan's hooks use.
     pub(super) first_word: u32,
@@ -99,7 +99,7 @@ pub(super) struct Setting<'a> {
 impl<'a> Setting<'a> {
     /// The loops of a function, and the number of the first.
     fn loops_of(&self, index: u32) -> (&'a Loops, u32) {
-        self.switching.of_function((index - self.info.imported.functions) as usize)
+        self.osr_loops.of_function((index - self.info.imported.functions) as usize)
     }
 }
 
@@ -137,11 +137,11 @@ impl Compiler {
         &mut self,
         setting: Setting<'_>,
         body: &Body<'_>,
-        entered: Option<usize>,
+        osr_entry: Option<usize>,
     ) -> Result<Option<Compiled>, CompileError> {
-        // Without crossings there is nothing that could be unexpected.
-        for crosses in [true, false] {
-            match self.attempt(setting, body.again(), entered, crosses)? {
+        // Without OSR exits there is nothing that could be unexpected.
+        for has_osr_exits in [true, false] {
+            match self.attempt(setting, body.again(), osr_entry, has_osr_exits)? {
                 Attempt::Done(compiled) => return Ok(compiled.map(|compiled| *compiled)),
                 Attempt::Unexpected => {}
             }
@@ -153,21 +153,21 @@ impl Compiler {
         &mut self,
         setting: Setting<'_>,
         body: Body<'_>,
-        entered: Option<usize>,
-        crosses: bool,
+        osr_entry: Option<usize>,
+        has_osr_exits: bool,
     ) -> Result<Attempt, CompileError> {
         let Body { index, validate, body } = body;
         let mut validator = validate.into_validator(std::mem::take(&mut self.allocations));
         self.context.clear();
         let signature = signature(setting.info.function_type(index));
         let signature =
-            if entered.is_some() { switching::entry_signature(&signature) } else { signature };
+            if osr_entry.is_some() { osr::entry_signature(&signature) } else { signature };
         self.context.func =
             Function::with_name_signature(UserFuncName::user(FUNCTIONS, index), signature);
         let builder = FunctionBuilder::new(&mut self.context.func, &mut self.frontend);
         let (loops, first) = setting.loops_of(index);
-        let mut translator = Translator::new(builder, setting, index, entered);
-        translator.crosses = crosses;
+        let mut translator = Translator::new(builder, setting, index, osr_entry);
+        translator.has_osr_exits = has_osr_exits;
         let translated = translator.translate(&mut validator, &body);
         if !matches!(translated, Ok(Some(_))) {
             self.frontend = FunctionBuilderContext::new();
@@ -176,8 +176,8 @@ impl Compiler {
         self.allocations = validator.into_allocations();
         let Some((cold, together)) = translated else { return Ok(Attempt::Done(None)) };
         let compiled = finish(&mut self.context, setting.target, (loops, first), &together)?;
-        // What is known to be equal is no comparison any more: the crossing would be taken always.
-        let compiled = compiled.filter(|_| !switching::jumps_to(&self.context.func, &cold));
+        // What is known to be equal is no comparison any more: the OSR exit would be taken always.
+        let compiled = compiled.filter(|_| !osr::jumps_to(&self.context.func, &cold));
         Ok(compiled.map_or(Attempt::Unexpected, |compiled| Attempt::Done(Some(Box::new(compiled)))))
     }
 }
@@ -222,19 +222,21 @@ pub(super) fn finish(
     let loops = placement::loops(buffer.data());
     let mut code = buffer.data().to_vec();
     let (bares, notes) = (bare::make(&mut code, buffer, together), once::make(&mut code, buffer));
-    let number = |bits| switching::marked(bits).map(|index| first + index);
+    let number = |bits| osr::marked(bits).map(|index| first + index);
     let ranges: Vec<_> = buffer
         .get_srclocs_sorted()
         .iter()
         .map(|range| (range.start..range.end, number(range.loc.bits())))
         .collect();
-    let Some(crossings) =
-        (if own.count() > 0 { crossing::make(&mut code, &ranges) } else { Some(Vec::new()) })
-    else {
+    let Some(osr_exits) = (if own.count() > 0 {
+        osr_exit::make_osr_exits(&mut code, &ranges)
+    } else {
+        Some(Vec::new())
+    }) else {
         return Ok(None);
     };
     let located =
-        |number: u32| switching::marked(number).map_or(number, |index| own.get(index as usize).at);
+        |number: u32| osr::marked(number).map_or(number, |index| own.get(index as usize).at);
     let traps = buffer
         .traps()
         .iter()
@@ -271,7 +273,7 @@ pub(super) fn finish(
         addresses,
         handlers,
         loops,
-        crossings,
+        osr_exits,
         bares,
         notes,
         frame,
@@ -345,16 +347,16 @@ pub(super) struct Translator<'a> {
     /// does not begin with the function.
     pub(super) loops: &'a Loops,
     pub(super) first_loop: u32,
-    pub(super) entered: Option<usize>,
+    pub(super) osr_entry: Option<usize>,
     /// How many frames are open that are before the loop that the code begins in, and not around
     /// it.
-    pub(super) passed_frames: u32,
-    /// Whether there are crossings, and where they lead.
-    pub(super) crosses: bool,
+    pub(super) skipped_frames: u32,
+    /// Whether there are OSR exits, and where they lead.
+    pub(super) has_osr_exits: bool,
     pub(super) cold: Vec<Block>,
     /// Crossings whose code is still to be written, and where locals are in the buffer.
-    pub(super) going: Vec<Going>,
-    pub(super) carried: Option<Carried>,
+    pub(super) pending: Vec<PendingOsrExit>,
+    pub(super) osr_buffer_layout: Option<OsrBufferLayout>,
     pub(super) target: &'a Target,
     pub(super) index: u32,
     /// The address of the instance.
@@ -384,7 +386,7 @@ impl<'a> Translator<'a> {
         mut builder: FunctionBuilder<'a>,
         setting: Setting<'a>,
         index: u32,
-        entered: Option<usize>,
+        osr_entry: Option<usize>,
     ) -> Self {
         let Setting { info, layout, target, counting, plan, first_word, .. } = setting;
         let entry = builder.create_block();
@@ -416,12 +418,12 @@ impl<'a> Translator<'a> {
             guests: Guests::default(),
             loops,
             first_loop,
-            entered,
-            passed_frames: 0,
-            crosses: true,
+            osr_entry,
+            skipped_frames: 0,
+            has_osr_exits: true,
             cold: Vec::new(),
-            going: Vec::new(),
-            carried: None,
+            pending: Vec::new(),
+            osr_buffer_layout: None,
             target,
             index,
             vmctx,
@@ -440,7 +442,7 @@ impl<'a> Translator<'a> {
             offset: 0,
         };
         // Who comes in the middle has a frame already, which this one takes the place of.
-        if entered.is_none() {
+        if osr_entry.is_none() {
             translator.limit_stack();
         }
         translator
@@ -479,14 +481,14 @@ impl<'a> Translator<'a> {
         self.push_function_frame(entry);
         self.watch_unwinding();
         let mut reader = body.get_operators_reader()?;
-        match self.entered {
+        match self.osr_entry {
             None => {
                 self.count_at(0, Way::Entry);
                 self.fire_entry();
             }
-            Some(entered) => {
+            Some(osr_entry) => {
                 let buffer = self.builder.block_params(entry)[1];
-                if !self.pass_to_loop(validator, &mut reader, entered, buffer)? {
+                if !self.skip_to_osr_entry(validator, &mut reader, osr_entry, buffer)? {
                     return Ok(None);
                 }
             }
@@ -501,7 +503,7 @@ impl<'a> Translator<'a> {
         reader.finish()?;
         self.finish_unwinding();
         self.builder.seal_all_blocks();
-        self.finish_crossings();
+        self.finish_osr_exits();
         if let Some(error) = self.hooking.failure.take() {
             return Err(error);
         }
@@ -535,7 +537,7 @@ impl<'a> Translator<'a> {
     ) -> Result<(), CompileError> {
         let entry = self.builder.current_block().expect("the entry block");
         for (i, ty) in self.info.function_type(self.index).params().iter().enumerate() {
-            let value = match self.entered {
+            let value = match self.osr_entry {
                 None => self.builder.block_params(entry)[i + 1],
                 Some(_) => self.zero(*ty),
             };

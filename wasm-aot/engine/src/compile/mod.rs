@@ -10,7 +10,6 @@ mod budget;
 mod call;
 mod control;
 mod counting;
-mod crossing;
 mod exception;
 mod frames;
 mod function;
@@ -21,13 +20,14 @@ mod nested;
 mod numeric;
 mod once;
 mod operator;
+mod osr;
+mod osr_exit;
 mod placement;
 mod plan;
 mod recompilation;
 mod reference;
 mod room;
 mod simd;
-mod switching;
 mod table;
 mod tables;
 mod target;
@@ -38,7 +38,6 @@ pub use access::Access;
 pub(crate) use bare::{Bare, CALL, LENGTH};
 pub use budget::Budget;
 pub(crate) use budget::Row;
-pub(crate) use crossing::{OFF, ON, OsrExit};
 pub(crate) use frames::kept;
 pub use function::Callee;
 pub use hook::Emitter;
@@ -46,14 +45,15 @@ pub(crate) use nested::Linked;
 pub use nested::{Calls, Guest, Import};
 pub(crate) use once::NoteSite;
 pub use once::{Note, Noter};
+pub use osr::OsrLoops;
+pub(crate) use osr::{BUFFER, MIDDLE};
+pub(crate) use osr_exit::{OFF, ON, OsrExit};
 pub use plan::{
     Action, Call, Capture, Draft, Firing, HookId, Inline, Mode, Plan, Receiver, Room, Sequence,
     Word,
 };
 pub(crate) use recompilation::Piece;
 pub use recompilation::{Recompilation, Wanted};
-pub use switching::Switching;
-pub(crate) use switching::{BUFFER, MIDDLE};
 pub(crate) use tables::Tables;
 pub use target::Target;
 pub use target::{Cpu, Optimize, Options, Sites};
@@ -108,8 +108,8 @@ fn compile_here(bytes: &[u8], target: &Target, plan: &Plan) -> Result<Compilatio
         Counting::default()
     };
     let loops = target.options.sites.contains(Sites::LOOPS);
-    let switching =
-        if loops { Switching::of(&info, &bodies, bytes.len()) } else { Switching::default() };
+    let osr_loops =
+        if loops { OsrLoops::of(&info, &bodies, bytes.len()) } else { OsrLoops::default() };
     let first_word = counting.len() + 2 * counting.calls();
     too_large(
         first_word as usize + plan.words() as usize,
@@ -122,7 +122,7 @@ fn compile_here(bytes: &[u8], target: &Target, plan: &Plan) -> Result<Compilatio
         layout: &layout,
         target,
         counting: &counting,
-        switching: &switching,
+        osr_loops: &osr_loops,
         plan,
         first_word,
     };
@@ -148,7 +148,7 @@ fn compile_here(bytes: &[u8], target: &Target, plan: &Plan) -> Result<Compilatio
         text,
         counters: counting.len(),
         calls: counting.calls(),
-        loops: switching.len(),
+        loops: osr_loops.len(),
     })
 }
 

@@ -3,9 +3,9 @@
 
 use super::counting::Counting;
 use super::function::{Callee, Compiled, Compiler, Setting};
+use super::osr::OsrLoops;
 use super::plan::Plan;
 use super::room;
-use super::switching::Switching;
 use super::target::{Sites, Target};
 use super::text::Text;
 use crate::error::CompileError;
@@ -21,22 +21,22 @@ pub struct Wanted {
     pub function: usize,
     /// The loop that it is entered in, by its index in the function and by its number; none for the
     /// function's beginning.
-    pub entered: Option<(usize, u32)>,
+    pub osr_entry: Option<(usize, u32)>,
 }
 
 impl Wanted {
     /// What there is of a function: its beginning, and an entry for each loop, as far as that is
     /// wanted.
     pub fn of(
-        switching: &Switching,
+        osr_loops: &OsrLoops,
         function: usize,
         begins: bool,
         enters: bool,
     ) -> impl Iterator<Item = Self> + use<> {
-        let (loops, first) = switching.of_function(function);
+        let (loops, first) = osr_loops.of_function(function);
         let entries = (0..if enters { loops.count() } else { 0 })
-            .map(move |index| Self { function, entered: Some((index, first + index as u32)) });
-        begins.then_some(Self { function, entered: None }).into_iter().chain(entries)
+            .map(move |index| Self { function, osr_entry: Some((index, first + index as u32)) });
+        begins.then_some(Self { function, osr_entry: None }).into_iter().chain(entries)
     }
 }
 
@@ -78,7 +78,7 @@ impl Recompilation {
         target: &Target,
         plan: &Plan,
         [before, first_word]: [u32; 2],
-        switching: &OnceLock<Switching>,
+        osr_loops: &OnceLock<OsrLoops>,
     ) -> Result<Self, CompileError> {
         let Reading { info, bodies } = module::read(bytes, target.options.features)?;
         let mut counting = room::with_threads(|| {
@@ -89,13 +89,9 @@ impl Recompilation {
             };
             let loops = target.options.sites.contains(Sites::LOOPS);
             let find = || {
-                if loops {
-                    Switching::of(&info, &bodies, bytes.len())
-                } else {
-                    Switching::default()
-                }
+                if loops { OsrLoops::of(&info, &bodies, bytes.len()) } else { OsrLoops::default() }
             };
-            switching.get_or_init(find);
+            osr_loops.get_or_init(find);
             Ok::<_, CompileError>(counting)
         })?;
         counting.before = before;
@@ -125,11 +121,11 @@ impl Recompilation {
     pub fn piece(
         &self,
         bytes: &[u8],
-        switching: &Switching,
+        osr_loops: &OsrLoops,
         wanted: &[Wanted],
     ) -> Result<Piece, CompileError> {
         let part = |compiler: &mut Compiler, part: &Wanted| {
-            self.part(compiler, &self.bodies[part.function].within(bytes), switching, *part)
+            self.part(compiler, &self.bodies[part.function].within(bytes), osr_loops, *part)
         };
         let compiled: Vec<Result<Option<Compiled>, CompileError>> =
             room::with_threads(|| wanted.par_iter().map_init(Compiler::default, part).collect());
@@ -150,7 +146,7 @@ impl Recompilation {
         &self,
         compiler: &mut Compiler,
         body: &Body<'_>,
-        switching: &Switching,
+        osr_loops: &OsrLoops,
         part: Wanted,
     ) -> Result<Option<Compiled>, CompileError> {
         let setting = Setting {
@@ -158,11 +154,11 @@ impl Recompilation {
             layout: &self.layout,
             target: &self.target,
             counting: &self.counting,
-            switching,
+            osr_loops,
             plan: &self.plan,
             first_word: self.first_word,
         };
-        let compiled = compiler.code(setting, body, part.entered.map(|(index, _)| index));
+        let compiled = compiler.code(setting, body, part.osr_entry.map(|(index, _)| index));
         compiled.map_err(|error| error.within(body.index, self.info.function_name(body.index)))
     }
 }

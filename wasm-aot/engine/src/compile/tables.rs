@@ -1,8 +1,8 @@
 //! What is known about the addresses of a module's code: made just now, or part of a file.
 
 use super::bare::Bare;
-use super::crossing::OsrExit;
 use super::once::NoteSite;
+use super::osr_exit::OsrExit;
 use super::text::{Handler, Span, Text};
 use super::trampoline::TrampolineKind;
 use crate::array::Array;
@@ -17,7 +17,7 @@ pub struct Tables {
     pub addresses: Offsets,
     pub(crate) handlers: Array<Handler>,
     /// Where threads can go over into another version, in the order of their offsets.
-    pub crossings: Array<OsrExit>,
+    pub osr_exits: Array<OsrExit>,
     /// Bare sites, in the order of their offsets.
     pub bares: Array<Bare>,
     /// Sites that note something, in the order of their offsets. What they call is behind the code,
@@ -40,7 +40,7 @@ impl Tables {
             traps,
             addresses,
             handlers,
-            crossings,
+            osr_exits,
             bares,
             notes,
             frames,
@@ -52,7 +52,7 @@ impl Tables {
             traps,
             addresses,
             handlers: Array::Owned(handlers),
-            crossings: Array::Owned(crossings),
+            osr_exits: Array::Owned(osr_exits),
             bares: Array::Owned(bares),
             notes,
             frames,

@@ -4,9 +4,9 @@
 //! offset, for binary search in a file that is mapped and not parsed.
 
 use super::bare::Bare;
-use super::crossing::{OFF, OsrExit};
 use super::function::{Callee, Compiled};
 use super::once::NoteSite;
+use super::osr_exit::{OFF, OsrExit};
 use super::placement;
 use super::plan::Plan;
 use super::recompilation::Wanted;
@@ -59,7 +59,7 @@ pub struct Text {
     /// What is compiled in: code knows where its hooks are.
     pub(crate) plan: Plan,
     /// Where threads can go over into another version, in the order of their offsets.
-    pub crossings: Vec<OsrExit>,
+    pub osr_exits: Vec<OsrExit>,
     /// Bare sites, in the order of their offsets.
     pub bares: Vec<Bare>,
     /// Where something is noted, in the order of their offsets.
@@ -115,9 +115,9 @@ impl Text {
         let mut text = Self::default();
         let (mut calls, mut beginnings) = (Vec::new(), HashMap::new());
         for (part, compiled) in parts.iter().zip(codes) {
-            let prefix = if part.entered.is_none() { sites.prefix() } else { 0 };
+            let prefix = if part.osr_entry.is_none() { sites.prefix() } else { 0 };
             let range = text.append(compiled, prefix);
-            if part.entered.is_none() {
+            if part.osr_entry.is_none() {
                 beginnings
                     .insert(info.imported.functions + part.function as u32, range.start - prefix);
             }
@@ -159,7 +159,7 @@ impl Text {
             target: start + handler.target,
             ..*handler
         }));
-        self.crossings.extend(compiled.crossings.iter().map(|crossing| crossing.moved(start)));
+        self.osr_exits.extend(compiled.osr_exits.iter().map(|osr_exit| osr_exit.moved(start)));
         self.bares.extend(compiled.bares.iter().map(|bare| bare.moved(start)));
         self.notes.extend(compiled.notes.iter().map(|site| site.moved(start)));
         Span { start, end: self.code.len() as u32 }

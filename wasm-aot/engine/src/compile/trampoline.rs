@@ -104,7 +104,7 @@ fn make(
     builder.seal_all_blocks();
     builder.finalize(target.isa.frontend_config());
     finish(&mut context, target, (&wasm_aot_body::Loops::none(), 0), &Together::default())
-        .map(|compiled| compiled.expect("no loop, no crossing"))
+        .map(|compiled| compiled.expect("no loop, no osr_exit"))
 }
 
 fn load(builder: &mut FunctionBuilder<'_>, ty: ValType, values: Value, i: usize) -> Value {

@@ -193,9 +193,9 @@ impl Module {
         self.inner
             .code
             .tables
-            .crossings
+            .osr_exits
             .iter()
-            .filter(|crossing| crossing.values() == [OFF, ON])
+            .filter(|osr_exit| osr_exit.values() == [OFF, ON])
             .count()
     }
 
@@ -269,7 +269,7 @@ impl ModuleInner {
         let stubs = Stubs::near(&self.code, self.info.bodies.len())?;
         let functions = self.info.bodies.len();
         let beginnings: Vec<Wanted> =
-            (0..functions).map(|function| Wanted { function, entered: None }).collect();
+            (0..functions).map(|function| Wanted { function, osr_entry: None }).collect();
         let mut baselines = Points::new(functions);
         baselines.take_in(&self.code, &stubs, &beginnings, |function| function)?;
         (0..functions)

@@ -187,7 +187,7 @@ impl ModuleInner {
 
     /// How many loops of a function threads can go over at.
     pub(super) fn loops_of(&self, function: usize) -> u32 {
-        self.switching.get().map_or(0, |switching| switching.loops_of(function))
+        self.osr_loops.get().map_or(0, |osr_loops| osr_loops.loops_of(function))
     }
 
     /// Before functions lead to their baselines again, loops of these have to have entries.
@@ -280,7 +280,7 @@ impl ModuleInner {
             &target,
             &plan,
             [before, self.attached_words()],
-            &self.switching,
+            &self.osr_loops,
         )?;
         let words = recompilation.counters() as usize + 2 * recompilation.calls() as usize;
         if words > self.most_counters() {
@@ -335,16 +335,16 @@ impl ModuleInner {
         job: &Job,
         functions: &[(usize, usize)],
     ) -> Result<(), Error> {
-        let switching = self.switching.get().expect("looked for before anything is recompiled");
+        let osr_loops = self.osr_loops.get().expect("looked for before anything is recompiled");
         let enters = job.when == When::NextTurn;
         let parts =
-            |(function, _): &(usize, usize)| Wanted::of(switching, *function, job.begins, enters);
+            |(function, _): &(usize, usize)| Wanted::of(osr_loops, *function, job.begins, enters);
         let wanted: Vec<Wanted> = functions.iter().flat_map(parts).collect();
         if wanted.is_empty() {
             return Ok(());
         }
         let compile::Piece { text, parts, elsewhere } =
-            recompilation.piece(&self.bytes, switching, &wanted)?;
+            recompilation.piece(&self.bytes, osr_loops, &wanted)?;
         let elsewhere: Vec<(u32, usize)> =
             elsewhere.into_iter().map(|(at, callee)| (at, self.address_of(callee))).collect();
         let owners = parts.iter().map(|part| part.function as u32).collect();

@@ -70,7 +70,7 @@ pub struct ModuleInner {
     pub(crate) variants: Mutex<Variants>,
     pub(super) bares: Bares,
     /// Where its threads can go over from one version to another, as soon as it was looked up.
-    pub(super) switching: OnceLock<compile::Switching>,
+    pub(super) osr_loops: OnceLock<compile::OsrLoops>,
     pub(crate) chunks: Chunks,
     /// Plans that were attached while instances ran.
     pub(crate) parts: RwLock<Vec<AttachedPlan>>,
@@ -196,7 +196,7 @@ impl Module {
                 counting_calls: OnceLock::new(),
                 variants: Mutex::default(),
                 bares: Bares::default(),
-                switching: OnceLock::new(),
+                osr_loops: OnceLock::new(),
                 chunks: Chunks::default(),
                 parts: RwLock::default(),
                 safepoints: SafepointLayers::default(),

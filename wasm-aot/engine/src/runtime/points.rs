@@ -97,11 +97,11 @@ impl Points {
         // both values are right, see `switch_model`; (3) no other code writes it.
         let gate =
             |at: u32, faces| unsafe { Gate::new(CodeAddr::new(writable + at as usize), faces) };
-        let mut crossings = code.tables.crossings.iter().peekable();
+        let mut osr_exits = code.tables.osr_exits.iter().peekable();
         for (part, span) in parts.iter().zip(code.tables.functions.iter()) {
             let ranges = &mut self.variants[variant(part.function)];
             let address = code.at(span.start) as usize;
-            let site = match part.entered {
+            let site = match part.osr_entry {
                 Some((_, number)) => {
                     extend(&mut self.entries, &mut ranges.entries, [(number, address)]);
                     None
@@ -117,8 +117,8 @@ impl Points {
                 }
             };
             let inside =
-                std::iter::from_fn(|| crossings.next_if(|crossing| crossing.at < span.end));
-            let inside = inside.map(|crossing| gate(crossing.at, crossing.values()));
+                std::iter::from_fn(|| osr_exits.next_if(|osr_exit| osr_exit.at < span.end));
+            let inside = inside.map(|osr_exit| gate(osr_exit.at, osr_exit.values()));
             extend(&mut self.gates, &mut ranges.gates, site.into_iter().chain(inside));
         }
         Ok(())

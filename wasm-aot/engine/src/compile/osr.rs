@@ -70,12 +70,12 @@ const OPERANDS: usize = 8192;
 /// Where a module's threads can go over: the loops of each function, and the numbers of the first
 /// ones.
 #[derive(Debug, Default)]
-pub struct Switching {
+pub struct OsrLoops {
     functions: Vec<Loops>,
     first: Vec<u32>,
 }
 
-impl Switching {
+impl OsrLoops {
     /// Finds all places.
     pub(super) fn of(info: &ModuleInfo, bodies: &[Body<'_>], bytes: usize) -> Self {
         if bytes > LARGEST {
@@ -138,7 +138,7 @@ struct BufferPlace(i32);
 pub(crate) const MIDDLE: usize = 128;
 /// How large a buffer is: for the locals that any function carries over, and as many operands as
 /// any loop does.
-pub(crate) const BUFFER: usize = 16 * (wasm_aot_body::CARRIED + OPERANDS);
+pub(crate) const BUFFER: usize = 16 * (wasm_aot_body::OSR_LOCALS + OPERANDS);
 
 impl BufferPlace {
     fn first() -> Self {
@@ -157,21 +157,21 @@ impl BufferPlace {
 /// Where the locals of a function are in the buffer, the same for all of its loops, and where
 /// operands begin.
 #[derive(Debug)]
-pub(super) struct Carried {
+pub(super) struct OsrBufferLayout {
     locals: HashMap<u32, i32>,
     operands: BufferPlace,
 }
 
-/// What goes into the buffer, and where: first what most crossings of the function have in common.
-type Put = (Reverse<u32>, i32, Value);
+/// What goes into the buffer, and where: first what most OSR exits of the function have in common.
+type OsrStore = (Reverse<u32>, i32, Value);
 
-/// A crossing whose code is still to be written: the block that it begins with, its loop, and the
+/// An OSR exit whose code is still to be written: the block that it begins with, its loop, and the
 /// values that it puts into the buffer.
 #[derive(Debug)]
-pub(super) struct Going {
+pub(super) struct PendingOsrExit {
     block: Block,
     index: usize,
-    puts: Vec<Put>,
+    stores: Vec<OsrStore>,
 }
 
 impl Translator<'_> {
@@ -181,9 +181,9 @@ impl Translator<'_> {
     }
 
     /// A place at the header of the loop that has just begun.
-    pub(super) fn switch_point(&mut self) {
-        let Some(index) = self.place_here().filter(|_| self.crosses) else { return };
-        let (steering, puts) = (self.steering(index), self.puts(index));
+    pub(super) fn osr_point(&mut self) {
+        let Some(index) = self.osr_loop_here().filter(|_| self.has_osr_exits) else { return };
+        let (integer_in_register, stores) = (self.integer_in_register(index), self.stores(index));
         let (cold, on) = (self.builder.create_block(), self.builder.create_block());
         self.builder.set_cold_block(cold);
         self.cold.push(cold);
@@ -192,19 +192,19 @@ impl Translator<'_> {
         // numbers, so that the one comparison is not the other one too.
         let condition = self.builder.ins().icmp_imm_s(
             IntCC::Equal,
-            steering,
+            integer_in_register,
             UNCOMMON + index as i64 % NUMBERS,
         );
         self.builder.ins().brif(condition, cold, &[], on, &[]);
         self.builder.set_srcloc(SourceLoc::new(self.offset as u32));
         self.builder.seal_block(cold);
-        self.going.push(Going { block: cold, index, puts });
+        self.pending.push(PendingOsrExit { block: cold, index, stores });
         self.builder.seal_block(on);
         self.builder.switch_to_block(on);
     }
 
     /// The loop that begins here, if threads can go over at it.
-    fn place_here(&self) -> Option<usize> {
+    fn osr_loop_here(&self) -> Option<usize> {
         if self.is_nested() {
             return None;
         }
@@ -212,7 +212,7 @@ impl Translator<'_> {
     }
 
     /// An integer that is in a register at the loop's header anyway.
-    fn steering(&mut self, index: usize) -> Value {
+    fn integer_in_register(&mut self, index: usize) -> Value {
         let changed = self.loops.get(index).written.iter().map(|local| self.variable(*local).0);
         let candidates: Vec<_> = changed.collect();
         for variable in candidates {
@@ -225,68 +225,68 @@ impl Translator<'_> {
     }
 
     /// Has this function left for the entry of the loop that is named now.
-    fn go_over(&mut self, index: usize) {
-        let puts = self.puts(index);
+    fn jump_to_osr_exit(&mut self, index: usize) {
+        let stores = self.stores(index);
         let block = self.builder.create_block();
         self.builder.set_cold_block(block);
         self.builder.ins().jump(block, &[]);
         self.builder.seal_block(block);
-        self.going.push(Going { block, index, puts });
+        self.pending.push(PendingOsrExit { block, index, stores });
     }
 
     /// What is live at a loop's header, and where it goes in the buffer.
-    fn puts(&mut self, index: usize) -> Vec<Put> {
+    fn stores(&mut self, index: usize) -> Vec<OsrStore> {
         let live = self.loops.get(index).live.clone();
         let values: Vec<Value> = live.iter().map(|local| self.local(*local)).collect();
-        let mut place = self.carried().operands;
-        let mut puts: Vec<Put> = live
+        let mut place = self.osr_buffer_layout().operands;
+        let mut stores: Vec<OsrStore> = live
             .iter()
             .zip(values)
-            .map(|(local, value)| (Reverse(0), self.carried().locals[local], value))
+            .map(|(local, value)| (Reverse(0), self.osr_buffer_layout().locals[local], value))
             .collect();
         for value in self.stack.iter().copied().chain(self.caught()) {
             let to = place.next(self.builder.func.dfg.value_type(value));
-            puts.push((Reverse(0), to, value));
+            stores.push((Reverse(0), to, value));
         }
-        puts
+        stores
     }
 
     /// Where locals are in the buffer: those come first that most loops carry over.
-    fn carried(&mut self) -> &Carried {
-        if self.carried.is_none() {
+    fn osr_buffer_layout(&mut self) -> &OsrBufferLayout {
+        if self.osr_buffer_layout.is_none() {
             let (mut place, mut locals) = (BufferPlace::first(), HashMap::new());
-            for local in self.loops.carried() {
+            for local in self.loops.osr_locals() {
                 locals.insert(*local, place.next(self.variable(*local).1));
             }
-            self.carried = Some(Carried { locals, operands: place });
+            self.osr_buffer_layout = Some(OsrBufferLayout { locals, operands: place });
         }
-        self.carried.as_ref().expect("known by now")
+        self.osr_buffer_layout.as_ref().expect("known by now")
     }
 
-    /// Writes the code of all crossings. What several of them put into the buffer, the same values
+    /// Writes the code of all OSR exits. What several of them put into the buffer, the same values
     /// at the same places, they come together for: as loops lie inside of each other, most of what
     /// one carries over another one does, too. All come together where the frame is given up.
-    pub(super) fn finish_crossings(&mut self) {
-        let mut all = std::mem::take(&mut self.going);
+    pub(super) fn finish_osr_exits(&mut self) {
+        let mut all = std::mem::take(&mut self.pending);
         if all.is_empty() {
             return;
         }
         let mut users = HashMap::new();
-        for (_, place, value) in all.iter_mut().flat_map(|going| &mut going.puts) {
+        for (_, place, value) in all.iter_mut().flat_map(|pending| &mut pending.stores) {
             *value = self.builder.func.dfg.resolve_aliases(*value);
             *users.entry((*place, *value)).or_insert(0) += 1;
         }
-        for going in &mut all {
-            going
-                .puts
+        for pending in &mut all {
+            pending
+                .stores
                 .iter_mut()
                 .for_each(|(common, place, value)| *common = Reverse(users[&(*place, *value)]));
-            going.puts.sort_unstable();
+            pending.stores.sort_unstable();
         }
-        all.sort_unstable_by(|one, other| one.puts.cmp(&other.puts));
-        let leaving = self.common_block();
-        self.come_together(&all, 0, leaving);
-        let [buffer, number] = self.begin_common(leaving);
+        all.sort_unstable_by(|one, other| one.stores.cmp(&other.stores));
+        let leaving = self.shared_block();
+        self.write_shared_blocks(&all, 0, leaving);
+        let [buffer, number] = self.begin_shared_block(leaving);
         let flags = self.changing();
         let entries = self.builder.ins().load(types::I64, flags, self.vmctx, at::ENTRIES);
         let distance = self.builder.ins().ishl_imm_u(number, 3);
@@ -297,45 +297,49 @@ impl Translator<'_> {
         self.builder.ins().return_call_indirect(signature, entry, &[self.vmctx, buffer]);
     }
 
-    /// Writes crossings, which have their first so many values in common; those are put into the
+    /// Writes OSR exits, which have their first so many values in common; those are put into the
     /// buffer `behind`.
-    fn come_together(&mut self, all: &[Going], done: usize, behind: Block) {
-        let go_on_together = |one: &Going, next: &Going| {
-            one.puts.get(done).is_some_and(|put| next.puts.get(done) == Some(put))
+    fn write_shared_blocks(&mut self, all: &[PendingOsrExit], done: usize, behind: Block) {
+        let share_next_store = |one: &PendingOsrExit, next: &PendingOsrExit| {
+            one.stores.get(done).is_some_and(|store| next.stores.get(done) == Some(store))
         };
-        for some in all.chunk_by(go_on_together) {
+        for some in all.chunk_by(share_next_store) {
             let (first, last) = (&some[0], &some[some.len() - 1]);
             if some.len() == 1 {
-                self.write_crossing(first, done, behind);
+                self.write_osr_exit(first, done, behind);
                 continue;
             }
             // They are sorted: what the first and the last have in common all have.
-            let common =
-                first.puts.iter().zip(&last.puts).take_while(|(one, other)| one == other).count();
-            let block = self.common_block();
-            self.come_together(some, common, block);
-            let [buffer, number] = self.begin_common(block);
-            self.put_all(&first.puts[done..common], buffer);
+            let common = first
+                .stores
+                .iter()
+                .zip(&last.stores)
+                .take_while(|(one, other)| one == other)
+                .count();
+            let block = self.shared_block();
+            self.write_shared_blocks(some, common, block);
+            let [buffer, number] = self.begin_shared_block(block);
+            self.write_stores(&first.stores[done..common], buffer);
             self.builder.ins().jump(behind, &arguments(&[buffer, number]));
         }
     }
 
-    /// Writes what a crossing has for itself.
-    fn write_crossing(&mut self, going: &Going, done: usize, behind: Block) {
-        self.builder.switch_to_block(going.block);
-        let at = self.loops.get(going.index).at;
+    /// Writes what an OSR exit has for itself.
+    fn write_osr_exit(&mut self, pending: &PendingOsrExit, done: usize, behind: Block) {
+        self.builder.switch_to_block(pending.block);
+        let at = self.loops.get(pending.index).at;
         self.builder.set_srcloc(SourceLoc::new(at));
-        self.count_crossing(at as usize, false);
+        self.count_osr(at as usize, false);
         let flags = self.changing();
         let buffer = self.builder.ins().load(types::I64, flags, self.vmctx, at::BUFFER);
-        self.put_all(&going.puts[done..], buffer);
-        let number = self.first_loop + going.index as u32;
+        self.write_stores(&pending.stores[done..], buffer);
+        let number = self.first_loop + pending.index as u32;
         let number = self.builder.ins().iconst(types::I64, i64::from(number));
         self.builder.ins().jump(behind, &arguments(&[buffer, number]));
     }
 
-    /// A block that crossings come to: its parameters are the buffer, and the number of the loop.
-    fn common_block(&mut self) -> Block {
+    /// A block that OSR exits come to: its parameters are the buffer, and the number of the loop.
+    fn shared_block(&mut self) -> Block {
         let block = self.builder.create_block();
         self.builder.append_block_param(block, types::I64);
         self.builder.append_block_param(block, types::I64);
@@ -344,16 +348,16 @@ impl Translator<'_> {
     }
 
     /// Begins to write such a block, to which all have come.
-    fn begin_common(&mut self, block: Block) -> [Value; 2] {
+    fn begin_shared_block(&mut self, block: Block) -> [Value; 2] {
         self.builder.seal_block(block);
         self.builder.switch_to_block(block);
         let params = self.builder.block_params(block);
         [params[0], params[1]]
     }
 
-    fn put_all(&mut self, puts: &[Put], buffer: Value) {
+    fn write_stores(&mut self, stores: &[OsrStore], buffer: Value) {
         let flags = self.buffered();
-        for (_, to, value) in puts {
+        for (_, to, value) in stores {
             let value = self.plain(*value);
             self.builder.ins().store(flags, value, buffer, *to);
         }
@@ -372,14 +376,14 @@ impl Translator<'_> {
 
     /// Whether a loop that begins here is outside of the one that this code is the entry of: then
     /// this code goes over instead.
-    pub(super) fn leaves_at_loop(&mut self) -> bool {
-        let Some(entered) = self.entered else { return false };
-        let Some(index) = self.place_here() else { return false };
-        if index == entered || self.loops.get(entered).contains(self.offset as u32) {
+    pub(super) fn leaves_through_osr_exit(&mut self) -> bool {
+        let Some(osr_entry) = self.osr_entry else { return false };
+        let Some(index) = self.osr_loop_here() else { return false };
+        if index == osr_entry || self.loops.get(osr_entry).contains(self.offset as u32) {
             return false;
         }
         self.count(Way::Next);
-        self.go_over(index);
+        self.jump_to_osr_exit(index);
         self.push_dead();
         self.reachable = false;
         true
@@ -393,20 +397,20 @@ impl Translator<'_> {
         self.builder.switch_to_block(start);
         let operands = std::mem::replace(&mut self.stack, below);
         self.stack.extend_from_slice(self.builder.block_params(start));
-        self.go_over(index);
+        self.jump_to_osr_exit(index);
         self.stack = operands;
     }
 
     /// Goes through what is before the loop that this code is the entry of, and begins with it.
     /// Tells whether the loop has an entry.
-    pub(super) fn pass_to_loop(
+    pub(super) fn skip_to_osr_entry(
         &mut self,
         validator: &mut FuncValidator<ValidatorResources>,
         reader: &mut OperatorsReader<'_>,
-        entered: usize,
+        osr_entry: usize,
         buffer: Value,
     ) -> Result<bool, CompileError> {
-        let own = self.loops.get(entered);
+        let own = self.loops.get(osr_entry);
         loop {
             let (operator, offset) = reader.read_with_offset()?;
             let at = offset as usize;
@@ -417,25 +421,25 @@ impl Translator<'_> {
                 if operands.len() + self.caught().len() > OPERANDS {
                     return Ok(false);
                 }
-                self.enter_loop(&operator, entered, buffer, operands)?;
+                self.load_osr_entry(&operator, osr_entry, buffer, operands)?;
                 self.fire_landing(&operator, validator);
                 return Ok(true);
             }
             let height = validator.operand_stack_height();
             validator.op(offset, &operator)?;
-            self.pass_by(&operator, own, height)?;
+            self.skip_before_osr_entry(&operator, own, height)?;
         }
     }
 
     /// Translates an instruction before the loop that this code is the entry of: nothing, but that
     /// frames around the loop have to be known.
-    fn pass_by(
+    fn skip_before_osr_entry(
         &mut self,
         op: &Operator<'_>,
-        entered: &Loop,
+        osr_entry: &Loop,
         height: u32,
     ) -> Result<(), CompileError> {
-        let encloses = entered.around.binary_search(&(self.offset as u32)).is_ok();
+        let encloses = osr_entry.around.binary_search(&(self.offset as u32)).is_ok();
         match op {
             Operator::Block { .. }
             | Operator::Loop { .. }
@@ -444,11 +448,11 @@ impl Translator<'_> {
             | Operator::TryTable { .. }
                 if !encloses =>
             {
-                self.passed_frames += 1;
+                self.skipped_frames += 1;
             }
-            Operator::End | Operator::Delegate { .. } => self.passed_frames -= 1,
-            _ if self.passed_frames > 0 => {}
-            _ if encloses => return self.stand_inside(op, height),
+            Operator::End | Operator::Delegate { .. } => self.skipped_frames -= 1,
+            _ if self.skipped_frames > 0 => {}
+            _ if encloses => return self.open_enclosing_frame(op, height),
             Operator::Else | Operator::Catch { .. } | Operator::CatchAll => {
                 self.frames.last_mut().expect("a frame").kind.go_on(self.vmctx);
             }
@@ -458,7 +462,7 @@ impl Translator<'_> {
     }
 
     /// A frame around the loop that this code is the entry of.
-    fn stand_inside(&mut self, op: &Operator<'_>, height: u32) -> Result<(), CompileError> {
+    fn open_enclosing_frame(&mut self, op: &Operator<'_>, height: u32) -> Result<(), CompileError> {
         let condition = u32::from(matches!(op, Operator::If { .. }));
         // Placeholders: where the loop begins, all operands are known.
         self.stack = vec![self.vmctx; (height - condition) as usize];
@@ -483,22 +487,22 @@ impl Translator<'_> {
     }
 
     /// The beginning of an entry of a loop: everything is taken from the buffer.
-    fn enter_loop(
+    fn load_osr_entry(
         &mut self,
         op: &Operator<'_>,
-        entered: usize,
+        osr_entry: usize,
         buffer: Value,
         operands: Vec<Type>,
     ) -> Result<(), CompileError> {
         let Operator::Loop { blockty } = op else { unreachable!("a loop begins there") };
-        for local in self.loops.get(entered).live.clone() {
+        for local in self.loops.get(osr_entry).live.clone() {
             let (variable, ty) = self.variable(local);
-            let mut place = BufferPlace(self.carried().locals[&local]);
+            let mut place = BufferPlace(self.osr_buffer_layout().locals[&local]);
             let value = self.take(ty, buffer, &mut place);
             self.builder.def_var(variable, value);
             self.keep_local(local, value);
         }
-        let mut place = self.carried().operands;
+        let mut place = self.osr_buffer_layout().operands;
         self.stack = operands.into_iter().map(|ty| self.take(ty, buffer, &mut place)).collect();
         for frame in 0..self.frames.len() {
             if self.frames[frame].kind.caught().is_some() {
@@ -515,10 +519,10 @@ impl Translator<'_> {
         let start = self.block(ty.params());
         self.push_frame(Kind::Loop { start }, &ty);
         let params = self.pop_many(ty.params().len());
-        self.count_crossing(self.offset, true);
+        self.count_osr(self.offset, true);
         self.builder.ins().jump(start, &arguments(&params));
         self.go_on_in(start);
-        self.switch_point();
+        self.osr_point();
         self.count_turn();
         Ok(())
     }

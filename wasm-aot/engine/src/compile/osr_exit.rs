@@ -1,4 +1,4 @@
-//! Room for crossings in machine code: a comparison and a branch to a cold block become an
+//! Room for OSR exits in machine code: a comparison and a branch to a cold block become an
 //! instruction that does nothing, or, by its first byte, a jump to that block.
 //!
 //! ```text
@@ -7,20 +7,20 @@
 //! ```
 //!
 //! The register allocator may put moves between the two: then the comparison stays, and the
-//! crossing is where the branch was. Flags are dead in either case, since a block begins before and
+//! OSR exit is where the branch was. Flags are dead in either case, since a block begins before and
 //! another one behind.
 //!
-//! Where the crossing is the first thing in its loop, branches back to the loop go *behind* it
+//! Where the OSR exit is the first thing in its loop, branches back to the loop go *behind* it
 //! while it is off, so that the loop runs as if there were none. They are switched too, by the
 //! lowest byte of their distance. A thread that meets only some of the bytes switched runs over the
-//! crossing, or goes over a turn later.
+//! OSR exit, or goes over a turn later.
 
 use callpatch::x86::stubs::fill_with_nothing as fill;
 use callpatch::x86::{Form, Role};
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
 use std::ops::Range;
 
-/// The first byte of a crossing, or of a function's site, that is off: `test eax, imm32`.
+/// The first byte of an OSR exit, or of a function's site, that is off: `test eax, imm32`.
 pub(crate) const OFF: u8 = match Form::Jump.off(Role::Detour) {
     Some(byte) => byte,
     None => panic!("a jump out of line can be switched off"),
@@ -57,24 +57,27 @@ impl OsrExit {
     }
 }
 
-/// Makes crossings of what is marked, and has branches back go behind them. `ranges` are those of
+/// Makes OSR exits of what is marked, and has branches back go behind them. `ranges` are those of
 /// all instructions, which begin with whole ones; each with the number of the loop if it is marked.
 ///
 /// None if a branch is marked that is none of those that are expected: it would be taken one day.
-pub(super) fn make(code: &mut [u8], ranges: &[(Range<u32>, Option<u32>)]) -> Option<Vec<OsrExit>> {
-    let mut rooms = Vec::new();
+pub(super) fn make_osr_exits(
+    code: &mut [u8],
+    ranges: &[(Range<u32>, Option<u32>)],
+) -> Option<Vec<OsrExit>> {
+    let mut gaps = Vec::new();
     for (range, number) in ranges {
         let Some(number) = *number else { continue };
         match Gap::make(code, number, range.clone()) {
-            Some(room) => rooms.push(room),
+            Some(gap) => gaps.push(gap),
             None if branches(code, range) => return None,
             None => {}
         }
     }
-    rooms.sort_unstable_by_key(|room| room.at);
-    let mut crossings: Vec<OsrExit> =
-        rooms.iter().map(|room| OsrExit::new(room.number, room.at, [OFF, ON])).collect();
-    for (range, _) in ranges.iter().filter(|_| !rooms.is_empty()) {
+    gaps.sort_unstable_by_key(|gap| gap.at);
+    let mut osr_exits: Vec<OsrExit> =
+        gaps.iter().map(|gap| OsrExit::new(gap.number, gap.at, [OFF, ON])).collect();
+    for (range, _) in ranges.iter().filter(|_| !gaps.is_empty()) {
         let bytes = code[range.start as usize..range.end as usize].to_vec();
         for branch in
             Decoder::with_ip(64, &bytes, range.start.into(), DecoderOptions::NONE).into_iter()
@@ -83,22 +86,22 @@ pub(super) fn make(code: &mut [u8], ranges: &[(Range<u32>, Option<u32>)]) -> Opt
                 // What follows is a table.
                 break;
             }
-            let Some(room) =
-                target(&branch).and_then(|to| rooms.binary_search_by_key(&to, |room| room.at).ok())
+            let Some(gap) =
+                target(&branch).and_then(|to| gaps.binary_search_by_key(&to, |gap| gap.at).ok())
             else {
                 continue;
             };
-            let room = rooms[room];
+            let gap = gaps[gap];
             let lowest = branch.next_ip() as usize - 4;
             let on = code[lowest];
-            if let Some(off) = on.checked_add(room.len) {
+            if let Some(off) = on.checked_add(gap.len) {
                 code[lowest] = off;
-                crossings.push(OsrExit::new(room.number, lowest as u32, [off, on]));
+                osr_exits.push(OsrExit::new(gap.number, lowest as u32, [off, on]));
             }
         }
     }
-    crossings.sort_unstable_by_key(|crossing| crossing.at);
-    Some(crossings)
+    osr_exits.sort_unstable_by_key(|osr_exit| osr_exit.at);
+    Some(osr_exits)
 }
 
 /// Whether something in the range may go elsewhere.
@@ -177,13 +180,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_comparison_and_its_branch_become_one_crossing() {
+    fn a_comparison_and_its_branch_become_one_osr_exit() {
         let mut code = [0x48, 0x83, 0xF9, 0x01, 0x0F, 0x84, 0x10, 0x00, 0x00, 0x00, 0xC3];
         assert_eq!(
-            make(&mut code, &[(0..10, Some(7)), (10..11, None)]),
+            make_osr_exits(&mut code, &[(0..10, Some(7)), (10..11, None)]),
             Some(vec![OsrExit::new(7, 0, [OFF, ON])])
         );
-        // The branch led to 10 + 16; the crossing counts from its own end.
+        // The branch led to 10 + 16; the OSR exit counts from its own end.
         assert_eq!(code, [OFF, 21, 0, 0, 0, 0x0F, 0x1F, 0x44, 0x00, 0x00, 0xC3]);
     }
 
@@ -191,7 +194,10 @@ mod tests {
     fn a_move_between_both_stays() {
         let mut code =
             [0x48, 0x83, 0xF9, 0x01, 0x48, 0x89, 0xF0, 0x0F, 0x84, 0x10, 0x00, 0x00, 0x00];
-        assert_eq!(make(&mut code, &[(0..13, Some(0))]), Some(vec![OsrExit::new(0, 7, [OFF, ON])]));
+        assert_eq!(
+            make_osr_exits(&mut code, &[(0..13, Some(0))]),
+            Some(vec![OsrExit::new(0, 7, [OFF, ON])])
+        );
         assert_eq!(code, [0x48, 0x83, 0xF9, 0x01, 0x48, 0x89, 0xF0, OFF, 17, 0, 0, 0, 0x90]);
     }
 
@@ -202,7 +208,7 @@ mod tests {
         code.extend([0x0F, 0x85, 0xEE, 0xFF, 0xFF, 0xFF]);
         code.resize(251, 0x90);
         code.extend([0xE9, 0x00, 0xFF, 0xFF, 0xFF]);
-        let found = make(&mut code, &[(0..10, Some(3)), (10..256, None)]);
+        let found = make_osr_exits(&mut code, &[(0..10, Some(3)), (10..256, None)]);
         let expected = [
             OsrExit::new(3, 0, [OFF, ON]),
             OsrExit::new(3, 14, [0xF8, 0xEE]),
@@ -221,7 +227,7 @@ mod tests {
             [(&[0x90, 0x90][..], Some(vec![]))].into_iter().chain(other.map(|bytes| (bytes, None)))
         {
             let mut code = bytes.to_vec();
-            assert_eq!(make(&mut code, &[(0..bytes.len() as u32, Some(0))]), made);
+            assert_eq!(make_osr_exits(&mut code, &[(0..bytes.len() as u32, Some(0))]), made);
             assert_eq!(code, bytes);
         }
     }
