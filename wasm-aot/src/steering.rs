@@ -250,14 +250,19 @@ impl Steering {
 
     fn sites(&self) -> String {
         let module = self.session.module();
-        let (all, loops, bare) = (module.sites(), module.loop_sites(), module.bare_sites());
+        let (all, loops, patchable) =
+            (module.sites(), module.loop_sites(), module.patchable_sites());
         let state = if self.session.is_attached() { "on" } else { "off" };
         let mut text = format!(
             "functions {} sites, {state}\nloops {loops} sites, {state}\n",
-            all - loops - bare
+            all - loops - patchable
         );
-        if bare > 0 {
-            let _ = writeln!(text, "instructions {} at {bare} sites", module.bare_instructions());
+        if patchable > 0 {
+            let _ = writeln!(
+                text,
+                "instructions {} at {patchable} sites",
+                module.patchable_instructions()
+            );
         }
         text
     }

@@ -4,7 +4,7 @@
 //! | row | what is compared |
 //! |---|---|
 //! | `P/functions`, `P/loops` | the processors' time of the program with sites before functions, and with those at loops too |
-//! | `P/calls+branches`, `P/all` | with those and bare sites before calls and branches, and before every instruction |
+//! | `P/calls+branches`, `P/all` | with those and patchable sites before calls and branches, and before every instruction |
 //! | `P/hotness/builtin@wasm-aot` | the same with code that counts every instruction exactly: what all monitors that count cost, alone or together |
 //! | `P/size`, `P/compile` | bytes of machine code, and the processors' time of compiling, with sites at functions and loops |
 //! | `geomean/…`, `worst/…` | over the programs |

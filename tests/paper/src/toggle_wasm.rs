@@ -154,7 +154,7 @@ fn bare(module: &Module, times: u32) -> Result<f64, Box<dyn Error>> {
     let probes = Probes::new(module);
     let last = module.imports().count() as u32 + module.sites() as u32
         - module.loop_sites() as u32
-        - module.bare_sites() as u32
+        - module.patchable_sites() as u32
         - 1;
     let mut offset = 0;
     let id = loop {

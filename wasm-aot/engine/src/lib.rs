@@ -56,8 +56,9 @@ pub mod instrument {
     pub mod compile {
         pub use crate::compile::{
             Access, Action, Budget, Call, Callee, Calls, Capture, Cpu, Draft, Emitter, Firing,
-            Guest, HookId, Import, Inline, Mode, Note, Noter, Options, OsrLoops, Plan, Receiver,
-            Recompilation, Room, Sequence, Sites, Span, Target, Text, Wanted, Word, compile,
+            Guest, HookId, Import, Inline, Mode, OneShotClient, OneShotProbe, Options, OsrLoops,
+            Plan, Receiver, Recompilation, Room, Sequence, Sites, Span, Target, Text, Wanted, Word,
+            compile,
         };
     }
 
@@ -76,11 +77,11 @@ pub mod instrument {
     /// What runs, as those see it who look on.
     pub mod runtime {
         pub use crate::runtime::{
-            Bareness, BlockCount, Boundary, Call, Callee, CompileEvents, Counted, Counts, Crossing,
-            Due, EdgeCount, FunctionCounts, Growth, Guests, InstructionCount, Interruption, Module,
-            ModuleInner, ObservedLayer, Origin, Places, Prunes, Share, StoreCore, StoreId, Val,
-            Want, When, binary, callers, identity, introduce_all_to, memory_of, note_probe_failure,
-            spelled, store_id_of, waiting, with_store_of,
+            BlockCount, Boundary, Call, Callee, CompileEvents, Counted, Counts, Crossing, Due,
+            EdgeCount, FunctionCounts, Growth, Guests, InstructionCount, Interruption, Module,
+            ModuleInner, ObservedLayer, Origin, Places, Prunes, Share, SiteProbe, SiteProbeKind,
+            StoreCore, StoreId, Val, When, binary, callers, identity, introduce_all_to, memory_of,
+            note_probe_failure, spelled, store_id_of, waiting, with_store_of,
         };
     }
 

@@ -173,13 +173,17 @@ impl<'a> GoldenRequest<'a> {
             addresses: &tables.addresses,
             traps: &tables.traps,
             calls: BTreeMap::new(),
-            notes: Vec::new(),
+            one_shot_sites: Vec::new(),
             osr_exits: tables
                 .osr_exits
                 .iter()
                 .map(|osr_exit| (osr_exit.at, osr_exit.number, osr_exit.values()))
                 .collect(),
-            bares: tables.bares.iter().map(|bare| (bare.at, bare.offset)).collect(),
+            patchable_sites: tables
+                .patchable_sites
+                .iter()
+                .map(|site| (site.at, site.offset))
+                .collect(),
             places,
         };
         Ok(listing.written())
@@ -215,9 +219,9 @@ struct Listing<'a> {
     traps: &'a Offsets,
     /// Calls that lead elsewhere, by where their distances are.
     calls: BTreeMap<u32, Callee>,
-    notes: Vec<u32>,
+    one_shot_sites: Vec<u32>,
     osr_exits: Vec<(u32, u32, [u8; 2])>,
-    bares: Vec<(u32, u32)>,
+    patchable_sites: Vec<(u32, u32)>,
     /// What lies at addresses that code knows.
     places: Vec<(&'static str, Range<usize>)>,
 }
@@ -238,13 +242,17 @@ impl<'a> Listing<'a> {
             addresses: &text.addresses,
             traps: &text.traps,
             calls: elsewhere.iter().copied().collect(),
-            notes: text.notes.iter().map(|note| note.at).collect(),
+            one_shot_sites: text.one_shot_sites.iter().map(|site| site.at).collect(),
             osr_exits: text
                 .osr_exits
                 .iter()
                 .map(|osr_exit| (osr_exit.at, osr_exit.number, osr_exit.values()))
                 .collect(),
-            bares: text.bares.iter().map(|bare| (bare.at, bare.offset)).collect(),
+            patchable_sites: text
+                .patchable_sites
+                .iter()
+                .map(|site| (site.at, site.offset))
+                .collect(),
             places: Vec::new(),
         }
     }
@@ -328,7 +336,7 @@ impl<'a> Listing<'a> {
         if let Some(callee) = self.calls.get(&at) {
             return format!("elsewhere: {callee:?}");
         }
-        if self.notes.contains(&(instruction.ip() as u32)) {
+        if self.one_shot_sites.contains(&(instruction.ip() as u32)) {
             return "what notes".into();
         }
         if (span.start..span.end).contains(&to) && instruction.mnemonic() != Mnemonic::Call {
@@ -354,10 +362,10 @@ impl<'a> Listing<'a> {
         {
             let _ = write!(out, "   ; OSR at loop {number}: {off:02x} -> {on:02x}");
         }
-        for (_, offset) in self.bares.iter().filter(|(place, _)| *place == at) {
+        for (_, offset) in self.patchable_sites.iter().filter(|(place, _)| *place == at) {
             let _ = write!(out, "   ; site of @{offset:x}");
         }
-        if self.notes.contains(&at) {
+        if self.one_shot_sites.contains(&at) {
             out.push_str("   ; on at first");
         }
         out

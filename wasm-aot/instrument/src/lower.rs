@@ -13,7 +13,7 @@
 //! |---|---|---|
 //! | `Nothing` | nothing | no place matches |
 //! | `Count` | edge counters, which all that count share; effects are computed when they are read | effects are sums, see `observer/effects.rs` |
-//! | `Note` | one-shot probes, which switch themselves off | effects happen once |
+//! | `OneShot` | one-shot probes, which switch themselves off | effects happen once |
 //! | `Hooks` | machine code of the monitor's own, and calls of the host | monitors that are built in |
 //! | `Guest` | the module's functions, inlined where they are small, or called | all other modules |
 //! | `Host` | calls of the host, which calls the functions | modules whose failures are their own |
@@ -48,7 +48,7 @@ pub(crate) enum Action {
     Nothing(Seal),
     Count(Seal),
     /// Beside one-shot probes there may be effects that are sums.
-    Note {
+    OneShot {
         counts: bool,
         seal: Seal,
     },
@@ -88,7 +88,7 @@ pub(crate) enum Facts {
     /// Its report is made of edge counts.
     Counts,
     /// Its report is made of what was executed.
-    Notes,
+    OneShots,
     /// It is built in, and has code of its own.
     Hooks(Hooks),
     /// It is a module, whose functions are to be called.
@@ -283,8 +283,8 @@ impl Display for Lowering {
         f.write_str(match self.action {
             Action::Nothing(_) => return f.write_str("nothing, since no place matches"),
             Action::Count(_) => "edge counters, from which its effects are computed",
-            Action::Note { counts: false, .. } => "one-shot probes",
-            Action::Note { counts: true, .. } => "one-shot probes and edge counters",
+            Action::OneShot { counts: false, .. } => "one-shot probes",
+            Action::OneShot { counts: true, .. } => "one-shot probes and edge counters",
             Action::Hooks(_) => "probes of its own",
             Action::Guest { is_inlined: true, .. } => "its functions, inlined where they are small",
             Action::Guest { is_inlined: false, .. } => "its functions, called",
@@ -325,7 +325,7 @@ impl Lowering {
 pub(crate) fn admit(facts: &Facts, code: &Capabilities) -> Result<(), Refusal> {
     let is_running = code.time == Time::Running;
     match facts {
-        Facts::Counts | Facts::Notes => Ok(()),
+        Facts::Counts | Facts::OneShots => Ok(()),
         Facts::Hooks(hooks) if is_running && hooks.floods => Err(Refusal::Floods),
         Facts::Hooks(hooks) if is_running && hooks.is_early => Err(Refusal::Early),
         Facts::Hooks(_) => Ok(()),
@@ -364,10 +364,10 @@ pub(crate) fn why_one_instance(monitor: &Functions) -> Option<String> {
 pub(crate) fn lower(all: &[Facts], code: &Capabilities) -> Vec<Lowering> {
     let mut lowered: Vec<Lowering> = all.iter().map(|facts| lower_one(facts, code)).collect();
     let is_virtual = |lowering: &Lowering| {
-        !lowering.is_apart() && matches!(lowering.action, Action::Count(_) | Action::Note { .. })
+        !lowering.is_apart() && matches!(lowering.action, Action::Count(_) | Action::OneShot { .. })
     };
     let counts = |lowering: &Lowering| {
-        matches!(lowering.action, Action::Count(_) | Action::Note { counts: true, .. })
+        matches!(lowering.action, Action::Count(_) | Action::OneShot { counts: true, .. })
     };
     let costs = |facts: &Facts| match facts {
         Facts::Functions(monitor) => monitor.costs,
@@ -393,8 +393,8 @@ fn lower_one(facts: &Facts, code: &Capabilities) -> Lowering {
     let is_running = code.time == Time::Running;
     match facts {
         Facts::Counts => Lowering::new(Action::Count(SEAL), Gate::Always(SEAL), layer(is_running)),
-        Facts::Notes => {
-            let action = Action::Note { counts: false, seal: SEAL };
+        Facts::OneShots => {
+            let action = Action::OneShot { counts: false, seal: SEAL };
             Lowering::new(action, Gate::Once(SEAL), layer(is_running))
         }
         Facts::Hooks(_) => {
@@ -431,7 +431,7 @@ impl Functions {
             }
             (None, effects) => {
                 let counts = *effects == Effects::SumsAndOnce;
-                let action = Action::Note { counts, seal: SEAL };
+                let action = Action::OneShot { counts, seal: SEAL };
                 Lowering::new(action, Gate::Once(SEAL), Layer::Own(SEAL))
             }
             (Some(why), _) if is_switched || self.removes || self.inserts => {

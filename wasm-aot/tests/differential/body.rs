@@ -303,10 +303,10 @@ mod compiled {
         }
     }
 
-    /// Counters before all instructions that have bare sites.
+    /// Counters before all instructions that have patchable sites.
     fn everywhere(module: &Module, probes: &Probes) -> Vec<ProbeId> {
         let mut counters = Vec::new();
-        if module.bare_sites() == 0 {
+        if module.patchable_sites() == 0 {
             return counters;
         }
         for function in module.counts().expect("attached once").functions() {

@@ -29,7 +29,7 @@ pub(super) enum Part {
     AddressSteps,
     Handlers,
     OsrExits,
-    Bares,
+    PatchableSites,
     Monitors,
     Module,
 }
@@ -46,7 +46,7 @@ impl Part {
         Self::AddressSteps,
         Self::Handlers,
         Self::OsrExits,
-        Self::Bares,
+        Self::PatchableSites,
         Self::Monitors,
         Self::Module,
     ];
@@ -64,7 +64,7 @@ impl Part {
             Self::AddressSteps => ".wasm-aot.addresses.steps",
             Self::Handlers => ".wasm-aot.handlers",
             Self::OsrExits => ".wasm-aot.osr-exits",
-            Self::Bares => ".wasm-aot.bares",
+            Self::PatchableSites => ".wasm-aot.patchable-sites",
             Self::Monitors => ".wasm-aot.monitors",
             Self::Module => ".wasm",
         }

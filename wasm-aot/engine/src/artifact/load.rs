@@ -115,8 +115,8 @@ fn loaded(opened: Opened, refused: impl Fn(String) -> Error) -> Result<Loaded, E
         addresses: offsets(Part::Addresses, Part::AddressSteps).ok_or_else(damaged)?,
         handlers: row(&mapping, header, Part::Handlers).ok_or_else(damaged)?,
         osr_exits: row(&mapping, header, Part::OsrExits).ok_or_else(damaged)?,
-        bares: row(&mapping, header, Part::Bares).ok_or_else(damaged)?,
-        notes: Vec::new(),
+        patchable_sites: row(&mapping, header, Part::PatchableSites).ok_or_else(damaged)?,
+        one_shot_sites: Vec::new(),
         frames: Vec::new(),
         owners: None,
     };

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::array::Plain;
-use crate::compile::{Bare, Handler, OsrExit, Span};
+use crate::compile::{Handler, OsrExit, PatchableSite, Span};
 use crate::offsets::Block;
 
 // SAFETY: (1) structures of `u32` alone, in the order that they are declared in.
@@ -18,4 +18,4 @@ unsafe impl Plain for Span {}
 // SAFETY: as above.
 unsafe impl Plain for OsrExit {}
 // SAFETY: as above.
-unsafe impl Plain for Bare {}
+unsafe impl Plain for PatchableSite {}

@@ -40,7 +40,7 @@ pub(crate) fn write(
         Part::AddressSteps => text.addresses.steps.to_vec(),
         Part::Handlers => bytes_of(&text.handlers).to_vec(),
         Part::OsrExits => bytes_of(&text.osr_exits).to_vec(),
-        Part::Bares => bytes_of(&text.bares).to_vec(),
+        Part::PatchableSites => bytes_of(&text.patchable_sites).to_vec(),
         Part::Monitors => monitors.to_vec(),
         Part::Module => module.to_vec(),
     };

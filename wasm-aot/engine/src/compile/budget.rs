@@ -18,8 +18,8 @@
 //! first that could not be paid for.
 
 use super::access::Access;
-use super::bare;
 use super::function::Translator;
+use super::patchable_site;
 use crate::trap::Trap;
 use crate::vm::at;
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, condcodes::IntCC, types};
@@ -130,9 +130,9 @@ fn is_seen(op: &Operator<'_>) -> bool {
         | Operator::MemoryAtomicWait32 { .. }
         | Operator::MemoryAtomicWait64 { .. } => true,
         _ => {
-            bare::is_call(op)
-                || bare::is_branch(op)
-                || bare::is_bulk(op)
+            patchable_site::is_call(op)
+                || patchable_site::is_branch(op)
+                || patchable_site::is_bulk(op)
                 || Access::of(op).is_some_and(|access| access.writes)
         }
     }

@@ -1,15 +1,15 @@
 //! One function: validated, translated and compiled.
 
-use super::bare::{self, Bare, Together};
 use super::budget::Row;
 use super::control::Frame;
 use super::counting::Counting;
 use super::frames;
 use super::hook::Hooking;
 use super::nested::Guests;
-use super::once::{self, NoteSite};
+use super::one_shot::{self, OneShotSite};
 use super::osr::{self, OsrBufferLayout, OsrLoops, PendingOsrExit};
 use super::osr_exit::{self, OsrExit};
+use super::patchable_site::{self, PatchableSite, SharedSites};
 use super::placement::{self, Loop};
 use super::plan::Plan;
 use super::target::Target;
@@ -75,9 +75,9 @@ pub(crate) struct Compiled {
     pub(crate) loops: Vec<Loop>,
     /// Where threads can go over into another version.
     pub(crate) osr_exits: Vec<OsrExit>,
-    pub(crate) bares: Vec<Bare>,
+    pub(crate) patchable_sites: Vec<PatchableSite>,
     /// Where something is noted, in order.
-    pub(crate) notes: Vec<NoteSite>,
+    pub(crate) one_shot_sites: Vec<OneShotSite>,
     /// How far below their frame pointers its frames keep what can be read of them; 0 if they keep
     /// nothing.
     pub(crate) frame: u32,
@@ -174,8 +174,8 @@ impl Compiler {
         }
         let translated = translated?;
         self.allocations = validator.into_allocations();
-        let Some((cold, together)) = translated else { return Ok(Attempt::Done(None)) };
-        let compiled = finish(&mut self.context, setting.target, (loops, first), &together)?;
+        let Some((cold, shared_sites)) = translated else { return Ok(Attempt::Done(None)) };
+        let compiled = finish(&mut self.context, setting.target, (loops, first), &shared_sites)?;
         // What is known to be equal is no comparison any more: the OSR exit would be taken always.
         let compiled = compiled.filter(|_| !osr::jumps_to(&self.context.func, &cold));
         Ok(compiled.map_or(Attempt::Unexpected, |compiled| Attempt::Done(Some(Box::new(compiled)))))
@@ -196,7 +196,7 @@ pub(super) fn finish(
     context: &mut Context,
     target: &Target,
     (own, first): (&Loops, u32),
-    together: &Together,
+    shared_sites: &SharedSites,
 ) -> Result<Option<Compiled>, CompileError> {
     context.compile(&*target.isa, &mut ControlPlane::default()).map_err(|error| {
         match error.inner {
@@ -221,7 +221,10 @@ pub(super) fn finish(
     let (buffer, frame) = (&compiled.buffer, frames::distance(compiled));
     let loops = placement::loops(buffer.data());
     let mut code = buffer.data().to_vec();
-    let (bares, notes) = (bare::make(&mut code, buffer, together), once::make(&mut code, buffer));
+    let (patchable_sites, one_shot_sites) = (
+        patchable_site::make_patchable_sites(&mut code, buffer, shared_sites),
+        one_shot::make_one_shot_sites(&mut code, buffer),
+    );
     let number = |bits| osr::marked(bits).map(|index| first + index);
     let ranges: Vec<_> = buffer
         .get_srclocs_sorted()
@@ -274,15 +277,15 @@ pub(super) fn finish(
         handlers,
         loops,
         osr_exits,
-        bares,
-        notes,
+        patchable_sites,
+        one_shot_sites,
         frame,
     }))
 }
 
 fn is_of_site(target: &FinalizedRelocTarget, func: &Function) -> bool {
     let FinalizedRelocTarget::ExternalName(ExternalName::User(name)) = target else { return false };
-    func.params.user_named_funcs()[*name].namespace == bare::NOBODY
+    func.params.user_named_funcs()[*name].namespace == patchable_site::PLACEHOLDER_CALLEE
 }
 
 fn call_at(
@@ -370,9 +373,9 @@ pub(super) struct Translator<'a> {
     pub(super) signatures: HashMap<u32, SigRef>,
     pub(super) functions: HashMap<u32, FuncRef>,
     pub(super) builtins: HashMap<u8, SigRef>,
-    /// Whom bare sites call, and which instructions have one.
-    pub(super) nobody: Option<FuncRef>,
-    pub(super) together: Together,
+    /// Whom patchable sites call, and which instructions have one.
+    pub(super) placeholder_callee: Option<FuncRef>,
+    pub(super) shared_sites: SharedSites,
     /// Where its frames keep what can be read of them, if they are to.
     pub(super) kept: Option<StackSlot>,
     /// What is not paid for yet, if code pays for its instructions.
@@ -435,8 +438,8 @@ impl<'a> Translator<'a> {
             signatures: HashMap::new(),
             functions: HashMap::new(),
             builtins: HashMap::new(),
-            nobody: None,
-            together: Together::default(),
+            placeholder_callee: None,
+            shared_sites: SharedSites::default(),
             kept: None,
             row: Row::new(target.options.frames),
             offset: 0,
@@ -474,7 +477,7 @@ impl<'a> Translator<'a> {
         mut self,
         validator: &mut FuncValidator<ValidatorResources>,
         body: &wasmparser::FunctionBody<'_>,
-    ) -> Result<Option<(Vec<Block>, Together)>, CompileError> {
+    ) -> Result<Option<(Vec<Block>, SharedSites)>, CompileError> {
         self.declare_locals(validator, body)?;
         let entry = self.builder.current_block().expect("the entry block");
         self.keep_frame();
@@ -509,7 +512,7 @@ impl<'a> Translator<'a> {
         }
         let config = self.target.isa.frontend_config();
         self.builder.finalize(config);
-        Ok(Some((self.cold, self.together)))
+        Ok(Some((self.cold, self.shared_sites)))
     }
 
     /// The instruction at `offset` is translated now.

@@ -101,15 +101,15 @@ impl<'a> Translator<'a> {
         validator: &mut FuncValidator<ValidatorResources>,
     ) -> Result<(), CompileError> {
         let is_hooked = !self.hooking.at(offset, None).is_empty();
-        let is_bare = self.target.options.sites.stand_before(op);
+        let is_patchable = self.target.options.sites.have_site_before(op);
         // Where branches land, control comes to the instruction behind the place where it stands.
         let is_landing =
             matches!(op, Operator::Loop { .. } | Operator::End | Operator::Delegate { .. });
         if !is_landing {
             self.pay_for(op);
         }
-        if is_bare && self.reachable && !is_landing {
-            self.bare_site();
+        if is_patchable && self.reachable && !is_landing {
+            self.patchable_site();
         }
         if !is_hooked {
             validator.op(offset.into(), op)?;
@@ -117,8 +117,8 @@ impl<'a> Translator<'a> {
             if is_landing {
                 self.pay_for(op);
             }
-            if is_bare && self.reachable && is_landing {
-                self.bare_site();
+            if is_patchable && self.reachable && is_landing {
+                self.patchable_site();
             }
             return Ok(());
         }
@@ -139,8 +139,8 @@ impl<'a> Translator<'a> {
         }
         if self.reachable {
             self.know_operands(validator);
-            if is_bare && is_landing {
-                self.bare_site();
+            if is_patchable && is_landing {
+                self.patchable_site();
             }
             if is_landing {
                 self.fire(Mode::Before);
@@ -189,8 +189,8 @@ impl<'a> Translator<'a> {
         validator: &FuncValidator<ValidatorResources>,
     ) {
         self.pay_for(op);
-        if self.target.options.sites.stand_before(op) {
-            self.bare_site();
+        if self.target.options.sites.have_site_before(op) {
+            self.patchable_site();
         }
         if self.is_hooked(Mode::Before) || self.is_hooked(Mode::After) {
             self.know_operands(validator);
@@ -245,8 +245,8 @@ impl<'a> Translator<'a> {
     /// Control comes to the function's own end, where everything goes that branches out of it.
     pub(super) fn fire_end(&mut self) {
         self.pay_for_the_end();
-        if self.target.options.sites.stand_before(&Operator::End) {
-            self.bare_site();
+        if self.target.options.sites.have_site_before(&Operator::End) {
+            self.patchable_site();
         }
         let types = self.info.function_type(self.index).results();
         self.hooking.operands = types.iter().rev().copied().collect();
@@ -310,13 +310,13 @@ impl<'a> Translator<'a> {
             Action::Inline(sequence) => {
                 sequence.0.prepare(&mut Emitter { translator: self, hook, due: None })
             }
-            Action::Call(_) | Action::Note(_) => None,
+            Action::Call(_) | Action::OneShot(_) => None,
         };
         let prepared: Vec<Option<Value>> = hooks.iter().map(prepare).collect();
         for (hook, due) in hooks.iter().zip(prepared) {
             match &hook.action {
                 Action::Call(call) => Emitter { translator: self, hook, due }.receive(call),
-                Action::Note(note) => self.note_site(*note),
+                Action::OneShot(probe) => self.one_shot_site(*probe),
                 Action::Inline(sequence) => {
                     if let Err(error) =
                         sequence.0.emit(&mut Emitter { translator: self, hook, due })

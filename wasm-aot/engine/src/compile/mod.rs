@@ -5,7 +5,6 @@
 
 mod access;
 mod atomic;
-mod bare;
 mod budget;
 mod call;
 mod control;
@@ -18,10 +17,11 @@ mod hook;
 mod memory;
 mod nested;
 mod numeric;
-mod once;
+mod one_shot;
 mod operator;
 mod osr;
 mod osr_exit;
+mod patchable_site;
 mod placement;
 mod plan;
 mod recompilation;
@@ -35,7 +35,6 @@ mod text;
 mod trampoline;
 
 pub use access::Access;
-pub(crate) use bare::{Bare, CALL, LENGTH};
 pub use budget::Budget;
 pub(crate) use budget::Row;
 pub(crate) use frames::kept;
@@ -43,11 +42,12 @@ pub use function::Callee;
 pub use hook::Emitter;
 pub(crate) use nested::Linked;
 pub use nested::{Calls, Guest, Import};
-pub(crate) use once::NoteSite;
-pub use once::{Note, Noter};
+pub(crate) use one_shot::OneShotSite;
+pub use one_shot::{OneShotClient, OneShotProbe};
 pub use osr::OsrLoops;
 pub(crate) use osr::{BUFFER, MIDDLE};
 pub(crate) use osr_exit::{OFF, ON, OsrExit};
+pub(crate) use patchable_site::{CALL, LENGTH, PatchableSite};
 pub use plan::{
     Action, Call, Capture, Draft, Firing, HookId, Inline, Mode, Plan, Receiver, Room, Sequence,
     Word,

@@ -6,11 +6,11 @@
 //! one that was put there first fires first.
 //!
 //! A hook calls a [`Receiver`] with values of the program's, writes machine code of its own
-//! ([`Inline`]), or makes a [`Note`]. What it keeps between two firings lies in words of the
+//! ([`Inline`]), or makes a [`OneShotProbe`]. What it keeps between two firings lies in words of the
 //! instance that it fires in; a draft gives them out.
 
 use super::hook::Emitter;
-use super::once::Note;
+use super::one_shot::OneShotProbe;
 use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -82,7 +82,7 @@ pub enum Action {
     /// Executes machine code of its own.
     Inline(Sequence),
     /// Notes once that it has fired.
-    Note(Note),
+    OneShot(OneShotProbe),
 }
 
 /// A word of an instance that a plan has asked for; of several, the first.
@@ -375,7 +375,7 @@ impl Draft {
             self.0.hooks.iter().filter(|hook| is_meant(&hook.action)).count()
         };
         [
-            count(|action| matches!(action, Action::Note(_))),
+            count(|action| matches!(action, Action::OneShot(_))),
             count(|action| matches!(action, Action::Inline(_))),
             count(|action| matches!(action, Action::Call(_))),
         ]

@@ -1,8 +1,8 @@
 //! What is known about the addresses of a module's code: made just now, or part of a file.
 
-use super::bare::Bare;
-use super::once::NoteSite;
+use super::one_shot::OneShotSite;
 use super::osr_exit::OsrExit;
+use super::patchable_site::PatchableSite;
 use super::text::{Handler, Span, Text};
 use super::trampoline::TrampolineKind;
 use crate::array::Array;
@@ -18,11 +18,11 @@ pub struct Tables {
     pub(crate) handlers: Array<Handler>,
     /// Where threads can go over into another version, in the order of their offsets.
     pub osr_exits: Array<OsrExit>,
-    /// Bare sites, in the order of their offsets.
-    pub bares: Array<Bare>,
+    /// Patchable sites, in the order of their offsets.
+    pub patchable_sites: Array<PatchableSite>,
     /// Sites that note something, in the order of their offsets. What they call is behind the code,
     /// and not part of it.
-    pub(crate) notes: Vec<NoteSite>,
+    pub(crate) one_shot_sites: Vec<OneShotSite>,
     /// How far below their frame pointers functions keep what can be read of their frames: 0 for
     /// those that keep nothing, and for those that are not here.
     pub(crate) frames: Vec<u32>,
@@ -41,8 +41,8 @@ impl Tables {
             addresses,
             handlers,
             osr_exits,
-            bares,
-            notes,
+            patchable_sites,
+            one_shot_sites,
             frames,
             ..
         } = text;
@@ -53,8 +53,8 @@ impl Tables {
             addresses,
             handlers: Array::Owned(handlers),
             osr_exits: Array::Owned(osr_exits),
-            bares: Array::Owned(bares),
-            notes,
+            patchable_sites: Array::Owned(patchable_sites),
+            one_shot_sites,
             frames,
             owners: None,
         }

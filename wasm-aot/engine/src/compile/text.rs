@@ -3,10 +3,10 @@
 //! Calls between functions are relative, so that the piece may lie anywhere. Tables are sorted by
 //! offset, for binary search in a file that is mapped and not parsed.
 
-use super::bare::Bare;
 use super::function::{Callee, Compiled};
-use super::once::NoteSite;
+use super::one_shot::OneShotSite;
 use super::osr_exit::{OFF, OsrExit};
+use super::patchable_site::PatchableSite;
 use super::placement;
 use super::plan::Plan;
 use super::recompilation::Wanted;
@@ -60,10 +60,10 @@ pub struct Text {
     pub(crate) plan: Plan,
     /// Where threads can go over into another version, in the order of their offsets.
     pub osr_exits: Vec<OsrExit>,
-    /// Bare sites, in the order of their offsets.
-    pub bares: Vec<Bare>,
+    /// Patchable sites, in the order of their offsets.
+    pub patchable_sites: Vec<PatchableSite>,
     /// Where something is noted, in the order of their offsets.
-    pub notes: Vec<NoteSite>,
+    pub one_shot_sites: Vec<OneShotSite>,
 }
 
 impl Text {
@@ -160,8 +160,8 @@ impl Text {
             ..*handler
         }));
         self.osr_exits.extend(compiled.osr_exits.iter().map(|osr_exit| osr_exit.moved(start)));
-        self.bares.extend(compiled.bares.iter().map(|bare| bare.moved(start)));
-        self.notes.extend(compiled.notes.iter().map(|site| site.moved(start)));
+        self.patchable_sites.extend(compiled.patchable_sites.iter().map(|site| site.moved(start)));
+        self.one_shot_sites.extend(compiled.one_shot_sites.iter().map(|site| site.moved(start)));
         Span { start, end: self.code.len() as u32 }
     }
 

@@ -8,9 +8,9 @@
 //!
 //! Values cross in an array of 16 bytes each.
 
-use super::bare::Together;
 use super::call::builtin_signature;
 use super::function::{Compiled, FUNCTIONS, SINGLES, finish, machine_type, signature};
+use super::patchable_site::SharedSites;
 use super::target::Target;
 use crate::error::CompileError;
 use crate::module::{ModuleInfo, Space};
@@ -103,7 +103,7 @@ fn make(
     build(&mut builder, &params);
     builder.seal_all_blocks();
     builder.finalize(target.isa.frontend_config());
-    finish(&mut context, target, (&wasm_aot_body::Loops::none(), 0), &Together::default())
+    finish(&mut context, target, (&wasm_aot_body::Loops::none(), 0), &SharedSites::default())
         .map(|compiled| compiled.expect("no loop, no osr_exit"))
 }
 

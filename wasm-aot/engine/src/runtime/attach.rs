@@ -184,7 +184,7 @@ impl Module {
     pub fn sites(&self) -> usize {
         match self.inner.options.sites {
             compile::Sites::NONE => 0,
-            _ => self.inner.info.bodies.len() + self.loop_sites() + self.bare_sites(),
+            _ => self.inner.info.bodies.len() + self.loop_sites() + self.patchable_sites(),
         }
     }
 
@@ -200,13 +200,13 @@ impl Module {
     }
 
     /// How many of them are before single instructions, or before those that are executed together.
-    pub fn bare_sites(&self) -> usize {
-        self.inner.code.tables.bares.chunk_by(|one, next| one.at == next.at).count()
+    pub fn patchable_sites(&self) -> usize {
+        self.inner.code.tables.patchable_sites.chunk_by(|one, next| one.at == next.at).count()
     }
 
     /// How many instructions have such a site.
-    pub fn bare_instructions(&self) -> usize {
-        self.inner.code.tables.bares.len()
+    pub fn patchable_instructions(&self) -> usize {
+        self.inner.code.tables.patchable_sites.len()
     }
 
     /// How many ways between blocks were counted so far. That is quickly said, from any thread.

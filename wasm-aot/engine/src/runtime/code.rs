@@ -5,7 +5,9 @@
 //! This module exists to own executable memory.
 #![allow(unsafe_code)]
 
-use crate::compile::{Handler, Note, NoteSite, OFF, Plan, Span, Tables, Text, TrampolineKind};
+use crate::compile::{
+    Handler, OFF, OneShotProbe, OneShotSite, Plan, Span, Tables, Text, TrampolineKind,
+};
 use crate::error::Error;
 use crate::offsets::{ASIDE, NOTHING};
 use crate::trap::Trap;
@@ -31,13 +33,18 @@ pub struct Code {
 
 /// Writes code that was compiled just now to an offset, and behind it what its sites call that note
 /// something.
-fn write(memory: &mut CodeMemory, offset: usize, mut code: Vec<u8>, notes: &[NoteSite]) {
+fn write(
+    memory: &mut CodeMemory,
+    offset: usize,
+    mut code: Vec<u8>,
+    one_shot_sites: &[OneShotSite],
+) {
     let len = code.len() as u32;
-    for site in notes {
+    for site in one_shot_sites {
         let (from, to) = (site.at as usize + 1, site.at as usize + 5);
         code[from..to].copy_from_slice(&(len - to as u32).to_le_bytes());
     }
-    if !notes.is_empty() {
+    if !one_shot_sites.is_empty() {
         code.extend(self_disarming(memory.writable(0).get().wrapping_sub(memory.base().get())));
     }
     memory.write(offset, &code);
@@ -136,7 +143,7 @@ impl Code {
         let (len, plan) = (text.code.len(), text.plan.clone());
         let code = std::mem::take(&mut text.code);
         let tables = Tables { owners: Some(owners), ..Tables::owned(text) };
-        write(&mut shared, offset, code, &tables.notes);
+        write(&mut shared, offset, code, &tables.one_shot_sites);
         let writable = shared.writable(offset);
         drop(shared);
         Ok(Self { place: CodePlace::Shelf { base, writable, _memory: memory }, len, tables, plan })
@@ -173,7 +180,7 @@ impl Code {
     fn copied(code: Vec<u8>, tables: Tables, plan: Plan) -> Result<Self, Error> {
         let len = code.len();
         let mut memory = CodeMemory::new(len + NOTING).map_err(Error::system)?;
-        write(&mut memory, 0, code, &tables.notes);
+        write(&mut memory, 0, code, &tables.one_shot_sites);
         Ok(Self { place: CodePlace::Memory(memory), len, tables, plan })
     }
 
@@ -231,10 +238,13 @@ impl Code {
     }
 
     /// What has been noted in it so far; in a defined function, or everywhere.
-    pub(crate) fn noted(&self, function: Option<usize>) -> impl Iterator<Item = Note> {
-        let Tables { functions, owners, notes, .. } = &self.tables;
+    pub(crate) fn fired_one_shots(
+        &self,
+        function: Option<usize>,
+    ) -> impl Iterator<Item = OneShotProbe> {
+        let Tables { functions, owners, one_shot_sites, .. } = &self.tables;
         let spans: Vec<Span> = match (function, owners) {
-            _ if notes.is_empty() => Vec::new(),
+            _ if one_shot_sites.is_empty() => Vec::new(),
             (None, _) => vec![Span { start: 0, end: u32::MAX }],
             (Some(function), None) => vec![functions[function]],
             (Some(function), Some(owners)) => {
@@ -245,15 +255,16 @@ impl Code {
                 owned.map(|(_, span)| *span).collect()
             }
         };
-        let place = |at: u32| notes.partition_point(|site| site.at < at);
-        let sites =
-            spans.into_iter().flat_map(move |span| &notes[place(span.start)..place(span.end)]);
-        let is_off = |site: &&NoteSite| {
+        let place = |at: u32| one_shot_sites.partition_point(|site| site.at < at);
+        let sites = spans
+            .into_iter()
+            .flat_map(move |span| &one_shot_sites[place(span.start)..place(span.end)]);
+        let is_off = |site: &&OneShotSite| {
             // SAFETY: (1) a byte of our code, which is mapped for as long as `self` lives; (A3) it
             // is one byte.
             unsafe { self.at(site.at).cast::<AtomicU8>().as_ref_unchecked() }.load(Relaxed) == OFF
         };
-        sites.filter(is_off).map(|site| site.note)
+        sites.filter(is_off).map(|site| site.probe)
     }
 
     /// The address of an offset.

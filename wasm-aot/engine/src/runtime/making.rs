@@ -7,7 +7,9 @@ use super::code::Code;
 use super::module::ModuleInner;
 use super::targets::Words;
 use super::variant::{Counted, Current, Observed, Origin, Variants, When};
-use crate::compile::{self, Callee, HookId, Noter, Options, Plan, Recompilation, Target, Wanted};
+use crate::compile::{
+    self, Callee, HookId, OneShotClient, Options, Plan, Recompilation, Target, Wanted,
+};
 use crate::error::Error;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -81,12 +83,16 @@ impl ModuleInner {
 
     /// The numbers of what has been noted so far, in all variants of the code; in a
     /// defined function, or everywhere.
-    pub fn noted(&self, noter: Noter, function: Option<usize>) -> impl Iterator<Item = u32> {
+    pub fn fired_one_shots(
+        &self,
+        client: OneShotClient,
+        function: Option<usize>,
+    ) -> impl Iterator<Item = u32> {
         let codes = std::iter::once(&self.code).chain(self.chunks.iter().map(|piece| &piece.code));
         codes
-            .flat_map(move |code| code.noted(function))
-            .filter(move |note| note.noter == noter)
-            .map(|note| note.number)
+            .flat_map(move |code| code.fired_one_shots(function))
+            .filter(move |probe| probe.client == client)
+            .map(|probe| probe.number)
     }
 
     /// The words that instances count with at the moment.
@@ -353,7 +359,7 @@ impl ModuleInner {
             job.observed.counts.is_on() || self.options.counts,
         );
         self.note_compiled(&piece.code, &parts);
-        self.take_in_bares(&piece.code)?;
+        self.take_in_patchable_sites(&piece.code)?;
         let Variants { points, stubs: Some(stubs), .. } = variants else { return Ok(()) };
         let variants: HashMap<usize, usize> = functions.iter().copied().collect();
         points.take_in(&piece.code, stubs, &parts, |function| variants[&function])?;

@@ -1,13 +1,13 @@
 //! A module, compiled and mapped: what instances are made of.
 
 use super::attached_plan::AttachedPlan;
-use super::bare::Bares;
 use super::chunks::Chunks;
 use super::code::Code;
 use super::compile_events::Readers;
 use super::context::Counters;
 use super::introduction::Introduction;
 use super::partial_exits::PartialExits;
+use super::patchable_sites::PatchableSites;
 use super::pruner::Pruner;
 use super::tasks::SafepointLayers;
 use super::variant::Variants;
@@ -68,7 +68,7 @@ pub struct ModuleInner {
     /// Variants of its code, the pieces that they are made of, and where each loop is entered in
     /// the one that is current.
     pub(crate) variants: Mutex<Variants>,
-    pub(super) bares: Bares,
+    pub(super) patchable_sites: PatchableSites,
     /// Where its threads can go over from one version to another, as soon as it was looked up.
     pub(super) osr_loops: OnceLock<compile::OsrLoops>,
     pub(crate) chunks: Chunks,
@@ -195,7 +195,7 @@ impl Module {
                 counting: OnceLock::new(),
                 counting_calls: OnceLock::new(),
                 variants: Mutex::default(),
-                bares: Bares::default(),
+                patchable_sites: PatchableSites::default(),
                 osr_loops: OnceLock::new(),
                 chunks: Chunks::default(),
                 parts: RwLock::default(),

@@ -29,8 +29,8 @@ fn words(lowering: &Lowering) -> String {
     let action = match lowering.action {
         Action::Nothing(_) => "nothing",
         Action::Count(_) => "count",
-        Action::Note { counts: false, .. } => "note",
-        Action::Note { counts: true, .. } => "note and count",
+        Action::OneShot { counts: false, .. } => "note",
+        Action::OneShot { counts: true, .. } => "note and count",
         Action::Hooks(_) => "hooks",
         Action::Guest { is_inlined: true, .. } => "inline",
         Action::Guest { is_inlined: false, .. } => "call",
@@ -50,7 +50,7 @@ fn words(lowering: &Lowering) -> String {
 
 #[test]
 fn each_monitor_is_lowered_to_the_cheapest_that_does() {
-    use Facts::{Counts, Functions as Module, Hooks as Built, Notes};
+    use Facts::{Counts, Functions as Module, Hooks as Built, OneShots};
     let toggled = |effects| Module(Functions { is_toggled: true, ..module(effects) });
     let limited = |effects| Module(Functions { is_limited: true, ..module(effects) });
     let contained = |effects| Module(Functions { is_contained: true, ..module(effects) });
@@ -62,8 +62,8 @@ fn each_monitor_is_lowered_to_the_cheapest_that_does() {
         // Built in.
         (Counts, EARLY, "count, always, own"),
         (Counts, RUNNING, "count, always, apart"),
-        (Notes, EARLY, "note, once, own"),
-        (Notes, RUNNING, "note, once, apart"),
+        (OneShots, EARLY, "note, once, own"),
+        (OneShots, RUNNING, "note, once, apart"),
         (Built(Hooks::default()), EARLY, "hooks, always, apart"),
         (Built(Hooks::default()), RUNNING, "hooks, always, apart"),
         (Built(Hooks::default()), FIXED, "hooks, always, own"),

@@ -13,25 +13,25 @@ use wasm_aot_engine::instrument::runtime::{Module, Origin, Places};
 #[derive(Debug)]
 pub(super) struct Coverage {
     choice: Choice,
-    noted: Arc<OneShotProbes>,
+    fired_one_shots: Arc<OneShotProbes>,
 }
 
 /// Makes the monitor.
 pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
-    Ok(Arc::new(Coverage { choice: choice.clone(), noted: OneShotProbes::new() }))
+    Ok(Arc::new(Coverage { choice: choice.clone(), fired_one_shots: OneShotProbes::new() }))
 }
 
 impl Hooked for Coverage {
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
-        self.noted.plan(outline, outline.chosen(&self.choice), draft);
+        self.fired_one_shots.plan(outline, outline.chosen(&self.choice), draft);
     }
 
     fn compiled(self: Arc<Self>, module: &Module, origin: Origin) {
-        self.noted.compiled(module, origin);
+        self.fired_one_shots.compiled(module, origin);
     }
 
     fn facts(&self) -> Facts {
-        Facts::Notes
+        Facts::OneShots
     }
 
     fn counting(&self) -> &'static [&'static str] {
@@ -49,7 +49,7 @@ impl Hooked for Coverage {
         let mut report = Report::new("coverage", columns);
         let places = Places::of(module);
         let mut sums = [0; 4];
-        self.noted.each(module, &[], |function, executed| {
+        self.fired_one_shots.each(module, &[], |function, executed| {
             let covered = executed.instructions;
             let count = covered.iter().filter(|covered| **covered).count();
             let counts = [count, covered.len(), executed.blocks, function.blocks.len()];

@@ -16,7 +16,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, Weak};
 use wasm_aot_body::{Block, Graph};
 use wasm_aot_engine::instrument::Features;
-use wasm_aot_engine::instrument::compile::{Action, Draft, HookId, Mode, Note, Noter};
+use wasm_aot_engine::instrument::compile::{
+    Action, Draft, HookId, Mode, OneShotClient, OneShotProbe,
+};
 use wasm_aot_engine::instrument::runtime::{Module, ModuleInner, Origin, Prunes, When};
 use wasm_aot_engine::{CompileError, Error};
 use wasmparser::Operator;
@@ -24,7 +26,7 @@ use wasmparser::Operator;
 /// What is noted of a module's functions.
 #[derive(Debug)]
 pub(crate) struct OneShotProbes {
-    noter: Noter,
+    client: OneShotClient,
     /// By their indices.
     functions: OnceLock<Vec<OneShotFunction>>,
     /// Whose code it is in, and in which plan.
@@ -44,16 +46,16 @@ pub(crate) struct OneShotFunction {
     /// and how many there are.
     pub(super) blocks: Vec<(Block, BlockSign)>,
     first: u32,
-    notes: u32,
+    count: u32,
 }
 
 /// What tells that a block was executed.
 #[derive(Debug)]
 pub(super) enum BlockSign {
-    /// A note, by its number, and the hook that makes it.
-    Note(u32, HookId),
+    /// A one-shot probe, by its number, and its hook.
+    OneShot(u32, HookId),
     /// That one of these was reached, by their places among the blocks, which are behind its own.
-    Followed(Vec<usize>),
+    Implied(Vec<usize>),
 }
 
 /// What of a function was executed.
@@ -69,7 +71,7 @@ impl OneShotProbes {
     /// Nothing so far.
     pub(crate) fn new() -> Arc<Self> {
         let (functions, code) = Default::default();
-        Arc::new(Self { noter: Noter::fresh(), functions, code })
+        Arc::new(Self { client: OneShotClient::fresh(), functions, code })
     }
 
     /// Has functions, in the order of their indices, note what of them is executed. That is planned
@@ -86,18 +88,21 @@ impl OneShotProbes {
         for function in chosen {
             let instructions: Vec<u32> =
                 function.instructions.iter().map(|instruction| instruction.at).collect();
-            let mut notes = 0;
+            let mut count = 0;
             let sign = |(block, followers): (Block, Vec<usize>)| {
                 if !followers.is_empty() {
-                    return (block, BlockSign::Followed(followers));
+                    return (block, BlockSign::Implied(followers));
                 }
                 let last = instructions[instructions.partition_point(|at| *at < block.end) - 1];
-                let number = first + notes;
-                notes += 1;
-                let note = Action::Note(Note { noter: self.noter, number });
+                let number = first + count;
+                count += 1;
+                let probe = Action::OneShot(OneShotProbe { client: self.client, number });
                 (
                     block,
-                    BlockSign::Note(number, draft.hook(function.index, last, Mode::Before, note)),
+                    BlockSign::OneShot(
+                        number,
+                        draft.hook(function.index, last, Mode::Before, probe),
+                    ),
                 )
             };
             let blocks: Vec<(Block, BlockSign)> =
@@ -111,9 +116,9 @@ impl OneShotProbes {
                 instructions,
                 blocks,
                 first,
-                notes,
+                count,
             });
-            first += notes;
+            first += count;
         }
         // Planned once.
         let _ = self.functions.set(functions);
@@ -153,20 +158,24 @@ impl OneShotProbes {
         mut visit: impl FnMut(&OneShotFunction, Executed),
     ) {
         let Some(functions) = self.functions.get() else { return };
-        let (noted, exited) = (self.noted(module, functions), module.inner().exited(waiting));
+        let (fired_one_shots, exited) =
+            (self.fired_one_shots(module, functions), module.inner().exited(waiting));
         let none = BTreeSet::new();
         for function in functions {
             let exited = exited.get(&function.index).unwrap_or(&none);
-            visit(function, function.executed(&noted, exited));
+            visit(function, function.executed(&fired_one_shots, exited));
         }
     }
 
     /// Which of all notes were made.
-    fn noted(&self, module: &Module, functions: &[OneShotFunction]) -> Vec<bool> {
-        let all = functions.last().map_or(0, |last| last.first + last.notes);
-        let mut noted = vec![false; all as usize];
-        module.inner().noted(self.noter, None).for_each(|number| noted[number as usize] = true);
-        noted
+    fn fired_one_shots(&self, module: &Module, functions: &[OneShotFunction]) -> Vec<bool> {
+        let all = functions.last().map_or(0, |last| last.first + last.count);
+        let mut fired_one_shots = vec![false; all as usize];
+        module
+            .inner()
+            .fired_one_shots(self.client, None)
+            .for_each(|number| fired_one_shots[number as usize] = true);
+        fired_one_shots
     }
 }
 
@@ -216,14 +225,14 @@ fn calls(op: &Operator<'_>) -> bool {
 
 impl OneShotFunction {
     /// What of it was executed.
-    fn executed(&self, noted: &[bool], exited: &BTreeSet<u32>) -> Executed {
+    fn executed(&self, fired_one_shots: &[bool], exited: &BTreeSet<u32>) -> Executed {
         let mut executed = vec![false; self.instructions.len()];
         let mut reached = vec![false; self.blocks.len()];
         // From behind: what follows is known first.
         for (at, (block, sign)) in self.blocks.iter().enumerate().rev() {
             let is_whole = match sign {
-                BlockSign::Note(number, _) => noted[*number as usize],
-                BlockSign::Followed(followers) => {
+                BlockSign::OneShot(number, _) => fired_one_shots[*number as usize],
+                BlockSign::Implied(followers) => {
                     followers.iter().any(|follower| reached[*follower])
                 }
             };
@@ -272,10 +281,11 @@ impl OneShotProbes {
         let (functions, (module, origin)) = (self.functions.get()?, self.code()?);
         let place = functions.binary_search_by_key(&function, |function| function.index).ok()?;
         let defined = (function - module.info.imported.functions) as usize;
-        let noted: BTreeSet<u32> = module.noted(self.noter, Some(defined)).collect();
+        let fired_one_shots: BTreeSet<u32> =
+            module.fired_one_shots(self.client, Some(defined)).collect();
         let dead = |(_, sign): &(Block, BlockSign)| match sign {
-            BlockSign::Note(number, hook) if noted.contains(number) => Some(*hook),
-            BlockSign::Note(..) | BlockSign::Followed(_) => None,
+            BlockSign::OneShot(number, hook) if fired_one_shots.contains(number) => Some(*hook),
+            BlockSign::OneShot(..) | BlockSign::Implied(_) => None,
         };
         let dead = functions[place].blocks.iter().filter_map(dead).collect();
         Some(module.still_there(origin, function, dead))

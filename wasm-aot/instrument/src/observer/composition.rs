@@ -158,7 +158,7 @@ fn census(lowering: &Lowering, guest: &Guest, calls: impl Iterator<Item = u32>) 
     let (inlined, called, all) = (small.len(), large.len(), small.len() + large.len());
     match lowering.action {
         Action::Nothing(_) | Action::Count(_) | Action::Hooks(_) => Census::default(),
-        Action::Note { .. } => Census { one_shot: all, ..Census::default() },
+        Action::OneShot { .. } => Census { one_shot: all, ..Census::default() },
         Action::Guest { is_inlined: true, .. } => Census { inlined, called, ..Census::default() },
         Action::Guest { .. } | Action::Host(_) => Census { called: all, ..Census::default() },
     }
@@ -182,12 +182,16 @@ impl Monitor {
         let is_called = calls && has_code(&lowering, matches);
         let census = census(&lowering, &guest, list.iter().map(|(_, binding)| binding.function));
         let how = match (lowering.action, lowering.gate, lowering.layer) {
-            (Action::Nothing(_) | Action::Count(_) | Action::Note { .. }, _, Layer::Apart(_)) => {
+            (
+                Action::Nothing(_) | Action::Count(_) | Action::OneShot { .. },
+                _,
+                Layer::Apart(_),
+            ) => {
                 let points = list.iter();
                 let points = points.map(|(function, binding)| ProbePoint::of(*function, binding));
                 How::Counts(virtual_probes, points.collect())
             }
-            (Action::Nothing(_) | Action::Count(_) | Action::Note { .. }, _, Layer::Own(_)) => {
+            (Action::Nothing(_) | Action::Count(_) | Action::OneShot { .. }, _, Layer::Own(_)) => {
                 derived.extend(virtual_probes);
                 How::Fixed
             }

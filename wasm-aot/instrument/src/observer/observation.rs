@@ -614,8 +614,8 @@ impl Observer {
         let matched = Matched::new(store.as_context_mut(), self, 0, &capabilities, program)?;
         let lowered = lower::lower(&[matched.facts], &capabilities);
         Ok(match lowered[0].action {
-            Action::Count(_) | Action::Note { counts: true, .. } => Needs::Counts,
-            Action::Note { counts: false, .. } => Needs::Notes,
+            Action::Count(_) | Action::OneShot { counts: true, .. } => Needs::Counts,
+            Action::OneShot { counts: false, .. } => Needs::Notes,
             Action::Nothing(_) | Action::Hooks(_) | Action::Guest { .. } | Action::Host(_) => {
                 Needs::Calls
             }

@@ -237,8 +237,13 @@ impl VirtualProbeCells {
     }
 
     /// Reads to which places control has come.
-    fn read_notes(&mut self, module: &Module, noted: &OneShotProbes, waiting: &[usize]) {
-        noted.each(module, waiting, |function, executed| {
+    fn read_one_shots(
+        &mut self,
+        module: &Module,
+        fired_one_shots: &OneShotProbes,
+        waiting: &[usize],
+    ) {
+        fired_one_shots.each(module, waiting, |function, executed| {
             for one in self.of(function.index) {
                 // A function has been called if its first instruction was executed.
                 let place = function.instructions.partition_point(|at| *at < one.offset);
@@ -299,7 +304,7 @@ fn read_function(
 pub(super) struct VirtualProbes {
     counted: VirtualProbeCells,
     once: VirtualProbeCells,
-    noted: Option<Arc<OneShotProbes>>,
+    fired_one_shots: Option<Arc<OneShotProbes>>,
 }
 
 impl VirtualProbes {
@@ -311,11 +316,11 @@ impl VirtualProbes {
         draft: &mut Draft,
     ) -> Result<Self, Error> {
         let (counted, once): (Vec<_>, Vec<_>) = all.into_iter().partition(VirtualProbe::is_sum);
-        let noted = (!once.is_empty()).then(OneShotProbes::new);
-        if let Some(noted) = &noted {
+        let fired_one_shots = (!once.is_empty()).then(OneShotProbes::new);
+        if let Some(fired_one_shots) = &fired_one_shots {
             let functions: HashSet<u32> = once.iter().map(|one| one.function).collect();
             let features = engine.target().options.features;
-            noted.plan_of(
+            fired_one_shots.plan_of(
                 &program.bytes,
                 features,
                 |function| functions.contains(&function),
@@ -325,7 +330,7 @@ impl VirtualProbes {
         Ok(Self {
             counted: VirtualProbeCells::new(counted),
             once: VirtualProbeCells::new(once),
-            noted,
+            fired_one_shots,
         })
     }
 
@@ -336,8 +341,8 @@ impl VirtualProbes {
 
     /// The program was compiled so.
     pub(super) fn compiled(&self, module: &Module) {
-        if let Some(noted) = &self.noted {
-            noted.compiled(module, Origin::Own);
+        if let Some(fired_one_shots) = &self.fired_one_shots {
+            fired_one_shots.compiled(module, Origin::Own);
         }
     }
 
@@ -354,8 +359,8 @@ impl VirtualProbes {
         if let Some(counts) = reading.and_then(|reading| module.counts_of(&reading)) {
             self.counted.read(module, &counts);
         }
-        if let Some(noted) = &self.noted {
-            self.once.read_notes(module, noted, &waiting);
+        if let Some(fired_one_shots) = &self.fired_one_shots {
+            self.once.read_one_shots(module, fired_one_shots, &waiting);
         }
         self.counted.tell(core, &instance);
         self.once.tell(core, &instance);

@@ -55,7 +55,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use wasm_aot_engine::Error;
 use wasm_aot_engine::instrument::compile::{Firing, Receiver};
-use wasm_aot_engine::instrument::runtime::{Bareness, Module, ModuleInner, ObservedLayer, Want};
+use wasm_aot_engine::instrument::runtime::{
+    Module, ModuleInner, ObservedLayer, SiteProbe, SiteProbeKind,
+};
 
 /// Where a probe stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -207,8 +209,8 @@ impl std::fmt::Debug for Board {
 struct BoardState {
     /// Where each stands; some stand everywhere.
     places: HashMap<ProbeId, Option<Place>>,
-    /// Those that stand at bare sites: what they want there, and whether they are on.
-    bare: HashMap<ProbeId, (Want, bool)>,
+    /// Those that stand at patchable sites: what they want there, and whether they are on.
+    site_probes: HashMap<ProbeId, (SiteProbe, bool)>,
     flags: HashMap<ProbeId, Arc<AtomicBool>>,
     panicked: Vec<String>,
 }
@@ -300,9 +302,12 @@ impl Probes {
 
     /// How often control came by since a counter stood at the place.
     pub fn counted(&self, place: Place) -> u64 {
-        let bare = self.0.bare(place).map_or(0, |(module, number)| module.counted_bare(number));
+        let at_site = self
+            .0
+            .patchable_instruction(place)
+            .map_or(0, |(module, number)| module.counted_at_site(number));
         let before = self.1.lock().counts.get(&place).copied();
-        bare + before.map_or(0, |before| self.0.counted(place) - before)
+        at_site + before.map_or(0, |before| self.0.counted(place) - before)
     }
 
     /// Whether control came by while a flag stood there.
@@ -365,7 +370,7 @@ impl Board {
     }
 
     fn insert(&self, place: Place, kind: ProbeKind) -> Result<ProbeId, ProbeError> {
-        if let Some(id) = self.insert_bare(place, &kind)? {
+        if let Some(id) = self.insert_at_patchable_site(place, &kind)? {
             return Ok(id);
         }
         let inspected = self.inspect(place.function)?;
@@ -382,46 +387,50 @@ impl Board {
         Ok(id)
     }
 
-    /// The number of an instruction, if it has a bare site.
-    fn bare(&self, place: Place) -> Option<(Arc<ModuleInner>, usize)> {
+    /// The number of an instruction, if it has a patchable site.
+    fn patchable_instruction(&self, place: Place) -> Option<(Arc<ModuleInner>, usize)> {
         let module = self.module.upgrade().filter(|_| place.mode == Mode::Before)?;
         let defined = place.function.checked_sub(module.info.imported.functions)?;
         let body = module.info.bodies.get(defined as usize)?;
         // What lies behind the end are places of other functions.
         let offset = body.start.checked_add(place.offset).filter(|offset| *offset < body.end)?;
         // What cannot be changed has no sites.
-        let number = module.bare(offset).ok()??;
+        let number = module.patchable_instruction(offset).ok()??;
         Some((module, number))
     }
 
-    /// Inserts what a bare site can do, if there is one at the place.
-    fn insert_bare(&self, place: Place, kind: &ProbeKind) -> Result<Option<ProbeId>, ProbeError> {
+    /// Inserts what a patchable site can do, if there is one at the place.
+    fn insert_at_patchable_site(
+        &self,
+        place: Place,
+        kind: &ProbeKind,
+    ) -> Result<Option<ProbeId>, ProbeError> {
         let does = match kind {
-            ProbeKind::Counter => Bareness::Counter,
-            ProbeKind::Flag(_) => Bareness::Flag,
+            ProbeKind::Counter => SiteProbeKind::Counter,
+            ProbeKind::Flag(_) => SiteProbeKind::Flag,
             ProbeKind::Probe(_) | ProbeKind::Histogram => return Ok(None),
         };
-        let Some((module, number)) = self.bare(place) else { return Ok(None) };
-        let want = module.stand_bare(number, does)?;
+        let Some((module, number)) = self.patchable_instruction(place) else { return Ok(None) };
+        let want = module.insert_site_probe(number, does)?;
         let (id, mut state) = (self.id(), self.state.lock());
         state.places.insert(id, Some(place));
-        state.bare.insert(id, (want, true));
+        state.site_probes.insert(id, (want, true));
         Ok(Some(id))
     }
 
     fn switch(&self, ids: &[ProbeId], on: bool) {
         let mut state = self.state.lock();
-        let BoardState { bare, places, .. } = &mut *state;
-        if !bare.is_empty()
+        let BoardState { site_probes, places, .. } = &mut *state;
+        if !site_probes.is_empty()
             && let Some(module) = self.module.upgrade()
         {
             let changed = |id| {
-                let (want, is_on) = bare.get_mut(id)?;
+                let (want, is_on) = site_probes.get_mut(id)?;
                 (std::mem::replace(is_on, on) != on).then_some(*want)
             };
-            module.switch_bare(ids.iter().filter_map(changed), on);
+            module.switch_site_probes(ids.iter().filter_map(changed), on);
         }
-        for id in ids.iter().filter(|id| !bare.contains_key(id)) {
+        for id in ids.iter().filter(|id| !site_probes.contains_key(id)) {
             if let Some(place) = places.get(id) {
                 self.each_site(*place, |inspected, site| inspected.switch(site, *id, on));
             }
@@ -449,9 +458,9 @@ impl Board {
 
     fn is_flagged(&self, id: ProbeId) -> bool {
         let state = self.state.lock();
-        match state.bare.get(&id) {
+        match state.site_probes.get(&id) {
             Some((want, _)) => {
-                self.module.upgrade().is_some_and(|module| module.is_set_bare(*want))
+                self.module.upgrade().is_some_and(|module| module.is_site_flag_set(*want))
             }
             None => state.flags.get(&id).is_some_and(|flag| flag.load(Relaxed)),
         }
@@ -473,14 +482,14 @@ impl Board {
 
     fn remove(&self, id: ProbeId) -> bool {
         self.switch(&[id], false);
-        let (bare, place) = {
+        let (site_probe, place) = {
             let mut state = self.state.lock();
-            (state.bare.remove(&id), state.places.remove(&id))
+            (state.site_probes.remove(&id), state.places.remove(&id))
         };
         let Some(place) = place else { return false };
-        if let Some((want, _)) = bare {
+        if let Some((want, _)) = site_probe {
             if let Some(module) = self.module.upgrade() {
-                module.forget_bare(want);
+                module.remove_site_probe(want);
             }
             return true;
         }

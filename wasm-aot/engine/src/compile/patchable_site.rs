@@ -1,4 +1,4 @@
-//! Bare sites: before an instruction, five bytes that do nothing, or, by their first byte, call
+//! Patchable sites: before an instruction, five bytes that do nothing, or, by their first byte, call
 //! whatever they were told to call.
 //!
 //! ```text
@@ -32,19 +32,19 @@ pub(crate) const CALL: u8 = Form::Call.on();
 /// How long a site is.
 pub(crate) const LENGTH: u32 = Form::Call.len() as u32;
 /// The space of names of what sites call.
-pub(super) const NOBODY: u32 = 2;
+pub(super) const PLACEHOLDER_CALLEE: u32 = 2;
 
-/// An instruction that has a bare site. Those that share one come one behind the other.
+/// An instruction that has a patchable site. Those that share one come one behind the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub struct Bare {
+pub struct PatchableSite {
     /// Where the site is in the code.
     pub at: u32,
     /// Where the instruction is in the module.
     pub offset: u32,
 }
 
-impl Bare {
+impl PatchableSite {
     /// The same in code that begins at `start`.
     pub(super) fn moved(self, start: u32) -> Self {
         Self { at: start + self.at, ..self }
@@ -52,8 +52,8 @@ impl Bare {
 }
 
 impl Sites {
-    /// Whether there is a bare site before an instruction.
-    pub(crate) fn stand_before(self, op: &Operator<'_>) -> bool {
+    /// Whether there is a patchable site before an instruction.
+    pub(crate) fn have_site_before(self, op: &Operator<'_>) -> bool {
         let is_of =
             |class: Self, belongs: fn(&Operator<'_>) -> bool| self.contains(class) && belongs(op);
         self.contains(Self::EVERYTHING)
@@ -98,7 +98,7 @@ pub(super) fn is_bulk(op: &Operator<'_>) -> bool {
 
 /// The instructions of a function that have sites, in the order in which they were translated.
 #[derive(Debug, Default)]
-pub(super) struct Together {
+pub(super) struct SharedSites {
     offsets: Vec<u32>,
     /// The first instruction of each site.
     firsts: Vec<u32>,
@@ -107,7 +107,7 @@ pub(super) struct Together {
     last: Option<(Block, Option<Inst>)>,
 }
 
-impl Together {
+impl SharedSites {
     /// Whether a thread that comes by the last site comes here, too: to the end of this block.
     fn goes_on(&mut self, func: &Function, here: Option<Block>) -> bool {
         let Some((block, seen)) = self.last.filter(|(block, _)| here == Some(*block)) else {
@@ -145,66 +145,72 @@ fn may_leave(func: &Function, inst: Inst) -> bool {
 
 impl Translator<'_> {
     /// Has a site at the present instruction: that of the instructions before, or one of its own.
-    pub(super) fn bare_site(&mut self) {
+    pub(super) fn patchable_site(&mut self) {
         if self.is_nested() {
             return;
         }
         if !self.is_together() {
-            let callee = self.nobody();
+            let callee = self.placeholder_callee();
             let call = self.builder.ins().call(callee, &[]);
             self.builder
                 .func
                 .debug_tags
-                .set(call, [DebugTag::User(self.together.firsts.len() as u32)]);
-            self.together.firsts.push(self.together.offsets.len() as u32);
-            self.together.last = self.builder.current_block().map(|block| (block, Some(call)));
+                .set(call, [DebugTag::User(self.shared_sites.firsts.len() as u32)]);
+            self.shared_sites.firsts.push(self.shared_sites.offsets.len() as u32);
+            self.shared_sites.last = self.builder.current_block().map(|block| (block, Some(call)));
         }
-        self.together.offsets.push(self.offset as u32);
+        self.shared_sites.offsets.push(self.offset as u32);
     }
 
     /// Whether the instructions of the last site go on here.
     pub(super) fn is_together(&mut self) -> bool {
-        self.together.goes_on(self.builder.func, self.builder.current_block())
+        self.shared_sites.goes_on(self.builder.func, self.builder.current_block())
     }
 
     /// They go on in a block that no other code comes to.
     pub(super) fn go_on_together(&mut self, block: Block) {
-        self.together.last = Some((block, None));
+        self.shared_sites.last = Some((block, None));
     }
 
     /// Whom sites would call.
-    pub(super) fn nobody(&mut self) -> FuncRef {
-        if let Some(known) = self.nobody {
+    pub(super) fn placeholder_callee(&mut self) -> FuncRef {
+        if let Some(known) = self.placeholder_callee {
             return known;
         }
         let signature = self.builder.import_signature(Signature::new(CallConv::PreserveAll));
-        let name =
-            self.builder.func.declare_imported_user_function(UserExternalName::new(NOBODY, 0));
+        let name = self
+            .builder
+            .func
+            .declare_imported_user_function(UserExternalName::new(PLACEHOLDER_CALLEE, 0));
         let data = ExtFuncData {
             name: ExternalName::user(name),
             signature,
             colocated: true,
             patchable: true,
         };
-        *self.nobody.insert(self.builder.import_function(data))
+        *self.placeholder_callee.insert(self.builder.import_function(data))
     }
 }
 
 /// Makes sites of what was left in code: off, and without a callee.
-pub(super) fn make(
+pub(super) fn make_patchable_sites(
     code: &mut [u8],
     buffer: &MachBufferFinalized<cranelift_codegen::Final>,
-    together: &Together,
-) -> Vec<Bare> {
+    shared_sites: &SharedSites,
+) -> Vec<PatchableSite> {
     let mut instructions = Vec::new();
     for tags in buffer.debug_tags() {
         let [DebugTag::User(site)] = tags.tags else { continue };
         let at = tags.offset - LENGTH;
         code[at as usize] = OFF;
         code[at as usize + 1..tags.offset as usize].fill(0);
-        instructions
-            .extend(together.of(*site as usize).iter().map(|offset| Bare { at, offset: *offset }));
+        instructions.extend(
+            shared_sites
+                .of(*site as usize)
+                .iter()
+                .map(|offset| PatchableSite { at, offset: *offset }),
+        );
     }
-    instructions.sort_by_key(|bare| bare.at);
+    instructions.sort_by_key(|site| site.at);
     instructions
 }

@@ -1,4 +1,4 @@
-//! Bare sites count what the program counts itself, wherever they stand, in every version of the
+//! Patchable sites count what the program counts itself, wherever they stand, in every version of the
 //! code, switched on and off while it runs.
 
 #[path = "counts/programs.rs"]
@@ -28,7 +28,7 @@ fn check(bytes: &[u8], is_attached: bool) -> bool {
     let names = exported(&module);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let Some(expected) = spelled_out(bytes, &names) else { return false };
-    if module.bare_sites() == 0 {
+    if module.patchable_sites() == 0 {
         return false;
     }
     let imported = module
@@ -95,8 +95,12 @@ fn every_policy_leaves_the_sites_that_it_names() {
     ];
     for (sites, counts) in expected {
         let module = Module::new(&engine(sites), LOOP).expect("a module");
-        let found =
-            [module.sites(), module.loop_sites(), module.bare_sites(), module.bare_instructions()];
+        let found = [
+            module.sites(),
+            module.loop_sites(),
+            module.patchable_sites(),
+            module.patchable_instructions(),
+        ];
         assert_eq!(found, counts, "{sites:?}");
     }
 }
@@ -205,7 +209,7 @@ const TRAPS: &str = r#"(module (memory 1)
 fn instructions_that_are_executed_together_share_a_site() {
     let of = |text: &str| {
         let module = Module::new(&engine(Sites::ALL), text).expect("a module");
-        (module.bare_instructions(), module.bare_sites())
+        (module.patchable_instructions(), module.patchable_sites())
     };
     let within = |body: &str| of(&format!("(module (memory 1) (func $f (param i32 i32) {body}))"));
     let added = "(local.set 0 (i32.add (local.get 0) (local.get 1)))";

@@ -1,4 +1,4 @@
-//! What bare sites call: for each site that is wanted, a few instructions that
+//! What patchable sites call: for each site that is wanted, a few instructions that
 //! count who comes by.
 //!
 //! ```text
@@ -28,7 +28,7 @@
 use super::barrier;
 use super::code::Code;
 use super::module::ModuleInner;
-use crate::compile::{Bare, CALL, LENGTH, OFF};
+use crate::compile::{CALL, LENGTH, OFF, PatchableSite};
 use crate::error::Error;
 use callpatch::x86::stubs::{COUNTING, counting};
 use callpatch::{Gate, Switch};
@@ -41,7 +41,7 @@ use wordpatch::{CodeAddr, CodeMemory};
 
 /// What is wanted of an instruction's sites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Want {
+pub enum SiteProbe {
     /// That they count.
     Counter(usize),
     /// That it is noted whether control came by: the instruction, and which flag it is.
@@ -50,7 +50,7 @@ pub enum Want {
 
 /// What can be wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bareness {
+pub enum SiteProbeKind {
     /// A counter.
     Counter,
     /// A flag.
@@ -63,12 +63,12 @@ const STUB: usize = COUNTING.next_multiple_of(16);
 const SMALLEST: usize = 1 << 12;
 const LARGEST: usize = 1 << 20;
 
-/// The bare sites of a module, as far as any are wanted.
+/// The patchable sites of a module, as far as any are wanted.
 #[derive(Debug, Default)]
-pub(crate) struct Bares(Mutex<BareState>);
+pub(crate) struct PatchableSites(Mutex<PatchableSitesState>);
 
 #[derive(Debug, Default)]
-struct BareState {
+struct PatchableSitesState {
     /// Instructions that have sites, in the order of their places in the module; filled when
     /// it is asked for the first time.
     instructions: Vec<Instruction>,
@@ -207,9 +207,9 @@ fn write(memory: &mut Vec<(CodeMemory, usize)>, code: &Code, bytes: &[u8]) -> Re
 }
 
 impl ModuleInner {
-    /// The number of the instruction at a place in the module, if it has a bare site.
-    pub fn bare(&self, offset: u32) -> Result<Option<usize>, Error> {
-        let mut state = self.bares.0.lock();
+    /// The number of the instruction at a place in the module, if it has a patchable site.
+    pub fn patchable_instruction(&self, offset: u32) -> Result<Option<usize>, Error> {
+        let mut state = self.patchable_sites.0.lock();
         if state.instructions.is_empty() {
             state.fill(
                 std::iter::once(&self.code).chain(self.chunks.iter().map(|piece| &piece.code)),
@@ -219,18 +219,22 @@ impl ModuleInner {
     }
 
     /// Wants something of an instruction's sites, at once. What they have counted before stays.
-    pub fn stand_bare(&self, number: usize, what: Bareness) -> Result<Want, Error> {
-        let mut state = self.bares.0.lock();
+    pub fn insert_site_probe(
+        &self,
+        number: usize,
+        what: SiteProbeKind,
+    ) -> Result<SiteProbe, Error> {
+        let mut state = self.patchable_sites.0.lock();
         if state.connect(number, &self.code)? {
             barrier::pass()?;
         }
         let want = match what {
-            Bareness::Counter => Want::Counter(number),
-            Bareness::Flag => {
+            SiteProbeKind::Counter => SiteProbe::Counter(number),
+            SiteProbeKind::Flag => {
                 state.next_flag += 1;
                 let id = state.next_flag;
                 state.flags.insert(id, Flag::default());
-                Want::Flag(number, id)
+                SiteProbe::Flag(number, id)
             }
         };
         state.switch(want, true);
@@ -238,21 +242,21 @@ impl ModuleInner {
     }
 
     /// Has what is wanted wanted no more, or again.
-    pub fn switch_bare(&self, wants: impl Iterator<Item = Want>, on: bool) {
-        let mut state = self.bares.0.lock();
+    pub fn switch_site_probes(&self, wants: impl Iterator<Item = SiteProbe>, on: bool) {
+        let mut state = self.patchable_sites.0.lock();
         wants.for_each(|want| state.switch(want, on));
     }
 
     /// Forgets what is wanted no more.
-    pub fn forget_bare(&self, want: Want) {
-        if let Want::Flag(_, id) = want {
-            self.bares.0.lock().flags.remove(&id);
+    pub fn remove_site_probe(&self, want: SiteProbe) {
+        if let SiteProbe::Flag(_, id) = want {
+            self.patchable_sites.0.lock().flags.remove(&id);
         }
     }
 
     /// How often control came by an instruction while it was to be counted.
-    pub fn counted_bare(&self, number: usize) -> u64 {
-        let state = self.bares.0.lock();
+    pub fn counted_at_site(&self, number: usize) -> u64 {
+        let state = self.patchable_sites.0.lock();
         let Instruction { sites, counter: Some(counter), .. } = &state.instructions[number] else {
             return 0;
         };
@@ -260,18 +264,18 @@ impl ModuleInner {
     }
 
     /// Whether control came by while a flag was on.
-    pub fn is_set_bare(&self, want: Want) -> bool {
-        let state = self.bares.0.lock();
+    pub fn is_site_flag_set(&self, want: SiteProbe) -> bool {
+        let state = self.patchable_sites.0.lock();
         match want {
-            Want::Counter(_) => false,
-            Want::Flag(number, id) => state.is_set(number, id),
+            SiteProbe::Counter(_) => false,
+            SiteProbe::Flag(number, id) => state.is_set(number, id),
         }
     }
 
     /// Has sites of new code do what those do that are there. It is not executed yet, and a barrier
     /// comes before it is.
-    pub(super) fn take_in_bares(&self, code: &Code) -> Result<(), Error> {
-        let mut state = self.bares.0.lock();
+    pub(super) fn take_in_patchable_sites(&self, code: &Code) -> Result<(), Error> {
+        let mut state = self.patchable_sites.0.lock();
         match state.instructions.is_empty() {
             true => Ok(()),
             false => state.take_in(code, &self.code),
@@ -279,7 +283,7 @@ impl ModuleInner {
     }
 }
 
-impl BareState {
+impl PatchableSitesState {
     fn find(&self, offset: u32) -> Option<usize> {
         self.instructions.binary_search_by_key(&offset, |instruction| instruction.offset).ok()
     }
@@ -292,7 +296,7 @@ impl BareState {
             each_site(code, |site, instructions| {
                 let number = self.sites.len() as u32;
                 self.sites.push(site);
-                found.extend(instructions.iter().map(|bare| (bare.offset, number)));
+                found.extend(instructions.iter().map(|compiled| (compiled.offset, number)));
             })?;
         }
         found.sort_unstable();
@@ -311,10 +315,10 @@ impl BareState {
         let mut used = Vec::new();
         each_site(code, |mut site, instructions| {
             let (number, mut is_used) = (self.sites.len() as u32, false);
-            for bare in instructions {
+            for compiled in instructions {
                 // Every version has the same instructions.
                 let Some(at) =
-                    self.instructions.binary_search_by_key(&bare.offset, |one| one.offset).ok()
+                    self.instructions.binary_search_by_key(&compiled.offset, |one| one.offset).ok()
                 else {
                     continue;
                 };
@@ -366,10 +370,10 @@ impl BareState {
         self.flags.get(&id).is_some_and(|flag| flag.is_set || self.since(sites, &flag.since) > 0)
     }
 
-    fn switch(&mut self, want: Want, on: bool) {
+    fn switch(&mut self, want: SiteProbe, on: bool) {
         match want {
-            Want::Counter(number) => self.switch_counter(number, on),
-            Want::Flag(number, id) => self.switch_flag(number, id, on),
+            SiteProbe::Counter(number) => self.switch_counter(number, on),
+            SiteProbe::Flag(number, id) => self.switch_flag(number, id, on),
         }
     }
 
@@ -423,12 +427,12 @@ impl BareState {
 }
 
 /// Each site of some code, and its instructions.
-fn each_site(code: &Code, mut with: impl FnMut(Site, &[Bare])) -> Result<(), Error> {
-    if code.tables.bares.is_empty() {
+fn each_site(code: &Code, mut with: impl FnMut(Site, &[PatchableSite])) -> Result<(), Error> {
+    if code.tables.patchable_sites.is_empty() {
         return Ok(());
     }
     let writable = code.writable()? as usize;
-    for instructions in code.tables.bares.chunk_by(|a, b| a.at == b.at) {
+    for instructions in code.tables.patchable_sites.chunk_by(|a, b| a.at == b.at) {
         let at = instructions[0].at;
         with(Site::new(code.at(at) as usize, writable + at as usize), instructions);
     }

@@ -10,7 +10,7 @@
 //! being compiled. `noting` is behind the code that has such sites; it changes no register, no flag
 //! and nothing of the program's, and finds the site by the address that it returns to.
 //!
-//! For the code generator it is a bare site.
+//! For the code generator it is a patchable site.
 
 use super::function::Translator;
 use super::{CALL, LENGTH};
@@ -20,9 +20,9 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Whose notes they are. No two in the process are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Noter(u32);
+pub struct OneShotClient(u32);
 
-impl Noter {
+impl OneShotClient {
     /// One that no other code has.
     pub fn fresh() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -32,22 +32,22 @@ impl Noter {
 
 /// Something that is noted: its number among those of the same noter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Note {
+pub struct OneShotProbe {
     /// Whose it is.
-    pub noter: Noter,
+    pub client: OneShotClient,
     /// Its number.
     pub number: u32,
 }
 
 /// Where something is noted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoteSite {
+pub struct OneShotSite {
     /// Where the site is in the code.
     pub at: u32,
-    pub(crate) note: Note,
+    pub(crate) probe: OneShotProbe,
 }
 
-impl NoteSite {
+impl OneShotSite {
     /// The same in code that begins at `start`.
     pub(super) fn moved(self, start: u32) -> Self {
         Self { at: start + self.at, ..self }
@@ -56,28 +56,31 @@ impl NoteSite {
 
 impl Translator<'_> {
     /// Leaves a site that notes something.
-    pub(super) fn note_site(&mut self, note: Note) {
-        let callee = self.nobody();
+    pub(super) fn one_shot_site(&mut self, probe: OneShotProbe) {
+        let callee = self.placeholder_callee();
         let call = self.builder.ins().call(callee, &[]);
         self.builder
             .func
             .debug_tags
-            .set(call, [DebugTag::User(note.noter.0), DebugTag::User(note.number)]);
+            .set(call, [DebugTag::User(probe.client.0), DebugTag::User(probe.number)]);
     }
 }
 
 /// The sites in code, in order; they call what lies where their distance of four bytes leads, which
 /// is not known yet.
-pub(super) fn make(
+pub(super) fn make_one_shot_sites(
     code: &mut [u8],
     buffer: &MachBufferFinalized<cranelift_codegen::Final>,
-) -> Vec<NoteSite> {
+) -> Vec<OneShotSite> {
     let mut sites = Vec::new();
     for tags in buffer.debug_tags() {
-        let [DebugTag::User(noter), DebugTag::User(number)] = *tags.tags else { continue };
+        let [DebugTag::User(client), DebugTag::User(number)] = *tags.tags else { continue };
         let at = tags.offset - LENGTH;
         code[at as usize] = CALL;
-        sites.push(NoteSite { at, note: Note { noter: Noter(noter), number } });
+        sites.push(OneShotSite {
+            at,
+            probe: OneShotProbe { client: OneShotClient(client), number },
+        });
     }
     sites.sort_unstable_by_key(|site| site.at);
     sites
