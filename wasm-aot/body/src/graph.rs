@@ -108,7 +108,7 @@ impl Graph {
 
 /// What encloses an instruction.
 struct Frame {
-    kind: Kind,
+    kind: NodeKind,
     /// The block that branches land in, once there is one.
     join: Option<u32>,
     /// In how many loops it lies.
@@ -116,7 +116,7 @@ struct Frame {
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum NodeKind {
     /// In code that is not reached.
     Dead,
     Block,
@@ -150,7 +150,7 @@ impl Graph {
                 calls: Vec::new(),
                 loops: Vec::new(),
             },
-            frames: vec![Frame { kind: Kind::Block, join: None, depth: 0 }],
+            frames: vec![Frame { kind: NodeKind::Block, join: None, depth: 0 }],
             current: None,
             depth: 0,
             depths: vec![0],
@@ -188,7 +188,7 @@ impl Builder {
             block.end = next;
         }
         match op {
-            Operator::Block { .. } | Operator::Try { .. } => self.enter(Kind::Block),
+            Operator::Block { .. } | Operator::Try { .. } => self.enter(NodeKind::Block),
             Operator::TryTable { try_table } => self.enter_region(&try_table.catches, at)?,
             Operator::Loop { .. } => self.enter_loop(at, next),
             Operator::If { .. } => self.enter_if(at),
@@ -252,12 +252,12 @@ impl Builder {
         Some(())
     }
 
-    fn push(&mut self, kind: Kind) {
+    fn push(&mut self, kind: NodeKind) {
         self.frames.push(Frame { kind, join: None, depth: self.depth });
     }
 
-    fn enter(&mut self, kind: Kind) {
-        let kind = if self.current.is_some() { kind } else { Kind::Dead };
+    fn enter(&mut self, kind: NodeKind) {
+        let kind = if self.current.is_some() { kind } else { NodeKind::Dead };
         self.push(kind);
     }
 
@@ -273,12 +273,12 @@ impl Builder {
                 self.edge(OUTSIDE, to, at, Way::Catch(i as u32));
             }
         }
-        self.enter(Kind::Block);
+        self.enter(NodeKind::Block);
         Some(())
     }
 
     fn enter_loop(&mut self, at: u32, next: u32) {
-        let Some(before) = self.current else { return self.enter(Kind::Dead) };
+        let Some(before) = self.current else { return self.enter(NodeKind::Dead) };
         self.graph.blocks[before as usize].end = at;
         self.graph.loops.push(at);
         let outside = self.depth;
@@ -286,13 +286,13 @@ impl Builder {
         let header = self.block();
         self.graph.blocks[header as usize] = Block { start: at, end: next };
         self.edge(before, header, at, Way::Next);
-        self.frames.push(Frame { kind: Kind::Loop(header), join: None, depth: outside });
+        self.frames.push(Frame { kind: NodeKind::Loop(header), join: None, depth: outside });
         self.current = Some(header);
     }
 
     fn enter_if(&mut self, at: u32) {
-        let Some(before) = self.current else { return self.enter(Kind::Dead) };
-        self.push(Kind::If(before, at));
+        let Some(before) = self.current else { return self.enter(NodeKind::Dead) };
+        self.push(NodeKind::If(before, at));
         let then = self.block();
         self.edge(before, then, at, Way::Next);
         self.current = Some(then);
@@ -302,7 +302,7 @@ impl Builder {
     fn label(&mut self, label: u32) -> Option<u32> {
         let index = self.frames.len().checked_sub(1 + label as usize)?;
         match self.frames[index].kind {
-            Kind::Loop(header) => Some(header),
+            NodeKind::Loop(header) => Some(header),
             _ => Some(self.join(index)),
         }
     }
@@ -328,9 +328,9 @@ impl Builder {
     }
 
     fn other_side(&mut self, at: u32) -> Option<()> {
-        let Kind::If(before, condition) = self.frames.last()?.kind else { return Some(()) };
+        let NodeKind::If(before, condition) = self.frames.last()?.kind else { return Some(()) };
         self.fall_through(at);
-        self.frames.last_mut()?.kind = Kind::Block;
+        self.frames.last_mut()?.kind = NodeKind::Block;
         let otherwise = self.block();
         self.edge(before, otherwise, condition, Way::Taken);
         self.current = Some(otherwise);
@@ -339,7 +339,7 @@ impl Builder {
 
     /// A clause behind the body of a region.
     fn clause(&mut self, at: u32) -> Option<()> {
-        if matches!(self.frames.last()?.kind, Kind::Dead) {
+        if matches!(self.frames.last()?.kind, NodeKind::Dead) {
             return Some(());
         }
         self.fall_through(at);
@@ -351,7 +351,7 @@ impl Builder {
 
     fn end(&mut self, at: u32, next: u32) -> Option<()> {
         let top = self.frames.len().checked_sub(1)?;
-        if let Kind::If(before, condition) = self.frames[top].kind {
+        if let NodeKind::If(before, condition) = self.frames[top].kind {
             let join = self.join(top);
             self.edge(before, join, condition, Way::Taken);
         }

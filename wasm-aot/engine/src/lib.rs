@@ -56,9 +56,9 @@ pub mod instrument {
     pub mod compile {
         pub use crate::compile::{
             Access, Action, Budget, Call, Callee, Calls, Capture, Cpu, Draft, Emitter, Firing,
-            Guest, HookId, Import, Inline, Mode, OneShotClient, OneShotProbe, Options, OsrLoops,
-            Plan, Receiver, Recompilation, Room, Sequence, Sites, Span, Target, Text, Wanted, Word,
-            compile,
+            Guest, HookId, Import, Inline, InstanceSlots, Mode, OneShotClient, OneShotProbe,
+            Options, OsrLoops, Plan, Receiver, Recompilation, Sequence, Sites, Span, Target, Text,
+            Wanted, Word, compile,
         };
     }
 
@@ -80,8 +80,8 @@ pub mod instrument {
             BlockCount, Boundary, Call, Callee, CompileEvents, Counted, Counts, Crossing, Due,
             EdgeCount, FunctionCounts, Growth, Guests, InstructionCount, Interruption, Module,
             ModuleInner, ObservedLayer, Origin, Places, Prunes, Share, SiteProbe, SiteProbeKind,
-            StoreCore, StoreId, Val, When, binary, callers, identity, introduce_all_to, memory_of,
-            note_probe_failure, spelled, store_id_of, waiting, with_store_of,
+            StoreCore, StoreId, TakesEffect, Val, binary, callers, identity, introduce_all_to,
+            memory_of, note_probe_failure, spelled, store_id_of, waiting, with_store_of,
         };
     }
 

@@ -25,7 +25,7 @@ const STRIDE: usize = 64;
 
 /// A number, from an offset of code on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct OffsetEntry {
     pub(crate) offset: u32,
     pub number: u32,
 }
@@ -54,9 +54,9 @@ impl Default for Offsets {
 
 impl Offsets {
     /// The table of entries that come in the order of their offsets.
-    pub(crate) fn of(entries: impl IntoIterator<Item = Entry>) -> Self {
+    pub(crate) fn of(entries: impl IntoIterator<Item = OffsetEntry>) -> Self {
         let (mut blocks, mut steps) = (Vec::new(), Vec::new());
-        let mut last = Entry { offset: 0, number: 0 };
+        let mut last = OffsetEntry { offset: 0, number: 0 };
         for (i, entry) in entries.into_iter().enumerate() {
             let begins = i % STRIDE == 0;
             match begins {
@@ -74,13 +74,13 @@ impl Offsets {
             // with none.
             let number =
                 if entry.number == NOTHING && !begins { last.number } else { entry.number };
-            last = Entry { offset: entry.offset, number };
+            last = OffsetEntry { offset: entry.offset, number };
         }
         Self { blocks: Array::Owned(blocks), steps: Array::Owned(steps) }
     }
 
     /// The last entry that is not behind `offset`.
-    pub fn at_or_before(&self, offset: u32) -> Option<Entry> {
+    pub fn at_or_before(&self, offset: u32) -> Option<OffsetEntry> {
         let after = self.blocks.partition_point(|block| block.offset <= offset);
         self.block(after.checked_sub(1)?).take_while(|entry| entry.offset <= offset).last()
     }
@@ -91,7 +91,7 @@ impl Offsets {
     }
 
     /// All entries from an offset on.
-    pub(crate) fn from(&self, offset: u32) -> impl Iterator<Item = Entry> {
+    pub(crate) fn from(&self, offset: u32) -> impl Iterator<Item = OffsetEntry> {
         let first = self.blocks.partition_point(|block| block.offset <= offset).saturating_sub(1);
         (first..self.blocks.len())
             .flat_map(|block| self.block(block))
@@ -99,22 +99,22 @@ impl Offsets {
     }
 
     /// The entries of a block.
-    fn block(&self, index: usize) -> impl Iterator<Item = Entry> {
+    fn block(&self, index: usize) -> impl Iterator<Item = OffsetEntry> {
         let Block { offset, number, steps } = self.blocks[index];
         let end = self.blocks.get(index + 1).map_or(self.steps.len(), |next| next.steps as usize);
         let mut steps = self.steps.get(steps as usize..end).unwrap_or_default();
-        let mut last = Entry { offset, number };
+        let mut last = OffsetEntry { offset, number };
         let others = std::iter::from_fn(move || {
             last.offset = last.offset.wrapping_add(read(&mut steps)? as u32);
             let code = read(&mut steps)?.checked_sub(1);
             last.number =
                 code.map_or(last.number, |code| last.number.wrapping_add(unzigzag(code as u32)));
-            Some(Entry {
+            Some(OffsetEntry {
                 offset: last.offset,
                 number: if code.is_some() { last.number } else { NOTHING },
             })
         });
-        std::iter::once(Entry { offset, number }).chain(others)
+        std::iter::once(OffsetEntry { offset, number }).chain(others)
     }
 }
 
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     /// Entries by chance: near, far, backwards and without a number.
-    fn entries(count: usize) -> Vec<Entry> {
+    fn entries(count: usize) -> Vec<OffsetEntry> {
         let (mut chance, mut offset) = (0x9E37_79B9_7F4A_7C15u64, 0);
         let mut below = |limit: u32| {
             chance ^= chance << 13;
@@ -179,7 +179,7 @@ mod tests {
                 2 => NOTHING - 1,
                 _ => below(100),
             };
-            Entry { offset, number }
+            OffsetEntry { offset, number }
         };
         (0..count).map(|_| entry()).collect()
     }
@@ -223,8 +223,9 @@ mod tests {
 
     #[test]
     fn neighbours_take_two_bytes() {
-        let table =
-            Offsets::of((0..6400).map(|i| Entry { offset: 4 * i, number: 1_000_000 + 2 * i }));
+        let table = Offsets::of(
+            (0..6400).map(|i| OffsetEntry { offset: 4 * i, number: 1_000_000 + 2 * i }),
+        );
         assert_eq!((table.blocks.len(), table.steps.len()), (100, 2 * 63 * 100));
     }
 }

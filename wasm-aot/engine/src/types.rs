@@ -285,9 +285,9 @@ impl fmt::Display for FuncType {
 }
 
 /// `1..` or `1..=5`
-struct Limits(u64, Option<u64>);
+struct SpelledLimits(u64, Option<u64>);
 
-impl fmt::Display for Limits {
+impl fmt::Display for SpelledLimits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.1 {
             Some(maximum) => write!(f, "{}..={maximum}", self.0),
@@ -305,14 +305,14 @@ impl fmt::Display for ExternType {
                     f,
                     "table {}{} {}",
                     if ty.wide { "i64 " } else { "" },
-                    Limits(ty.minimum, ty.maximum),
+                    SpelledLimits(ty.minimum, ty.maximum),
                     ty.element
                 )
             }
             Self::Memory(ty) => {
                 let (wide, shared) =
                     (if ty.wide { "i64 " } else { "" }, if ty.shared { " shared" } else { "" });
-                write!(f, "memory {wide}{}{shared}", Limits(ty.minimum, ty.maximum))
+                write!(f, "memory {wide}{}{shared}", SpelledLimits(ty.minimum, ty.maximum))
             }
             Self::Global(ty) => {
                 write!(f, "global {}{}", if ty.mutable { "mut " } else { "" }, ty.content)

@@ -116,15 +116,15 @@ impl<'a> GoldenRequest<'a> {
         let wanted: Vec<Wanted> = (0..info.bodies.len())
             .flat_map(|defined| Wanted::of(osr_loops, defined, true, true))
             .collect();
-        let piece = again.piece(&self.module, osr_loops, &wanted).expect("a module");
+        let chunk = again.compile_chunk(&self.module, osr_loops, &wanted).expect("a module");
         let title = |part: &Wanted| match part.osr_entry {
             Some((index, _)) => {
                 format!("{}, entered in loop {index}", name(&info, part.function))
             }
             None => name(&info, part.function),
         };
-        let names = piece.parts.iter().map(title).collect();
-        Listing::of(&piece.text, operators(&self.module, &info), names, &piece.elsewhere).written()
+        let names = chunk.parts.iter().map(title).collect();
+        Listing::of(&chunk.text, operators(&self.module, &info), names, &chunk.elsewhere).written()
     }
 
     /// The program with a script's monitor in it.

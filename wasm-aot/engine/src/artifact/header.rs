@@ -18,7 +18,7 @@ pub(crate) const VERSION: &str =
 
 /// The parts of a file, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Part {
+pub(super) enum FileSection {
     Text,
     Info,
     Functions,
@@ -34,7 +34,7 @@ pub(super) enum Part {
     Module,
 }
 
-impl Part {
+impl FileSection {
     pub(super) const ALL: [Self; 13] = [
         Self::Text,
         Self::Info,
@@ -85,16 +85,16 @@ pub(super) struct Header {
     /// How many loops there are at which threads can go over into another version.
     pub(super) loops: u32,
     /// Offset and length of each part.
-    pub(super) parts: [(u64, u64); Part::ALL.len()],
+    pub(super) parts: [(u64, u64); FileSection::ALL.len()],
 }
 
 impl Header {
     /// Where the parts end.
     pub(super) fn end(&self) -> usize {
-        self.range(Part::Module).end
+        self.range(FileSection::Module).end
     }
 
-    pub(super) fn range(&self, part: Part) -> std::ops::Range<usize> {
+    pub(super) fn range(&self, part: FileSection) -> std::ops::Range<usize> {
         let (offset, len) = self.parts[part as usize];
         offset as usize..(offset as usize).saturating_add(len as usize)
     }

@@ -2,7 +2,7 @@
 //! else is mapped.
 
 use super::digest::Digest;
-use super::header::{AT, Header, MAGIC, PREFIX, Part, ROOM, VERSION};
+use super::header::{AT, FileSection, Header, MAGIC, PREFIX, ROOM, VERSION};
 use crate::array::{Array, Mapping, Plain};
 use crate::compile::{Options, Tables, Target};
 use crate::error::Error;
@@ -98,10 +98,10 @@ fn loaded(opened: Opened, refused: impl Fn(String) -> Error) -> Result<Loaded, E
     let mapping = opened.mapping()?;
     let (bytes, header) = (mapping.bytes(), &opened.header);
     let mut info: ModuleInfo =
-        postcard::from_bytes(&bytes[header.range(Part::Info)]).map_err(|_| damaged())?;
+        postcard::from_bytes(&bytes[header.range(FileSection::Info)]).map_err(|_| damaged())?;
     info.names = names(&mapping, header, &info).ok_or_else(damaged)?;
-    let trampolines =
-        postcard::from_bytes(&bytes[header.range(Part::Trampolines)]).map_err(|_| damaged())?;
+    let trampolines = postcard::from_bytes(&bytes[header.range(FileSection::Trampolines)])
+        .map_err(|_| damaged())?;
     let offsets = |blocks, steps| {
         Some(Offsets {
             blocks: row(&mapping, header, blocks)?,
@@ -109,22 +109,23 @@ fn loaded(opened: Opened, refused: impl Fn(String) -> Error) -> Result<Loaded, E
         })
     };
     let tables = Tables {
-        functions: row(&mapping, header, Part::Functions).ok_or_else(damaged)?,
+        functions: row(&mapping, header, FileSection::Functions).ok_or_else(damaged)?,
         trampolines,
-        traps: offsets(Part::Traps, Part::TrapSteps).ok_or_else(damaged)?,
-        addresses: offsets(Part::Addresses, Part::AddressSteps).ok_or_else(damaged)?,
-        handlers: row(&mapping, header, Part::Handlers).ok_or_else(damaged)?,
-        osr_exits: row(&mapping, header, Part::OsrExits).ok_or_else(damaged)?,
-        patchable_sites: row(&mapping, header, Part::PatchableSites).ok_or_else(damaged)?,
+        traps: offsets(FileSection::Traps, FileSection::TrapSteps).ok_or_else(damaged)?,
+        addresses: offsets(FileSection::Addresses, FileSection::AddressSteps)
+            .ok_or_else(damaged)?,
+        handlers: row(&mapping, header, FileSection::Handlers).ok_or_else(damaged)?,
+        osr_exits: row(&mapping, header, FileSection::OsrExits).ok_or_else(damaged)?,
+        patchable_sites: row(&mapping, header, FileSection::PatchableSites).ok_or_else(damaged)?,
         one_shot_sites: Vec::new(),
         frames: Vec::new(),
         owners: None,
     };
-    let module = row(&mapping, header, Part::Module).ok_or_else(damaged)?;
-    let monitors = row(&mapping, header, Part::Monitors).ok_or_else(damaged)?;
+    let module = row(&mapping, header, FileSection::Module).ok_or_else(damaged)?;
+    let monitors = row(&mapping, header, FileSection::Monitors).ok_or_else(damaged)?;
     Ok(Loaded {
-        text: header.range(Part::Text),
-        code: row(&mapping, header, Part::Text).ok_or_else(damaged)?,
+        text: header.range(FileSection::Text),
+        code: row(&mapping, header, FileSection::Text).ok_or_else(damaged)?,
         info,
         tables,
         module,
@@ -140,14 +141,14 @@ fn loaded(opened: Opened, refused: impl Fn(String) -> Error) -> Result<Loaded, E
 /// The names in the module inside.
 fn names(mapping: &Arc<Mapping>, header: &Header, info: &ModuleInfo) -> Option<Names> {
     let Some(section) = info.names_section() else { return Some(Names::default()) };
-    let start = header.range(Part::Module).start;
+    let start = header.range(FileSection::Module).start;
     Some(Names::new(Array::mapped(
         mapping,
         start + section.start as usize..start + section.end as usize,
     )?))
 }
 
-fn row<T: Plain>(mapping: &Arc<Mapping>, header: &Header, part: Part) -> Option<Array<T>> {
+fn row<T: Plain>(mapping: &Arc<Mapping>, header: &Header, part: FileSection) -> Option<Array<T>> {
     Array::mapped(mapping, header.range(part))
 }
 
@@ -185,7 +186,7 @@ fn check(file: &File, len: usize, target: &Target) -> Result<Header, String> {
             header.version
         ));
     }
-    if header.end() > len || Part::ALL.iter().any(|part| header.range(*part).end > len) {
+    if header.end() > len || FileSection::ALL.iter().any(|part| header.range(*part).end > len) {
         return Err("damaged: cut short".into());
     }
     let mut digest = Digest::new(encoded);
@@ -222,7 +223,7 @@ pub(crate) fn origin(path: &Path, target: &Target) -> Result<FileOrigin, Error> 
     let part = |part| mapping.bytes()[opened.header.range(part)].to_vec();
     Ok(FileOrigin {
         options: opened.header.options,
-        module: part(Part::Module),
-        monitors: part(Part::Monitors),
+        module: part(FileSection::Module),
+        monitors: part(FileSection::Monitors),
     })
 }

@@ -1,7 +1,7 @@
 //! Writing: sections, symbols, and our header.
 
 use super::digest::Digest;
-use super::header::{AT, Header, MAGIC, PREFIX, Part, ROOM, VERSION};
+use super::header::{AT, FileSection, Header, MAGIC, PREFIX, ROOM, VERSION};
 use super::lines;
 use crate::array::bytes_of;
 use crate::compile::{Compilation, Target, TrampolineKind};
@@ -29,20 +29,24 @@ pub(crate) fn write(
     monitors: &[u8],
 ) -> Vec<u8> {
     let text = &compilation.text;
-    let contents = |part: Part| match part {
-        Part::Text => text.code.clone(),
-        Part::Info => postcard::to_stdvec(&compilation.info).expect("declarations can be written"),
-        Part::Functions => bytes_of(&text.functions).to_vec(),
-        Part::Trampolines => postcard::to_stdvec(&text.trampolines).expect("a list can be written"),
-        Part::Traps => bytes_of(&text.traps.blocks).to_vec(),
-        Part::TrapSteps => text.traps.steps.to_vec(),
-        Part::Addresses => bytes_of(&text.addresses.blocks).to_vec(),
-        Part::AddressSteps => text.addresses.steps.to_vec(),
-        Part::Handlers => bytes_of(&text.handlers).to_vec(),
-        Part::OsrExits => bytes_of(&text.osr_exits).to_vec(),
-        Part::PatchableSites => bytes_of(&text.patchable_sites).to_vec(),
-        Part::Monitors => monitors.to_vec(),
-        Part::Module => module.to_vec(),
+    let contents = |part: FileSection| match part {
+        FileSection::Text => text.code.clone(),
+        FileSection::Info => {
+            postcard::to_stdvec(&compilation.info).expect("declarations can be written")
+        }
+        FileSection::Functions => bytes_of(&text.functions).to_vec(),
+        FileSection::Trampolines => {
+            postcard::to_stdvec(&text.trampolines).expect("a list can be written")
+        }
+        FileSection::Traps => bytes_of(&text.traps.blocks).to_vec(),
+        FileSection::TrapSteps => text.traps.steps.to_vec(),
+        FileSection::Addresses => bytes_of(&text.addresses.blocks).to_vec(),
+        FileSection::AddressSteps => text.addresses.steps.to_vec(),
+        FileSection::Handlers => bytes_of(&text.handlers).to_vec(),
+        FileSection::OsrExits => bytes_of(&text.osr_exits).to_vec(),
+        FileSection::PatchableSites => bytes_of(&text.patchable_sites).to_vec(),
+        FileSection::Monitors => monitors.to_vec(),
+        FileSection::Module => module.to_vec(),
     };
     let section = |name: &str, contents| Section {
         name: name.into(),
@@ -52,7 +56,7 @@ pub(crate) fn write(
         id: None,
     };
     let mut sections: Vec<Section> =
-        Part::ALL.iter().map(|part| section(part.section(), contents(*part))).collect();
+        FileSection::ALL.iter().map(|part| section(part.section(), contents(*part))).collect();
     let base = (AT + ROOM) as u64;
     sections.extend(
         lines::sections(compilation, module, base)

@@ -16,7 +16,7 @@ use wasmparser::{MemArg, Operator};
 
 /// What is done to a place in memory.
 #[derive(Clone, Copy)]
-enum Access {
+enum AtomicAccess {
     Load,
     Store,
     Modify(AtomicRmwOp),
@@ -50,24 +50,24 @@ impl Translator<'_> {
     }
 
     /// Accesses a place as large as `narrow`, with operands of type `ty`.
-    fn atomic_access(&mut self, access: Access, memarg: &MemArg, narrow: Type, ty: Type) {
+    fn atomic_access(&mut self, access: AtomicAccess, memarg: &MemArg, narrow: Type, ty: Type) {
         let old = match access {
-            Access::Load => {
+            AtomicAccess::Load => {
                 let (address, flags) = self.atomic_address(memarg, narrow.bytes());
                 self.builder.ins().atomic_load(narrow, flags, address)
             }
-            Access::Store => {
+            AtomicAccess::Store => {
                 let value = self.pop_low(narrow);
                 let (address, flags) = self.atomic_address(memarg, narrow.bytes());
                 self.builder.ins().atomic_store(flags, value, address);
                 return;
             }
-            Access::Modify(how) => {
+            AtomicAccess::Modify(how) => {
                 let value = self.pop_low(narrow);
                 let (address, flags) = self.atomic_address(memarg, narrow.bytes());
                 self.builder.ins().atomic_rmw(narrow, flags, how, address, value)
             }
-            Access::Exchange => {
+            AtomicAccess::Exchange => {
                 let replacement = self.pop_low(narrow);
                 let expected = self.pop_low(narrow);
                 let (address, flags) = self.atomic_address(memarg, narrow.bytes());
@@ -151,8 +151,8 @@ macro_rules! widths {
 /// The table of accesses: what is done, where, how much of it is in memory, and as what it is an
 /// operand.
 #[rustfmt::skip]
-fn lookup<'a>(op: &'a Operator<'_>) -> Option<(Access, &'a MemArg, Type, Type)> {
-    use Access::{Exchange, Load, Modify, Store};
+fn lookup<'a>(op: &'a Operator<'_>) -> Option<(AtomicAccess, &'a MemArg, Type, Type)> {
+    use AtomicAccess::{Exchange, Load, Modify, Store};
     widths! { op;
         Load => I32AtomicLoad I64AtomicLoad I32AtomicLoad8U I32AtomicLoad16U
             I64AtomicLoad8U I64AtomicLoad16U I64AtomicLoad32U;

@@ -40,7 +40,7 @@ pub enum Budget {
 
 /// The instructions that are not paid for yet, where they are in the module.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Row {
+pub(crate) struct BudgetRow {
     unpaid: Vec<u32>,
     /// Whether locals are seen, since frames can be read.
     shows_locals: bool,
@@ -55,7 +55,7 @@ pub(crate) struct Unpaid {
     pub(crate) is_due: bool,
 }
 
-impl Row {
+impl BudgetRow {
     pub(super) fn new(shows_locals: bool) -> Self {
         Self { unpaid: Vec::new(), shows_locals }
     }
@@ -193,7 +193,7 @@ mod tests {
             };
             for op in body.get_operators_reader().expect("a body").into_iter_with_offsets() {
                 let (_, at) = op.expect("an instruction");
-                let unpaid = Row::of(&body, at as u32, false).expect("it is there");
+                let unpaid = BudgetRow::of(&body, at as u32, false).expect("it is there");
                 assert_eq!(unpaid.row.last(), Some(&(at as u32)));
                 found.push((unpaid.row.len(), unpaid.is_due));
             }

@@ -1,7 +1,7 @@
 //! Blocks, loops, conditions and branches.
 //!
 //! A frame remembers where a branch to it goes and how high the operand stack was. Code that cannot
-//! be reached is not translated: only its frames are counted, as [`Kind::Dead`]. Where a frame
+//! be reached is not translated: only its frames are counted, as [`FrameKind::Dead`]. Where a frame
 //! ends, translation goes on if a branch led there or control fell through.
 
 use super::function::{Translator, machine_type};
@@ -14,7 +14,7 @@ use wasm_aot_body::{Way, Ways};
 use wasmparser::{BlockType, BrTable};
 
 /// What kind of frame.
-pub(super) enum Kind {
+pub(super) enum FrameKind {
     /// A frame in code that is not reached.
     Dead,
     /// A block, or the function itself.
@@ -33,7 +33,7 @@ pub(super) enum Kind {
 
 /// What is known of a frame.
 pub(super) struct Frame {
-    pub(super) kind: Kind,
+    pub(super) kind: FrameKind,
     /// Where translation goes on behind it. Its parameters are the results.
     pub(super) behind: Block,
     /// How many operands a branch takes along.
@@ -58,7 +58,7 @@ impl Translator<'_> {
         debug_assert!(self.builder.current_block() == Some(entry));
         let count = results.len();
         self.frames.push(Frame {
-            kind: Kind::Block,
+            kind: FrameKind::Block,
             behind,
             arity: count,
             results: count,
@@ -89,7 +89,7 @@ impl Translator<'_> {
         let height = self.stack.len();
         let behind = Block::from_u32(0);
         self.frames.push(Frame {
-            kind: Kind::Dead,
+            kind: FrameKind::Dead,
             behind,
             arity: 0,
             results: 0,
@@ -99,9 +99,9 @@ impl Translator<'_> {
     }
 
     /// Enters a frame whose parameters are on the stack.
-    pub(super) fn push_frame(&mut self, kind: Kind, ty: &FuncType) {
+    pub(super) fn push_frame(&mut self, kind: FrameKind, ty: &FuncType) {
         let behind = self.block(ty.results());
-        let arity = if matches!(kind, Kind::Loop { .. } | Kind::Outer { .. }) {
+        let arity = if matches!(kind, FrameKind::Loop { .. } | FrameKind::Outer { .. }) {
             ty.params().len()
         } else {
             ty.results().len()
@@ -119,7 +119,7 @@ impl Translator<'_> {
 
     pub(super) fn begin_block(&mut self, ty: BlockType) -> Result<(), CompileError> {
         let ty = self.block_type(ty)?;
-        self.push_frame(Kind::Block, &ty);
+        self.push_frame(FrameKind::Block, &ty);
         Ok(())
     }
 
@@ -129,7 +129,7 @@ impl Translator<'_> {
         }
         let ty = self.block_type(ty)?;
         let start = self.block(ty.params());
-        self.push_frame(Kind::Loop { start }, &ty);
+        self.push_frame(FrameKind::Loop { start }, &ty);
         let params = self.pop_many(ty.params().len());
         self.count(Way::Next);
         self.builder.ins().jump(start, &arguments(&params));
@@ -146,7 +146,7 @@ impl Translator<'_> {
         let params = self.peek_many(ty.params().len());
         let (then, otherwise) = (self.builder.create_block(), self.builder.create_block());
         self.builder.ins().brif(condition, then, &[], otherwise, &[]);
-        self.push_frame(Kind::If { otherwise, params, at: self.offset }, &ty);
+        self.push_frame(FrameKind::If { otherwise, params, at: self.offset }, &ty);
         self.builder.seal_block(then);
         self.builder.seal_block(otherwise);
         self.builder.switch_to_block(then);
@@ -155,13 +155,14 @@ impl Translator<'_> {
     }
 
     pub(super) fn begin_else(&mut self) {
-        if matches!(self.top().kind, Kind::Dead) {
+        if matches!(self.top().kind, FrameKind::Dead) {
             return;
         }
         self.fall_through();
         let frame = self.frames.last_mut().expect("validated: a frame");
         self.stack.truncate(frame.height);
-        let Kind::If { otherwise, params, at } = std::mem::replace(&mut frame.kind, Kind::Else)
+        let FrameKind::If { otherwise, params, at } =
+            std::mem::replace(&mut frame.kind, FrameKind::Else)
         else {
             // Code that begins on the one side never comes to the other one.
             self.reachable = false;
@@ -174,7 +175,7 @@ impl Translator<'_> {
     }
 
     pub(super) fn end(&mut self) {
-        if matches!(self.top().kind, Kind::Dead) {
+        if matches!(self.top().kind, FrameKind::Dead) {
             let frame = self.frames.pop().expect("validated: a frame");
             self.stack.truncate(frame.height);
             return;
@@ -182,19 +183,20 @@ impl Translator<'_> {
         let falls_through = self.reachable && !self.top().reached && self.is_together();
         self.fall_through();
         let mut frame = self.frames.pop().expect("validated: a frame");
-        let is_plain = matches!(frame.kind, Kind::Block | Kind::Else | Kind::Loop { .. });
-        match std::mem::replace(&mut frame.kind, Kind::Block) {
-            Kind::If { otherwise, params, at } => {
+        let is_plain =
+            matches!(frame.kind, FrameKind::Block | FrameKind::Else | FrameKind::Loop { .. });
+        match std::mem::replace(&mut frame.kind, FrameKind::Block) {
+            FrameKind::If { otherwise, params, at } => {
                 // Without another side, the parameters are the results.
                 self.builder.switch_to_block(otherwise);
                 self.count_at(at, Way::Taken);
                 self.builder.ins().jump(frame.behind, &arguments(&params));
                 frame.reached = true;
             }
-            Kind::Loop { start } => self.builder.seal_block(start),
-            Kind::Outer { start, at, below } => self.end_outer_loop(start, at, below),
-            Kind::Try(attempt) => self.end_try(attempt, &mut frame),
-            Kind::Block | Kind::Else | Kind::Dead => {}
+            FrameKind::Loop { start } => self.builder.seal_block(start),
+            FrameKind::Outer { start, at, below } => self.end_outer_loop(start, at, below),
+            FrameKind::Try(attempt) => self.end_try(attempt, &mut frame),
+            FrameKind::Block | FrameKind::Else | FrameKind::Dead => {}
         }
         self.stack.truncate(frame.height);
         self.reachable = frame.reached;
@@ -243,7 +245,7 @@ impl Translator<'_> {
         let index = self.frames.len() - 1 - depth as usize;
         let frame = &mut self.frames[index];
         match frame.kind {
-            Kind::Loop { start } | Kind::Outer { start, .. } => (start, frame.arity),
+            FrameKind::Loop { start } | FrameKind::Outer { start, .. } => (start, frame.arity),
             _ => {
                 frame.reached = true;
                 (frame.behind, frame.arity)
@@ -325,7 +327,7 @@ impl Translator<'_> {
 
     /// Whether a branch goes to the beginning of a loop.
     fn goes_back(&self, depth: u32) -> bool {
-        matches!(self.frames[self.frames.len() - 1 - depth as usize].kind, Kind::Loop { .. })
+        matches!(self.frames[self.frames.len() - 1 - depth as usize].kind, FrameKind::Loop { .. })
     }
 
     /// Goes to a branch's target, observing the way.

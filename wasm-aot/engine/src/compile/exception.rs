@@ -5,7 +5,7 @@
 //! on to the landing outside, or out of the function. The runtime therefore knows only which calls
 //! have a landing, and nothing of tags.
 
-use super::control::{Frame, Kind, arguments};
+use super::control::{Frame, FrameKind, arguments};
 use super::function::{SINGLES, Translator, machine_type};
 use crate::error::CompileError;
 use crate::trap::Trap;
@@ -37,7 +37,7 @@ pub(super) struct Try {
     at: usize,
 }
 
-impl Kind {
+impl FrameKind {
     /// The exception that the clause has taken, if it is a clause.
     pub(super) fn caught(&self) -> Option<Value> {
         match self {
@@ -70,16 +70,16 @@ impl Translator<'_> {
     /// Where exceptions go that are thrown outside of all but the first `count` frames.
     fn landing_within(&self, count: usize) -> Option<Block> {
         let within = self.frames[..count].iter().rev().find_map(|frame| match &frame.kind {
-            Kind::Try(attempt) if !attempt.caught => Some(attempt.landing),
+            FrameKind::Try(attempt) if !attempt.caught => Some(attempt.landing),
             _ => None,
         });
         within.or(self.hooking.unwinding)
     }
 
-    fn new_try(&mut self, clauses: Vec<Catch>) -> Kind {
+    fn new_try(&mut self, clauses: Vec<Catch>) -> FrameKind {
         let landing = self.builder.create_block();
         self.builder.append_block_param(landing, types::I64);
-        Kind::Try(Try {
+        FrameKind::Try(Try {
             landing,
             next: None,
             exception: None,
@@ -107,7 +107,7 @@ impl Translator<'_> {
     /// The innermost frame's region.
     fn attempt(&mut self) -> Option<&mut Try> {
         match &mut self.frames.last_mut()?.kind {
-            Kind::Try(attempt) => Some(attempt),
+            FrameKind::Try(attempt) => Some(attempt),
             _ => None,
         }
     }
@@ -157,7 +157,7 @@ impl Translator<'_> {
 
     pub(super) fn rethrow(&mut self, depth: u32) {
         let index = self.frames.len() - 1 - depth as usize;
-        let Kind::Try(Try { exception: Some(exception), .. }) = self.frames[index].kind else {
+        let FrameKind::Try(Try { exception: Some(exception), .. }) = self.frames[index].kind else {
             unreachable!("validated: rethrow names a clause")
         };
         self.count(Way::Thrown);
@@ -166,7 +166,7 @@ impl Translator<'_> {
 
     /// Ends a try region whose exceptions go to a frame outside.
     pub(super) fn delegate(&mut self, depth: u32) {
-        if matches!(self.frames.last().expect("a frame").kind, Kind::Dead) {
+        if matches!(self.frames.last().expect("a frame").kind, FrameKind::Dead) {
             return self.end();
         }
         self.fall_through();

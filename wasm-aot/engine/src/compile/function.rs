@@ -1,6 +1,6 @@
 //! One function: validated, translated and compiled.
 
-use super::budget::Row;
+use super::budget::BudgetRow;
 use super::control::Frame;
 use super::counting::Counting;
 use super::frames;
@@ -16,7 +16,7 @@ use super::target::Target;
 use super::text::Handler;
 use crate::error::{CompileError, Place};
 use crate::module::{self, Body, ModuleInfo};
-use crate::offsets::{Entry, NOTHING};
+use crate::offsets::{NOTHING, OffsetEntry};
 use crate::trap::Trap;
 use crate::types::{FuncType, ValType};
 use crate::vm::{Layout, at};
@@ -67,9 +67,9 @@ pub(crate) struct Compiled {
     pub(crate) code: Vec<u8>,
     pub(crate) calls: Vec<CallAt>,
     /// Instructions that trap, and why.
-    pub(crate) traps: Vec<Entry>,
+    pub(crate) traps: Vec<OffsetEntry>,
     /// Where the code of instructions of Wasm begins, and where they are in the module.
-    pub(crate) addresses: Vec<Entry>,
+    pub(crate) addresses: Vec<OffsetEntry>,
     pub(crate) handlers: Vec<Handler>,
     /// Its short loops.
     pub(crate) loops: Vec<Loop>,
@@ -243,7 +243,7 @@ pub(super) fn finish(
     let traps = buffer
         .traps()
         .iter()
-        .map(|t| Entry { offset: t.offset, number: t.code.as_raw().get().into() })
+        .map(|t| OffsetEntry { offset: t.offset, number: t.code.as_raw().get().into() })
         .collect();
     let mut handlers = Vec::new();
     for site in buffer.call_sites() {
@@ -256,11 +256,11 @@ pub(super) fn finish(
     let addresses = buffer
         .get_srclocs_sorted()
         .iter()
-        .map(|range| Entry { offset: range.start, number: located(range.loc.bits()) });
+        .map(|range| OffsetEntry { offset: range.start, number: located(range.loc.bits()) });
     // What simplification has made belongs to nothing: it is taken for part of what it stands
     // behind. The prologue stands behind nothing.
     let mut is_prologue = true;
-    let belongs = |entry: &Entry| {
+    let belongs = |entry: &OffsetEntry| {
         is_prologue &= entry.number == NOTHING;
         is_prologue || entry.number != NOTHING
     };
@@ -379,7 +379,7 @@ pub(super) struct Translator<'a> {
     /// Where its frames keep what can be read of them, if they are to.
     pub(super) kept: Option<StackSlot>,
     /// What is not paid for yet, if code pays for its instructions.
-    pub(super) row: Row,
+    pub(super) row: BudgetRow,
     /// Where the operator that is translated is in the module.
     pub(super) offset: usize,
 }
@@ -441,7 +441,7 @@ impl<'a> Translator<'a> {
             placeholder_callee: None,
             shared_sites: SharedSites::default(),
             kept: None,
-            row: Row::new(target.options.frames),
+            row: BudgetRow::new(target.options.frames),
             offset: 0,
         };
         // Who comes in the middle has a frame already, which this one takes the place of.

@@ -26,17 +26,17 @@ mod placement;
 mod plan;
 mod recompilation;
 mod reference;
-mod room;
 mod simd;
 mod table;
 mod tables;
 mod target;
 mod text;
 mod trampoline;
+mod worker_stacks;
 
 pub use access::Access;
 pub use budget::Budget;
-pub(crate) use budget::Row;
+pub(crate) use budget::BudgetRow;
 pub(crate) use frames::kept;
 pub use function::Callee;
 pub use hook::Emitter;
@@ -49,10 +49,10 @@ pub(crate) use osr::{BUFFER, MIDDLE};
 pub(crate) use osr_exit::{OFF, ON, OsrExit};
 pub(crate) use patchable_site::{CALL, LENGTH, PatchableSite};
 pub use plan::{
-    Action, Call, Capture, Draft, Firing, HookId, Inline, Mode, Plan, Receiver, Room, Sequence,
-    Word,
+    Action, Call, Capture, Draft, Firing, HookId, Inline, InstanceSlots, Mode, Plan, Receiver,
+    Sequence, Word,
 };
-pub(crate) use recompilation::Piece;
+pub(crate) use recompilation::CodeChunk;
 pub use recompilation::{Recompilation, Wanted};
 pub(crate) use tables::Tables;
 pub use target::Target;
@@ -78,7 +78,8 @@ pub(crate) fn shape(ty: &FuncType) -> (Vec<Type>, Vec<Type>) {
 
 /// The code by which functions of a type are entered, and by which host functions of it are called.
 pub(crate) fn bridge(ty: &FuncType, target: &Target) -> Result<[Vec<u8>; 2], CompileError> {
-    Ok(room::with_room(|| trampoline::pair(ty, target))?.map(|compiled| compiled.code))
+    Ok(worker_stacks::with_enough_stack(|| trampoline::pair(ty, target))?
+        .map(|compiled| compiled.code))
 }
 
 /// A compiled module.
@@ -96,7 +97,7 @@ pub struct Compilation {
 
 /// Compiles a module, and the hooks of a plan into it.
 pub fn compile(bytes: &[u8], target: &Target, plan: &Plan) -> Result<Compilation, CompileError> {
-    room::with_threads(|| compile_here(bytes, target, plan))
+    worker_stacks::with_threads(|| compile_here(bytes, target, plan))
 }
 
 fn compile_here(bytes: &[u8], target: &Target, plan: &Plan) -> Result<Compilation, CompileError> {

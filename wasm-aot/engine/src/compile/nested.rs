@@ -10,7 +10,7 @@
 //! tells them apart ([`ASIDE`]).
 
 use super::control::Frame;
-use super::control::Kind;
+use super::control::FrameKind;
 use super::counting::Counting;
 use super::function::{Regions, Translator, machine_type};
 use super::hook::{Emitter, Hooking};
@@ -143,14 +143,14 @@ impl<'a> Emitter<'_, 'a> {
     /// same in all threads.
     pub fn call_guest(
         &mut self,
-        (guest, home): (&'a Guest, Option<Word>),
+        (guest, instance_pointer): (&'a Guest, Option<Word>),
         function: u32,
         args: &[Value],
         place: u32,
     ) -> Result<Vec<Value>, CompileError> {
-        let vmctx = match home {
+        let vmctx = match instance_pointer {
             Some(word) => self.load_fixed_word(word),
-            None => self.translator.home_of(guest),
+            None => self.translator.instance_pointer_of(guest),
         };
         self.translator.call_guest((guest, vmctx), function, args, place)
     }
@@ -209,7 +209,7 @@ impl<'a> Translator<'a> {
     }
 
     /// The vmctx of a guest that is always at the same place.
-    fn home_of(&mut self, guest: &Guest) -> Value {
+    fn instance_pointer_of(&mut self, guest: &Guest) -> Value {
         let vmctx =
             guest.vmctx.expect("a guest that moves is called by those who know where it is");
         self.builder.ins().iconst(types::I64, vmctx as i64)
@@ -296,8 +296,14 @@ impl<'a> Translator<'a> {
         let behind = self.block(ty.results());
         let regions = self.guest_regions();
         let results = ty.results().len();
-        let frame =
-            Frame { kind: Kind::Block, behind, arity: results, results, height: 0, reached: false };
+        let frame = Frame {
+            kind: FrameKind::Block,
+            behind,
+            arity: results,
+            results,
+            height: 0,
+            reached: false,
+        };
         let mut other = Surroundings {
             info,
             layout: guest.module.layout(),
@@ -400,7 +406,7 @@ impl<'a> Translator<'a> {
         let (callee, vmctx, function) = match guest.imports.get(index as usize) {
             None => (guest, self.vmctx, index),
             Some(Import::Guest(callee, function)) if callee.vmctx.is_some() => {
-                (&**callee, self.home_of(callee), *function)
+                (&**callee, self.instance_pointer_of(callee), *function)
             }
             Some(Import::Guest(callee, function)) => {
                 let vmctx = self.fixed_word(guest.module.layout().function(index) + at::FUNC_VMCTX);

@@ -31,7 +31,7 @@
 //! The frame is given up before the other one begins: a thread may go to and fro for ever and its
 //! stack does not grow.
 
-use super::control::{Kind, arguments};
+use super::control::{FrameKind, arguments};
 use super::function::Translator;
 use crate::error::CompileError;
 use crate::module::{Body, ModuleInfo};
@@ -471,13 +471,16 @@ impl Translator<'_> {
             Operator::Loop { blockty } => {
                 let ty = self.block_type(*blockty)?;
                 let start = self.block(ty.params());
-                self.push_frame(Kind::Outer { start, at: self.offset, below: Vec::new() }, &ty);
+                self.push_frame(
+                    FrameKind::Outer { start, at: self.offset, below: Vec::new() },
+                    &ty,
+                );
                 Ok(())
             }
             // The side that was not gone cannot be reached any more.
             Operator::If { blockty } => {
                 let ty = self.block_type(*blockty)?;
-                self.push_frame(Kind::Else, &ty);
+                self.push_frame(FrameKind::Else, &ty);
                 Ok(())
             }
             Operator::Try { blockty } => self.begin_try(*blockty),
@@ -510,14 +513,14 @@ impl Translator<'_> {
                 self.frames[frame].kind.catch_again(exception);
             }
             let height = self.frames[frame].height;
-            if let Kind::Outer { below, .. } = &mut self.frames[frame].kind {
+            if let FrameKind::Outer { below, .. } = &mut self.frames[frame].kind {
                 *below = self.stack[..height].to_vec();
             }
         }
         self.reachable = true;
         let ty = self.block_type(*blockty)?;
         let start = self.block(ty.params());
-        self.push_frame(Kind::Loop { start }, &ty);
+        self.push_frame(FrameKind::Loop { start }, &ty);
         let params = self.pop_many(ty.params().len());
         self.count_osr(self.offset, true);
         self.builder.ins().jump(start, &arguments(&params));

@@ -146,18 +146,18 @@ pub trait Receiver: Debug + Send + Sync {
     fn fire(&self, firing: &mut Firing<'_>);
 
     /// An instance begins: its words, see [`Draft::words`], are zeroes so far.
-    fn begin(&self, _room: Room) {}
+    fn begin(&self, _slots: InstanceSlots) {}
 
     /// The thread of an instance has not executed the program for so many ticks: it had a function
     /// compiled that it has called for the first time.
-    fn paused(&self, _room: Room, _ticks: u64) {}
+    fn paused(&self, _slots: InstanceSlots, _ticks: u64) {}
 
     /// Another variant of a function was compiled, of which this is the code: a whole function, or
     /// the entries of its loops. It is not executed so far.
     fn compiled(&self, _function: u32, _code: Range<usize>) {}
 
     /// An instance ends: its words go.
-    fn end(&self, _room: Room) {}
+    fn end(&self, _slots: InstanceSlots) {}
 
     /// A trap has taken an activation of a function away that was in code with its hooks; the
     /// innermost is told first.
@@ -165,7 +165,7 @@ pub trait Receiver: Debug + Send + Sync {
 
     /// Machine code is left by a trap or a failure, while an instance's words are what they were
     /// then: before those are [restored](Draft::restore).
-    fn cut_off(&self, _room: Room) {}
+    fn cut_off(&self, _slots: InstanceSlots) {}
 
     /// It has panicked when a hook fired. The program goes on.
     fn failed(&self, _why: &str) {}
@@ -173,14 +173,14 @@ pub trait Receiver: Debug + Send + Sync {
 
 /// The words of an instance that a plan has asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Room {
+pub struct InstanceSlots {
     /// The address of the instance's vmctx, by which instances are told apart.
     pub vmctx: usize,
     /// The address of the first word.
     pub(crate) words: usize,
 }
 
-impl Room {
+impl InstanceSlots {
     /// That of an instance which has no such words.
     pub fn of_vmctx(vmctx: usize) -> Self {
         Self { vmctx, words: 0 }
@@ -242,10 +242,10 @@ impl Hash for Sequence {
 
 /// Which hooks are compiled in. Copies are cheap.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Plan(Option<Arc<Parts>>);
+pub struct Plan(Option<Arc<PlanParts>>);
 
 #[derive(Debug, Default)]
-struct Parts {
+struct PlanParts {
     hooks: Vec<Hook>,
     words: u32,
     restored: Vec<Word>,
@@ -254,7 +254,7 @@ struct Parts {
     notes_partial_exits: bool,
 }
 
-impl PartialEq for Parts {
+impl PartialEq for PlanParts {
     fn eq(&self, other: &Self) -> bool {
         (&self.hooks, self.words, &self.restored) == (&other.hooks, other.words, &other.restored)
             && self.receivers.len() == other.receivers.len()
@@ -262,9 +262,9 @@ impl PartialEq for Parts {
     }
 }
 
-impl Eq for Parts {}
+impl Eq for PlanParts {}
 
-impl Hash for Parts {
+impl Hash for PlanParts {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (&self.hooks, self.words, &self.restored).hash(state);
     }
@@ -279,7 +279,7 @@ impl Plan {
     /// Several plans in one, each with the number of words that come before its own, and with the
     /// hooks of it that are wanted. Receivers and words that are restored stay with the plans.
     pub(crate) fn joined(plans: &[(Self, u32)], is_wanted: impl Fn(usize, HookId) -> bool) -> Self {
-        let mut all = Parts::default();
+        let mut all = PlanParts::default();
         for (number, (plan, base)) in plans.iter().enumerate() {
             let Some(parts) = &plan.0 else { continue };
             all.notes_partial_exits |= parts.notes_partial_exits;
@@ -329,7 +329,7 @@ impl Plan {
 
 /// A plan that is being made.
 #[derive(Debug, Default)]
-pub struct Draft(Parts);
+pub struct Draft(PlanParts);
 
 impl Draft {
     /// Gives out words of every instance, which are zeroes when it begins.

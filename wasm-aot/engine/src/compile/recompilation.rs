@@ -5,9 +5,9 @@ use super::counting::Counting;
 use super::function::{Callee, Compiled, Compiler, Setting};
 use super::osr::OsrLoops;
 use super::plan::Plan;
-use super::room;
 use super::target::{Sites, Target};
 use super::text::Text;
+use super::worker_stacks;
 use crate::error::CompileError;
 use crate::module::{self, Body, ModuleInfo, Reading};
 use crate::vm::Layout;
@@ -42,7 +42,7 @@ impl Wanted {
 
 /// A piece of code: its text, what each part of it is, and which calls lead out of it.
 #[derive(Debug)]
-pub struct Piece {
+pub struct CodeChunk {
     /// The code.
     pub text: Text,
     /// Its parts, in the order in which they lie.
@@ -81,7 +81,7 @@ impl Recompilation {
         osr_loops: &OnceLock<OsrLoops>,
     ) -> Result<Self, CompileError> {
         let Reading { info, bodies } = module::read(bytes, target.options.features)?;
-        let mut counting = room::with_threads(|| {
+        let mut counting = worker_stacks::with_threads(|| {
             let counting = if target.options.counts {
                 Counting::of(&bodies, target.options.targets)?
             } else {
@@ -118,17 +118,19 @@ impl Recompilation {
     }
 
     /// Compiles parts, in the order of their functions.
-    pub fn piece(
+    pub fn compile_chunk(
         &self,
         bytes: &[u8],
         osr_loops: &OsrLoops,
         wanted: &[Wanted],
-    ) -> Result<Piece, CompileError> {
+    ) -> Result<CodeChunk, CompileError> {
         let part = |compiler: &mut Compiler, part: &Wanted| {
             self.part(compiler, &self.bodies[part.function].within(bytes), osr_loops, *part)
         };
         let compiled: Vec<Result<Option<Compiled>, CompileError>> =
-            room::with_threads(|| wanted.par_iter().map_init(Compiler::default, part).collect());
+            worker_stacks::with_threads(|| {
+                wanted.par_iter().map_init(Compiler::default, part).collect()
+            });
         let (mut parts, mut codes) = (Vec::new(), Vec::new());
         for (part, compiled) in wanted.iter().zip(compiled) {
             if let Some(compiled) = compiled? {
@@ -137,9 +139,9 @@ impl Recompilation {
             }
         }
         let (mut text, elsewhere) =
-            Text::piece(&self.info, &parts, &codes, self.target.options.sites);
+            Text::chunk(&self.info, &parts, &codes, self.target.options.sites);
         text.plan = self.plan.clone();
-        Ok(Piece { text, parts, elsewhere })
+        Ok(CodeChunk { text, parts, elsewhere })
     }
 
     fn part(

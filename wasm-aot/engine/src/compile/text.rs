@@ -13,7 +13,7 @@ use super::recompilation::Wanted;
 use super::target::Sites;
 use super::trampoline::{Trampoline, TrampolineKind};
 use crate::module::ModuleInfo;
-use crate::offsets::{Entry, Offsets};
+use crate::offsets::{OffsetEntry, Offsets};
 use std::collections::HashMap;
 
 /// Where an exception goes that comes out of a call.
@@ -106,7 +106,7 @@ impl Text {
 
     /// Puts parts of a module one behind the other, connects what is among them, and tells which
     /// calls lead elsewhere.
-    pub(super) fn piece(
+    pub(super) fn chunk(
         info: &ModuleInfo,
         parts: &[Wanted],
         codes: &[Compiled],
@@ -177,8 +177,8 @@ impl Text {
         let traps = Offsets::of(moved(&placed, |compiled| &compiled.traps));
         // An entry that says the same as the one before says nothing.
         let mut last = None;
-        let news = |entry: &Entry| last.replace(entry.number) != Some(entry.number);
-        let addresses = Offsets::of(moved(&placed, |compiled| &compiled.addresses).filter(news));
+        let is_new = |entry: &OffsetEntry| last.replace(entry.number) != Some(entry.number);
+        let addresses = Offsets::of(moved(&placed, |compiled| &compiled.addresses).filter(is_new));
         (self.traps, self.addresses) = (traps, addresses);
     }
 }
@@ -186,11 +186,13 @@ impl Text {
 /// The entries of code that was placed, where it was placed.
 fn moved<'a>(
     placed: &'a [(&'a Compiled, u32)],
-    entries: fn(&Compiled) -> &[Entry],
-) -> impl Iterator<Item = Entry> + 'a {
+    entries: fn(&Compiled) -> &[OffsetEntry],
+) -> impl Iterator<Item = OffsetEntry> + 'a {
     let of = move |(compiled, start): &(&'a Compiled, u32)| {
         let start = *start;
-        entries(compiled).iter().map(move |entry| Entry { offset: start + entry.offset, ..*entry })
+        entries(compiled)
+            .iter()
+            .map(move |entry| OffsetEntry { offset: start + entry.offset, ..*entry })
     };
     placed.iter().flat_map(of)
 }

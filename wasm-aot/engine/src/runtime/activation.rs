@@ -127,7 +127,7 @@ unsafe extern "C" {
 
 /// The code of a function, ready to be entered.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct CodeEntry {
     pub(crate) trampoline: *const u8,
     pub(crate) code: *const u8,
     pub(crate) vmctx: *mut u8,
@@ -143,7 +143,7 @@ const DEPTH: usize = 128;
 /// this thread's.
 pub(crate) unsafe fn enter(
     store: &StoreCore,
-    entry: Entry,
+    entry: CodeEntry,
     values: *mut u128,
 ) -> Result<(), Failure> {
     let cell: &StoreCell = store.cell();

@@ -11,7 +11,7 @@ use super::late::{self, Due};
 use super::module::{Module, ModuleInner};
 use super::points::Points;
 use super::stubs::Stubs;
-use super::variant::{Counted, Observed, ObservedLayer, Origin, Variants, When};
+use super::variant::{Counted, Observed, ObservedLayer, Origin, TakesEffect, Variants};
 use crate::compile::{self, HookId, OFF, ON, Plan, Wanted, Word};
 use crate::error::Error;
 use std::sync::Weak;
@@ -65,22 +65,22 @@ impl Module {
         variants.words += plan.words();
         variants.plans.push(plan.clone());
         variants.imported = module.info.imported.functions;
-        let part = AttachedPlan::new(plan, base, due);
+        let plan = AttachedPlan::new(plan, base, due);
         // An instance that begins meanwhile is found here, or finds the part; or both, and is told
         // of once.
-        let mut parts = module.parts.write();
-        module.counted.each(|vmctx| part.begin(module, vmctx));
-        parts.push(part);
-        Ok(parts.len() - 1)
+        let mut plans = module.plans.write();
+        module.counted.each(|vmctx| plan.begin(module, vmctx));
+        plans.push(plan);
+        Ok(plans.len() - 1)
     }
 
     /// What a word of a plan says in all instances that live, together.
-    pub fn plan_word(&self, part: usize, word: Word) -> u64 {
+    pub fn plan_word(&self, plan: usize, word: Word) -> u64 {
         let (module, mut sum) = (&self.inner, 0);
-        let parts = module.parts.read();
+        let plans = module.plans.read();
         module
             .counted
-            .each(|vmctx| sum += parts[part].room(module, vmctx).word(word).load(Relaxed));
+            .each(|vmctx| sum += plans[plan].slots(module, vmctx).word(word).load(Relaxed));
         sum
     }
 
@@ -93,13 +93,13 @@ impl Module {
     /// Has these layers observed from now on, whatever else is: by each thread with the next turn
     /// of the loop that it is in.
     pub fn observe(&self, layers: &[ObservedLayer]) -> Result<(), Error> {
-        self.inner.observe(&mut self.inner.variants.lock(), layers, &[], When::NextTurn)
+        self.inner.observe(&mut self.inner.variants.lock(), layers, &[], TakesEffect::NextIteration)
     }
 
     /// The same; if nothing was executed so far, each function is compiled for them when it is
     /// called for the first time.
     pub fn observe_when_called(&self, layers: &[ObservedLayer]) -> Result<(), Error> {
-        self.inner.observe(&mut self.inner.variants.lock(), layers, &[], When::FirstCall)
+        self.inner.observe(&mut self.inner.variants.lock(), layers, &[], TakesEffect::FirstCall)
     }
 
     /// Has these layers observed no more.
@@ -113,7 +113,7 @@ impl Module {
         on: &[ObservedLayer],
         off: &[ObservedLayer],
     ) -> Result<(), Error> {
-        self.inner.observe(&mut self.inner.variants.lock(), on, off, When::NextTurn)
+        self.inner.observe(&mut self.inner.variants.lock(), on, off, TakesEffect::NextIteration)
     }
 
     /// Whether something can be attached to it.
@@ -128,7 +128,7 @@ impl Module {
         of: Origin,
         hooks: &[(u32, HookId)],
         out: bool,
-        when: When,
+        when: TakesEffect,
     ) -> Result<bool, Error> {
         let (module, mut changed) = (&self.inner, Vec::new());
         let mut variants = module.variants.lock();
@@ -156,13 +156,13 @@ impl Module {
     pub fn is_attached_alone(&self, of: Origin) -> bool {
         let variants = self.inner.variants.lock();
         !variants.observed.counts.is_on()
-            && matches!(of, Origin::Plan(part) if variants.observed.parts == [part])
+            && matches!(of, Origin::Plan(plan) if variants.observed.plans == [plan])
     }
 
     /// Has threads that are in other code of these functions come into what is current with the
     /// next turn of their loop.
     pub(super) fn hurry(&self, functions: &[usize]) -> Result<(), Error> {
-        self.inner.follow(&mut self.inner.variants.lock(), functions, When::NextTurn)
+        self.inner.follow(&mut self.inner.variants.lock(), functions, TakesEffect::NextIteration)
     }
 
     /// Has nothing counted any more: a thread ceases with its next call of a function, and with the
@@ -175,7 +175,12 @@ impl Module {
     fn want_counts(&self, counts: Option<ObservedLayer>) -> Result<(), Error> {
         let mut variants = self.inner.variants.lock();
         let before = variants.embedder;
-        self.inner.observe(&mut variants, counts.as_slice(), before.as_slice(), When::NextTurn)?;
+        self.inner.observe(
+            &mut variants,
+            counts.as_slice(),
+            before.as_slice(),
+            TakesEffect::NextIteration,
+        )?;
         variants.embedder = counts;
         Ok(())
     }
@@ -304,7 +309,7 @@ impl ModuleInner {
         variants: &mut Variants,
         on: &[ObservedLayer],
         off: &[ObservedLayer],
-        when: When,
+        when: TakesEffect,
     ) -> Result<(), Error> {
         let mut layers = variants.layers.clone();
         for layer in off {
@@ -318,7 +323,7 @@ impl ModuleInner {
         }
         if variants.observed != observed {
             self.prepare(variants)?;
-            if let (When::FirstCall, Some(stubs)) = (when, &mut variants.stubs) {
+            if let (TakesEffect::FirstCall, Some(stubs)) = (when, &mut variants.stubs) {
                 stubs.prepare_late(self, late::arrived)?;
             }
             let begins = observed.counts.is_on() && !variants.observed.counts.is_on();

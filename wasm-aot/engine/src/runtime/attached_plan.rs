@@ -2,7 +2,7 @@
 
 use super::late::Due;
 use super::module::ModuleInner;
-use crate::compile::{Plan, Receiver, Room, Word};
+use crate::compile::{InstanceSlots, Plan, Receiver, Word};
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -62,10 +62,10 @@ impl AttachedPlan {
     }
 
     /// Its words in an instance.
-    pub(super) fn room(&self, module: &ModuleInner, vmctx: usize) -> Room {
+    pub(super) fn slots(&self, module: &ModuleInner, vmctx: usize) -> InstanceSlots {
         // Behind all counters that there may be.
         let first = module.layout.counter(module.attached_words() + self.base);
-        Room { vmctx, words: vmctx + first as usize }
+        InstanceSlots { vmctx, words: vmctx + first as usize }
     }
 
     /// Who is told of instances.
@@ -83,24 +83,24 @@ impl AttachedPlan {
         if !self.told.lock().insert(vmctx) {
             return;
         }
-        self.plan.receivers().iter().for_each(|receiver| receiver.begin(self.room(module, vmctx)));
+        self.plan.receivers().iter().for_each(|receiver| receiver.begin(self.slots(module, vmctx)));
     }
 
     /// Tells its receivers that the thread of an instance had something compiled for so long.
     pub(super) fn paused(&self, module: &ModuleInner, vmctx: usize, ticks: u64) {
         let receivers = self.plan.receivers().iter();
-        receivers.for_each(|receiver| receiver.paused(self.room(module, vmctx), ticks));
+        receivers.for_each(|receiver| receiver.paused(self.slots(module, vmctx), ticks));
     }
 
     /// Tells its receivers that machine code is left early.
     pub(super) fn cut_off(&self, module: &ModuleInner, vmctx: usize) {
-        let room = self.room(module, vmctx);
-        self.plan.receivers().iter().for_each(|receiver| receiver.cut_off(room));
+        let slots = self.slots(module, vmctx);
+        self.plan.receivers().iter().for_each(|receiver| receiver.cut_off(slots));
     }
 
     /// Tells its receivers that an instance ends.
     pub(super) fn end(&self, module: &ModuleInner, vmctx: usize) {
         self.told.lock().remove(&vmctx);
-        self.plan.receivers().iter().for_each(|receiver| receiver.end(self.room(module, vmctx)));
+        self.plan.receivers().iter().for_each(|receiver| receiver.end(self.slots(module, vmctx)));
     }
 }

@@ -3,7 +3,7 @@
 
 use super::instance::InstanceData;
 use super::store::{Store, StoreContextMut, StoreCore};
-use crate::compile::Row;
+use crate::compile::BudgetRow;
 use crate::error::Error;
 use crate::trap::Trap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -38,7 +38,7 @@ impl StoreCore {
             return None;
         }
         let (defined, at) = module.instruction_at(code, offset)?;
-        let unpaid = Row::of(&module.body(defined), at, module.options.frames)?;
+        let unpaid = BudgetRow::of(&module.body(defined), at, module.options.frames)?;
         if trap != Trap::Budget && !unpaid.is_due {
             budget.fetch_sub(unpaid.row.len() as i64, Relaxed);
         }

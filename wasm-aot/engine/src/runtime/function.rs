@@ -6,7 +6,7 @@
 //! cross.
 #![allow(unsafe_code)]
 
-use super::activation::{self, Entry, Failure};
+use super::activation::{self, CodeEntry, Failure};
 use super::boundary::{self, Call, Callee, Crossing};
 use super::handle::Extern;
 use super::instance::{Instance, InstanceData};
@@ -340,7 +340,7 @@ impl Func {
         let vm::FuncRef { code, vmctx, ty } = unsafe { *reference };
         let trampoline = store.enter(TypeId(ty))?;
         // SAFETY: (1) the caller, see # Safety; (2) the trampoline is of the function's type.
-        match unsafe { activation::enter(store, Entry { trampoline, code, vmctx }, values) } {
+        match unsafe { activation::enter(store, CodeEntry { trampoline, code, vmctx }, values) } {
             Ok(()) => Ok(()),
             Err(Failure::Error(error)) => Err(error),
             Err(Failure::Panic(panic)) => std::panic::resume_unwind(panic),

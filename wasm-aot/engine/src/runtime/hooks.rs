@@ -10,7 +10,7 @@
 
 use super::instance::InstanceData;
 use super::store::StoreCore;
-use crate::compile::{Call, Firing, Receiver, Room};
+use crate::compile::{Call, Firing, InstanceSlots, Receiver};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -74,9 +74,9 @@ impl StoreCore {
             let Some(defined) = code.function_at(offset) else { continue };
             let (plan, function) = (code.plan(), module.info.imported.functions + defined as u32);
             if plan.concerns(function) {
-                let parts: Vec<Arc<dyn Receiver>> =
-                    module.parts.read().iter().flat_map(|part| part.receivers().to_vec()).collect();
-                parts
+                let plans: Vec<Arc<dyn Receiver>> =
+                    module.plans.read().iter().flat_map(|plan| plan.receivers().to_vec()).collect();
+                plans
                     .iter()
                     .chain(plan.receivers())
                     .for_each(|receiver| receiver.trapped(function));
@@ -90,21 +90,26 @@ pub(super) type KeptWord<'a> = (&'a AtomicU64, u64);
 
 impl InstanceData {
     /// The words that the plan of its code has asked for.
-    fn room(&self) -> Room {
+    fn slots(&self) -> InstanceSlots {
         let first = self.module.layout.counter(self.module.counters + 2 * self.module.calls);
-        Room { vmctx: self.base(), words: self.base() + first as usize }
+        InstanceSlots { vmctx: self.base(), words: self.base() + first as usize }
     }
 
     /// Tells receivers that it begins.
     pub(super) fn begin_hooks(&self) {
-        self.module.code.plan().receivers().iter().for_each(|receiver| receiver.begin(self.room()));
-        self.module.parts.read().iter().for_each(|part| part.begin(&self.module, self.base()));
+        self.module
+            .code
+            .plan()
+            .receivers()
+            .iter()
+            .for_each(|receiver| receiver.begin(self.slots()));
+        self.module.plans.read().iter().for_each(|plan| plan.begin(&self.module, self.base()));
     }
 
     /// Tells receivers that it ends.
     pub(super) fn end_hooks(&self) {
-        self.module.code.plan().receivers().iter().for_each(|receiver| receiver.end(self.room()));
-        self.module.parts.read().iter().for_each(|part| part.end(&self.module, self.base()));
+        self.module.code.plan().receivers().iter().for_each(|receiver| receiver.end(self.slots()));
+        self.module.plans.read().iter().for_each(|plan| plan.end(&self.module, self.base()));
     }
 }
 
@@ -151,7 +156,7 @@ pub fn memory_of(vmctx: usize, memory: u32, address: u64, len: usize) -> Vec<u8>
     }
 }
 
-impl Room {
+impl InstanceSlots {
     /// One of its words.
     pub fn word<'a>(self, word: crate::compile::Word) -> &'a AtomicU64 {
         // SAFETY: (1) the layout keeps words aligned, and inside of the memory of an instance that
@@ -164,9 +169,9 @@ impl StoreCore {
     /// Machine code is left by a trap or a failure: receivers are told of each instance.
     pub(super) fn tell_cut_off(&self) {
         for instance in &self.instances {
-            let (module, room) = (&instance.module, instance.room());
-            module.code.plan().receivers().iter().for_each(|receiver| receiver.cut_off(room));
-            module.parts.read().iter().for_each(|part| part.cut_off(module, instance.base()));
+            let (module, slots) = (&instance.module, instance.slots());
+            module.code.plan().receivers().iter().for_each(|receiver| receiver.cut_off(slots));
+            module.plans.read().iter().for_each(|plan| plan.cut_off(module, instance.base()));
         }
     }
 
@@ -177,13 +182,13 @@ impl StoreCore {
             return Vec::new();
         }
         let of = |instance: &InstanceData| {
-            let room = instance.room();
+            let slots = instance.slots();
             let words =
-                instance.module.code.plan().restored().iter().map(move |word| room.word(*word));
+                instance.module.code.plan().restored().iter().map(move |word| slots.word(*word));
             let mut words: Vec<&AtomicU64> = words.collect();
-            for part in &*instance.module.parts.read() {
-                let room = part.room(&instance.module, instance.base());
-                words.extend(part.restored().iter().map(|word| room.word(*word)));
+            for plan in &*instance.module.plans.read() {
+                let slots = plan.slots(&instance.module, instance.base());
+                words.extend(plan.restored().iter().map(|word| slots.word(*word)));
             }
             words.into_iter().map(|word| (word, word.load(Relaxed))).collect::<Vec<_>>()
         };

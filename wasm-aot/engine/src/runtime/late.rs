@@ -18,7 +18,7 @@
 use super::activation;
 use super::making::Late;
 use super::module::{Module, ModuleInner};
-use super::variant::{Current, Origin, Variants, When};
+use super::variant::{Current, Origin, TakesEffect, Variants};
 use std::sync::Weak;
 use wordpatch::Ticks;
 
@@ -55,9 +55,9 @@ impl ModuleInner {
         let (ticks, activation) = (Ticks::now().since(begun).0, activation::current());
         // SAFETY: (1) null, or this thread's, which is in code of a store.
         let Some(activation) = (unsafe { activation.as_ref() }) else { return };
-        let parts = self.parts.read();
+        let plans = self.plans.read();
         self.counted.each_of(activation.store, |vmctx| {
-            parts.iter().for_each(|part| part.paused(self, vmctx, ticks));
+            plans.iter().for_each(|plan| plan.paused(self, vmctx, ticks));
         });
     }
 
@@ -71,7 +71,7 @@ impl ModuleInner {
             return;
         }
         self.leave_out_undue(&mut variants, function);
-        let made = self.follow_until(&mut variants, &[function], When::NextCall, Late::Ends);
+        let made = self.follow_until(&mut variants, &[function], TakesEffect::NextCall, Late::Ends);
         if let Err(error) = made {
             let index = self.info.imported.functions + function as u32;
             variants.unmade.push((index, error.to_string()));
@@ -82,12 +82,12 @@ impl ModuleInner {
     /// Leaves hooks out of a function where it is not due.
     fn leave_out_undue(&self, variants: &mut Variants, function: usize) {
         let index = self.info.imported.functions + function as u32;
-        for number in variants.observed.parts.clone() {
+        for number in variants.observed.plans.clone() {
             let plan = variants.plans[number].clone();
             if !plan.concerns(index) {
                 continue;
             }
-            let asked = self.parts.read()[number].due.as_ref().and_then(Weak::upgrade);
+            let asked = self.plans.read()[number].due.as_ref().and_then(Weak::upgrade);
             if asked.is_some_and(|asked| !asked.is_due(index)) {
                 for hook in plan.hooks_of(index) {
                     variants.leave_out(function, (Origin::Plan(number), hook), true);

@@ -6,7 +6,7 @@ use super::barrier;
 use super::code::Code;
 use super::module::ModuleInner;
 use super::targets::Words;
-use super::variant::{Counted, Current, Observed, Origin, Variants, When};
+use super::variant::{Counted, Current, Observed, Origin, TakesEffect, Variants};
 use crate::compile::{
     self, Callee, HookId, OneShotClient, Options, Plan, Recompilation, Target, Wanted,
 };
@@ -25,7 +25,7 @@ struct Job {
     functions: Vec<(usize, usize)>,
     /// Whether the functions are compiled, or only entries of their loops.
     begins: bool,
-    when: When,
+    when: TakesEffect,
     observed: Observed,
     left_out: HashSet<(Origin, HookId)>,
 }
@@ -61,7 +61,7 @@ impl ModuleInner {
             false => self
                 .chunks
                 .at(pc)
-                .is_some_and(|piece| piece.counts || piece.code.plan().notes_partial_exits()),
+                .is_some_and(|chunk| chunk.counts || chunk.code.plan().notes_partial_exits()),
         }
     }
 
@@ -78,7 +78,7 @@ impl ModuleInner {
         if self.code.range().contains(&pc) {
             return Some(&self.code);
         }
-        self.chunks.at(pc).map(|piece| &piece.code)
+        self.chunks.at(pc).map(|chunk| &chunk.code)
     }
 
     /// The numbers of what has been noted so far, in all variants of the code; in a
@@ -88,7 +88,7 @@ impl ModuleInner {
         client: OneShotClient,
         function: Option<usize>,
     ) -> impl Iterator<Item = u32> {
-        let codes = std::iter::once(&self.code).chain(self.chunks.iter().map(|piece| &piece.code));
+        let codes = std::iter::once(&self.code).chain(self.chunks.iter().map(|chunk| &chunk.code));
         codes
             .flat_map(move |code| code.fired_one_shots(function))
             .filter(move |probe| probe.client == client)
@@ -112,19 +112,20 @@ impl ModuleInner {
         &self,
         variants: &mut Variants,
         functions: &[usize],
-        when: When,
+        when: TakesEffect,
     ) -> Result<(), Error> {
-        if when == When::NextCall || !self.counted.are_idle() {
-            let when = if when == When::FirstCall { When::NextTurn } else { when };
+        if when == TakesEffect::NextCall || !self.counted.are_idle() {
+            let when =
+                if when == TakesEffect::FirstCall { TakesEffect::NextIteration } else { when };
             return self.follow_until(variants, functions, when, Late::Stays);
         }
         // No thread is in a loop, so that entries can wait until a thread has to come in, and
         // functions until they are called; unless an instance has begun meanwhile.
-        let late = if when == When::FirstCall { Late::Begins } else { Late::Stays };
-        self.follow_until(variants, functions, When::NextCall, late)?;
+        let late = if when == TakesEffect::FirstCall { Late::Begins } else { Late::Stays };
+        self.follow_until(variants, functions, TakesEffect::NextCall, late)?;
         match self.counted.are_idle() {
             true => Ok(()),
-            false => self.follow_until(variants, functions, When::NextTurn, Late::Ends),
+            false => self.follow_until(variants, functions, TakesEffect::NextIteration, Late::Ends),
         }
     }
 
@@ -132,7 +133,7 @@ impl ModuleInner {
         &self,
         variants: &mut Variants,
         functions: &[usize],
-        when: When,
+        when: TakesEffect,
         late: Late,
     ) -> Result<(), Error> {
         let row = variants.row();
@@ -144,7 +145,7 @@ impl ModuleInner {
             let is_late = waits && !is_there;
             goals.push((function, if is_late { Current::Late } else { Current::Variant(variant) }));
             let is_whole = variants.is_baseline(variant)
-                || is_there && (when != When::NextTurn || variants.entered[variant]);
+                || is_there && (when != TakesEffect::NextIteration || variants.entered[variant]);
             // What waits is compiled when it is called; no thread has to come into its loops.
             if !is_whole && !waits {
                 lacking.push((function, variant));
@@ -163,8 +164,8 @@ impl ModuleInner {
             }
         }
         match when {
-            When::NextTurn => self.enter_baselines(variants, &goals)?,
-            When::NextCall | When::FirstCall => variants.recall(&goals),
+            TakesEffect::NextIteration => self.enter_baselines(variants, &goals)?,
+            TakesEffect::NextCall | TakesEffect::FirstCall => variants.recall(&goals),
         }
         goals.into_iter().for_each(|(function, goal)| variants.switch(self, function, goal));
         Ok(())
@@ -207,7 +208,7 @@ impl ModuleInner {
             return Ok(());
         }
         let functions = wanted.iter().map(|function| (*function, *function)).collect();
-        let (begins, when) = (false, When::NextTurn);
+        let (begins, when) = (false, TakesEffect::NextIteration);
         let (observed, left_out) = (Observed::default(), HashSet::new());
         self.compile(variants, &Job { functions, begins, when, observed, left_out })?;
         wanted.into_iter().for_each(|function| variants.enter_recalled(self, function));
@@ -234,11 +235,11 @@ impl ModuleInner {
 
     /// What a variant has hooks of, the module's own first, but for those that are left out.
     fn joined_plan(&self, observed: &Observed, left_out: &HashSet<(Origin, HookId)>) -> Plan {
-        let parts = self.parts.read();
+        let plans = self.plans.read();
         let attached = observed
-            .parts
+            .plans
             .iter()
-            .map(|part| (Origin::Plan(*part), (parts[*part].plan.clone(), parts[*part].base)));
+            .map(|plan| (Origin::Plan(*plan), (plans[*plan].plan.clone(), plans[*plan].base)));
         let (origins, plans): (Vec<_>, Vec<_>) =
             std::iter::once((Origin::Own, self.own_plan())).chain(attached).unzip();
         Plan::joined(&plans, |number, hook| !left_out.contains(&(origins[number], hook)))
@@ -319,9 +320,9 @@ impl ModuleInner {
         while !rest.is_empty() {
             let (now, later) = rest.split_at(self.reach(rest, size));
             (rest, size) = (later, LARGEST.min(size * 4));
-            self.piece(variants, &recompilation, job, now)?;
+            self.compile_chunk(variants, &recompilation, job, now)?;
             for (function, variant) in now {
-                variants.entered[*variant] = job.when == When::NextTurn;
+                variants.entered[*variant] = job.when == TakesEffect::NextIteration;
                 if !variants.is_baseline(*variant) {
                     variants.switch(self, *function, Current::Variant(*variant));
                     if !job.begins {
@@ -334,7 +335,7 @@ impl ModuleInner {
     }
 
     /// Compiles one piece of a job, ready to be switched to.
-    fn piece(
+    fn compile_chunk(
         &self,
         variants: &mut Variants,
         recompilation: &Recompilation,
@@ -342,34 +343,34 @@ impl ModuleInner {
         functions: &[(usize, usize)],
     ) -> Result<(), Error> {
         let osr_loops = self.osr_loops.get().expect("looked for before anything is recompiled");
-        let enters = job.when == When::NextTurn;
+        let enters = job.when == TakesEffect::NextIteration;
         let parts =
             |(function, _): &(usize, usize)| Wanted::of(osr_loops, *function, job.begins, enters);
         let wanted: Vec<Wanted> = functions.iter().flat_map(parts).collect();
         if wanted.is_empty() {
             return Ok(());
         }
-        let compile::Piece { text, parts, elsewhere } =
-            recompilation.piece(&self.bytes, osr_loops, &wanted)?;
+        let compile::CodeChunk { text, parts, elsewhere } =
+            recompilation.compile_chunk(&self.bytes, osr_loops, &wanted)?;
         let elsewhere: Vec<(u32, usize)> =
             elsewhere.into_iter().map(|(at, callee)| (at, self.address_of(callee))).collect();
         let owners = parts.iter().map(|part| part.function as u32).collect();
-        let piece = self.chunks.add(
+        let chunk = self.chunks.add(
             Code::near(&self.code, text, owners, &elsewhere, &mut variants.shelf)?,
             job.observed.counts.is_on() || self.options.counts,
         );
-        self.note_compiled(&piece.code, &parts);
-        self.take_in_patchable_sites(&piece.code)?;
+        self.note_compiled(&chunk.code, &parts);
+        self.take_in_patchable_sites(&chunk.code)?;
         let Variants { points, stubs: Some(stubs), .. } = variants else { return Ok(()) };
         let variants: HashMap<usize, usize> = functions.iter().copied().collect();
-        points.take_in(&piece.code, stubs, &parts, |function| variants[&function])?;
+        points.take_in(&chunk.code, stubs, &parts, |function| variants[&function])?;
         barrier::pass()
     }
 
     /// Notes which functions there are in a piece, if that is wanted, and tells receivers.
     fn note_compiled(&self, code: &Code, parts: &[Wanted]) {
         let receivers: Vec<_> =
-            self.parts.read().iter().flat_map(|part| part.receivers().to_vec()).collect();
+            self.plans.read().iter().flat_map(|plan| plan.receivers().to_vec()).collect();
         for (part, span) in parts.iter().zip(code.tables.functions.iter()) {
             let index = self.info.imported.functions + part.function as u32;
             let lies = code.base() + span.start as usize..code.base() + span.end as usize;
@@ -408,7 +409,7 @@ impl ModuleInner {
 }
 
 /// What has to be compiled of functions' variants: those from which something is left out first.
-fn jobs(variants: &Variants, lacking: Vec<(usize, usize)>, when: When) -> Vec<Job> {
+fn jobs(variants: &Variants, lacking: Vec<(usize, usize)>, when: TakesEffect) -> Vec<Job> {
     let mut jobs: BTreeMap<(bool, bool), Job> = BTreeMap::new();
     for (function, variant) in lacking {
         let left_out = variants.left_out_in(function, variant);

@@ -90,4 +90,4 @@ pub use tasks::with_store_of;
 pub use tasks::{TaskError, TaskHandle};
 pub use typed::{HostResult, IntoFunc, Params, RawFunc, Results, StoreAccess, TypedFunc, WasmTy};
 pub use value::Val;
-pub use variant::{Counted, ObservedLayer, Origin, When};
+pub use variant::{Counted, ObservedLayer, Origin, TakesEffect};

@@ -73,7 +73,7 @@ pub struct ModuleInner {
     pub(super) osr_loops: OnceLock<compile::OsrLoops>,
     pub(crate) chunks: Chunks,
     /// Plans that were attached while instances ran.
-    pub(crate) parts: RwLock<Vec<AttachedPlan>>,
+    pub(crate) plans: RwLock<Vec<AttachedPlan>>,
     pub(super) safepoints: SafepointLayers,
     /// Those that want to know of functions that are compiled for other variants of the code.
     pub(super) readers: Readers,
@@ -198,7 +198,7 @@ impl Module {
                 patchable_sites: PatchableSites::default(),
                 osr_loops: OnceLock::new(),
                 chunks: Chunks::default(),
-                parts: RwLock::default(),
+                plans: RwLock::default(),
                 safepoints: SafepointLayers::default(),
                 readers: Readers::default(),
                 pruner: Pruner::default(),
@@ -252,7 +252,7 @@ impl Module {
     }
 
     /// It may be executed in that store, too: whom its code calls has instances there.
-    pub fn bind_also(&self, store: StoreId) {
+    pub fn bind_another_store(&self, store: StoreId) {
         if let Some((stores, _)) =
             self.inner.bound.lock().as_mut().filter(|(stores, _)| !stores.contains(&store))
         {

@@ -85,7 +85,7 @@ struct PatchableSitesState {
 struct Instruction {
     offset: u32,
     sites: Vec<u32>,
-    counter: Option<Counter>,
+    counter: Option<SiteCounter>,
     /// Flags that are on.
     flags: Vec<u64>,
     /// Whether anything was ever wanted: its sites call something then, those of code that comes
@@ -96,7 +96,7 @@ struct Instruction {
 /// What was counted of an instruction: until the last time that it was not wanted, and by its sites
 /// since they had these counts.
 #[derive(Debug, Default)]
-struct Counter {
+struct SiteCounter {
     users: u32,
     before: u64,
     since: Vec<u64>,

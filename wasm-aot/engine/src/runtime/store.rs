@@ -339,11 +339,11 @@ impl Drop for StoreCore {
 /// Instances, what they own, and the embedder's data.
 #[derive(Debug)]
 pub struct Store<T> {
-    parts: Box<Parts<T>>,
+    parts: Box<StoreParts<T>>,
 }
 
 #[derive(Debug)]
-struct Parts<T> {
+struct StoreParts<T> {
     core: StoreCore,
     data: T,
 }
@@ -356,7 +356,7 @@ unsafe impl<T: Send> Send for Store<T> {}
 impl<T> Store<T> {
     /// An empty store.
     pub fn new(engine: &Engine, data: T) -> Self {
-        Self { parts: Box::new(Parts { core: StoreCore::new(engine), data }) }
+        Self { parts: Box::new(StoreParts { core: StoreCore::new(engine), data }) }
     }
 
     /// The embedder's data.

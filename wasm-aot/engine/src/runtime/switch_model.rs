@@ -130,12 +130,12 @@ struct Model {
     manner: Manner,
     /// How many stores there were.
     stores: usize,
-    entry: [Cell; VARIANTS],
-    looped: [Cell; VARIANTS],
-    back: [Cell; VARIANTS],
-    distance: [Cell; VARIANTS],
-    slot: Cell,
-    word: Cell,
+    entry: [ModelCell; VARIANTS],
+    looped: [ModelCell; VARIANTS],
+    back: [ModelCell; VARIANTS],
+    distance: [ModelCell; VARIANTS],
+    slot: ModelCell,
+    word: ModelCell,
     /// Which are there; and the late stub.
     made: [bool; VARIANTS + 1],
     /// Which have entries for loops; the late stub has none.
@@ -148,7 +148,7 @@ struct Model {
 /// A location, as different threads may see it: its values since the last barrier, and by which
 /// store it has each.
 #[derive(Clone, Debug)]
-struct Cell(Vec<(usize, Value)>);
+struct ModelCell(Vec<(usize, Value)>);
 
 /// What a thread sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -169,7 +169,7 @@ impl Sight {
     }
 }
 
-impl Cell {
+impl ModelCell {
     fn new(value: Value) -> Self {
         Self(vec![(0, value)])
     }
@@ -209,7 +209,7 @@ enum At {
 impl Model {
     /// A module whose code is ready to be left: stub and slot lead to the plain variant.
     fn new(manner: Manner) -> Self {
-        let off = || std::array::from_fn(|_| Cell::new(0));
+        let off = || std::array::from_fn(|_| ModelCell::new(0));
         let mut model = Self {
             manner,
             stores: 0,
@@ -217,8 +217,8 @@ impl Model {
             looped: off(),
             back: off(),
             distance: off(),
-            slot: Cell::new(1),
-            word: Cell::new(0),
+            slot: ModelCell::new(1),
+            word: ModelCell::new(0),
             made: [false; VARIANTS + 1],
             entered: [false; VARIANTS + 1],
             current: 0,
@@ -228,7 +228,7 @@ impl Model {
         model
     }
 
-    fn cell(&mut self, at: Location) -> &mut Cell {
+    fn cell(&mut self, at: Location) -> &mut ModelCell {
         match at {
             Location::Entry(of) => &mut self.entry[of],
             Location::Loop(of) => &mut self.looped[of],
@@ -357,7 +357,7 @@ impl Model {
 
     /// Where a thread may come to from a place, by what it may see, and what it has seen then.
     fn next(&self, at: At, sight: Sight) -> Result<Vec<(At, Sight)>, Wrong> {
-        let led = |cell: &Cell, is_loop: bool, sight: Sight| -> Result<Vec<_>, Wrong> {
+        let led = |cell: &ModelCell, is_loop: bool, sight: Sight| -> Result<Vec<_>, Wrong> {
             let to = |(store, value): (usize, Value)| {
                 let of = value.checked_sub(1).ok_or_else(|| format!("{at:?} leads nowhere"))?;
                 match is_loop {

@@ -21,13 +21,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A function, whichever instance it was called in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Callee {
+enum CallTarget {
     Host,
     /// Of the module with that address, its index there.
     Wasm(usize, u32),
 }
 
-impl Callee {
+impl CallTarget {
     /// None comes after it.
     const LAST: Self = Self::Wasm(usize::MAX, u32::MAX);
 }
@@ -35,7 +35,7 @@ impl Callee {
 /// How often each place went where.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Targets {
-    counts: BTreeMap<(u32, Callee), u64>,
+    counts: BTreeMap<(u32, CallTarget), u64>,
     /// Whether code counts them.
     are_told: bool,
     /// The modules of all functions, which are not to go before they are named.
@@ -48,7 +48,7 @@ impl Targets {
             return;
         }
         let (callee, module) = resolve(function as *const vm::FuncRef);
-        if let (Callee::Wasm(address, _), Some(module)) = (callee, module) {
+        if let (CallTarget::Wasm(address, _), Some(module)) = (callee, module) {
             self.modules.entry(address).or_insert(module);
         }
         *self.counts.entry((place, callee)).or_default() += count;
@@ -90,17 +90,17 @@ impl Targets {
 
     /// Where calls went from a place: names, and how often.
     pub(crate) fn of(&self, place: u32) -> Vec<(String, u64)> {
-        let here = self.counts.range((place, Callee::Host)..=(place, Callee::LAST));
+        let here = self.counts.range((place, CallTarget::Host)..=(place, CallTarget::LAST));
         let mut named: Vec<(String, u64)> =
             here.map(|((_, callee), count)| (self.name(*callee), *count)).collect();
         named.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         named
     }
 
-    fn name(&self, callee: Callee) -> String {
+    fn name(&self, callee: CallTarget) -> String {
         match callee {
-            Callee::Host => "(host)".into(),
-            Callee::Wasm(module, function) => self.modules[&module].label(function),
+            CallTarget::Host => "(host)".into(),
+            CallTarget::Wasm(module, function) => self.modules[&module].label(function),
         }
     }
 }
@@ -130,12 +130,12 @@ impl Words {
 }
 
 /// Which function a reference leads to.
-fn resolve(reference: *const vm::FuncRef) -> (Callee, Option<Arc<ModuleInner>>) {
+fn resolve(reference: *const vm::FuncRef) -> (CallTarget, Option<Arc<ModuleInner>>) {
     // SAFETY: (1) machine code has called through the reference, which lives as long as its store;
     // (2) every vmctx begins with a word that says what it is.
     let (vmctx, magic) = unsafe { ((*reference).vmctx, *(*reference).vmctx.cast::<u64>()) };
     if magic == HOST_MAGIC {
-        return (Callee::Host, None);
+        return (CallTarget::Host, None);
     }
     // SAFETY: (1) the vmctx is an instance's, which it leads to, and which lives.
     let instance = unsafe { &**vmctx.add(vm::at::INSTANCE).cast::<*const InstanceData>() };
@@ -144,7 +144,7 @@ fn resolve(reference: *const vm::FuncRef) -> (Callee, Option<Arc<ModuleInner>>) 
     // function then. SAFETY: (1) as above.
     let code = unsafe { (*reference).code } as usize;
     let function = module.function_of_code(code).unwrap_or(u32::MAX);
-    (Callee::Wasm(Arc::as_ptr(module) as usize, function), Some(Arc::clone(module)))
+    (CallTarget::Wasm(Arc::as_ptr(module) as usize, function), Some(Arc::clone(module)))
 }
 
 impl Counters {

@@ -211,8 +211,8 @@ impl Safepoints<'_> {
         if self.within.len() == before {
             return;
         }
-        let Ok(part) = module.inner.safepoint_layer(&self.within) else { return };
-        let plan = ObservedLayer::Plan(part);
+        let Ok(plan) = module.inner.safepoint_layer(&self.within) else { return };
+        let plan = ObservedLayer::Plan(plan);
         // Those that were there before are among them.
         if module.observe_instead(&[plan], self.plan.as_slice()).is_ok() {
             self.plan = Some(plan);
@@ -254,9 +254,9 @@ impl ModuleInner {
         if let Some(known) = known.get(&functions) {
             return Ok(*known);
         }
-        let part = Module { inner: Arc::clone(self) }.add_plan(self.safepoint_plan(&functions)?)?;
-        known.insert(functions, part);
-        Ok(part)
+        let plan = Module { inner: Arc::clone(self) }.add_plan(self.safepoint_plan(&functions)?)?;
+        known.insert(functions, plan);
+        Ok(plan)
     }
 
     /// A safepoint at the beginning of each function, and at each turn of each loop.

@@ -66,7 +66,7 @@ pub enum ObservedLayer {
 pub(super) struct Observed {
     pub(super) counts: Counted,
     /// Attached plans, by their numbers; their hooks fire in that order.
-    pub(super) parts: Vec<usize>,
+    pub(super) plans: Vec<usize>,
 }
 
 impl Observed {
@@ -76,10 +76,10 @@ impl Observed {
         for layer in layers {
             match layer {
                 ObservedLayer::Counts(counts) => observed.counts = observed.counts.max(*counts),
-                ObservedLayer::Plan(part) => observed.parts.push(*part),
+                ObservedLayer::Plan(plan) => observed.plans.push(*plan),
             }
         }
-        observed.parts.dedup();
+        observed.plans.dedup();
         observed
     }
 }
@@ -98,14 +98,14 @@ pub(super) type LeftOut = BTreeSet<(Origin, HookId)>;
 
 /// When threads come into a variant at the latest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
+pub enum TakesEffect {
     /// With their next call of the function, by which it is compiled if no thread has executed
     /// anything so far.
     FirstCall,
     /// With their next call of the function.
     NextCall,
     /// With the next turn of the loop that they are in.
-    NextTurn,
+    NextIteration,
 }
 
 /// What is special in a variant of a function.
@@ -299,7 +299,7 @@ impl Variants {
     pub(super) fn goal(&mut self, row: usize, function: usize) -> usize {
         let is_there = |origin| match origin {
             Origin::Own => true,
-            Origin::Plan(part) => self.observed.parts.contains(&part),
+            Origin::Plan(plan) => self.observed.plans.contains(&plan),
         };
         let left_out = self.left_out.get(&function).into_iter().flatten().copied();
         let left_out: Vec<_> = left_out.filter(|(origin, _)| is_there(*origin)).collect();
@@ -313,21 +313,21 @@ impl Variants {
     /// compiled, if there is none.
     fn variant(&mut self, function: usize, left_out: Vec<(Origin, HookId)>) -> usize {
         let index = self.imported + function as u32;
-        let is_out = |part: usize, hook: HookId| left_out.contains(&(Origin::Plan(part), hook));
+        let is_out = |plan: usize, hook: HookId| left_out.contains(&(Origin::Plan(plan), hook));
         let all_out =
-            |part: &usize| self.plans[*part].hooks_of(index).all(|hook| is_out(*part, hook));
+            |plan: &usize| self.plans[*plan].hooks_of(index).all(|hook| is_out(*plan, hook));
         let is_own = |(origin, _): &(Origin, HookId)| *origin == Origin::Own;
         // Where nothing of what is observed is left, what the module was made with will do.
         if !self.observed.counts.is_on()
             && !left_out.iter().any(is_own)
-            && self.observed.parts.iter().all(all_out)
+            && self.observed.plans.iter().all(all_out)
         {
             return function;
         }
-        let concerns = |part: &usize| self.plans[*part].concerns(index);
-        let parts = self.observed.parts.iter().copied().filter(concerns).collect();
+        let concerns = |plan: &usize| self.plans[*plan].concerns(index);
+        let plans = self.observed.plans.iter().copied().filter(concerns).collect();
         let key =
-            VariantKey { observed: Observed { counts: self.observed.counts, parts }, left_out };
+            VariantKey { observed: Observed { counts: self.observed.counts, plans }, left_out };
         let known = self.known.entry(function).or_default();
         if let Some((_, variant)) = known.iter().find(|(other, _)| *other == key) {
             return *variant;

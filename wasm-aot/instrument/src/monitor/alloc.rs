@@ -4,14 +4,14 @@
 //! follows from the name. Of allocators that call each other, the outermost counts. A site is where
 //! it was called from, and who had called that.
 
-use super::hooked::Hooked;
+use super::hooked::HookedMonitor;
 use super::outline::Outline;
 use super::{Choice, MonitorError, Report};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use wasm_aot_engine::instrument::compile::{
-    Action, Call, Capture, Draft, Firing, Mode, Receiver, Room,
+    Action, Call, Capture, Draft, Firing, InstanceSlots, Mode, Receiver,
 };
 use wasm_aot_engine::instrument::module::{ModuleInfo, Space};
 use wasm_aot_engine::instrument::runtime::{Module, Places, callers};
@@ -95,7 +95,7 @@ struct AllocSite {
 }
 
 /// Makes the monitor.
-pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
+pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError> {
     let depth = choice.number("depth").map_or(DEPTH, |depth| depth as usize);
     Ok(Arc::new(Allocations { choice: choice.clone(), depth, state: Mutex::default() }))
 }
@@ -121,7 +121,7 @@ fn deed(info: &ModuleInfo, index: u32, label: &str) -> Option<Deed> {
     })
 }
 
-impl Hooked for Allocations {
+impl HookedMonitor for Allocations {
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
         let mut deeds = Vec::new();
         draft.tell(Arc::<Self>::clone(&self));
@@ -231,8 +231,8 @@ impl Receiver for Allocations {
         }
     }
 
-    fn end(&self, room: Room) {
-        self.state.lock().instances.remove(&room.vmctx);
+    fn end(&self, slots: InstanceSlots) {
+        self.state.lock().instances.remove(&slots.vmctx);
     }
 
     fn failed(&self, why: &str) {

@@ -1,6 +1,6 @@
 //! A built-in monitor at work: static, or attached while the program runs.
 
-use super::hooked::{self, Hooked};
+use super::hooked::{self, HookedMonitor};
 use super::{Choice, MonitorError, Report, Source};
 use crate::lower::{self, Capabilities, Census, Facts, Lowering, Time};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use wasm_aot_engine::instrument::runtime::{Counted, Module, ObservedLayer, Origi
 
 /// When a monitor observes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Presence {
+pub(super) enum AttachState {
     /// From the program's beginning to its end.
     Static,
     /// Since then, unless it rests.
@@ -24,8 +24,8 @@ pub(super) enum Presence {
 pub(super) struct BuiltIn {
     pub(super) choice: Choice,
     /// What keeps what it sees, if it has hooks of its own.
-    pub(super) hooked: Option<Arc<dyn Hooked>>,
-    pub(super) presence: Presence,
+    pub(super) hooked: Option<Arc<dyn HookedMonitor>>,
+    pub(super) attach_state: AttachState,
     /// Which probes it has in the program's code.
     pub(super) census: Census,
     /// What is observed for it beside the program's own code, and whether it is.
@@ -38,15 +38,19 @@ pub(super) struct BuiltIn {
 impl BuiltIn {
     /// Makes a static monitor ready. The files that it writes to are there afterwards.
     pub(super) fn prepare(choice: Choice) -> Result<Self, MonitorError> {
-        Self::new(choice, Presence::Static, Share::whole())
+        Self::new(choice, AttachState::Static, Share::whole())
     }
 
     /// The same for one that will be attached to a program that runs.
     pub(super) fn prepare_late(choice: Choice) -> Result<Self, MonitorError> {
-        Self::new(choice, Presence::Detached, Share::default())
+        Self::new(choice, AttachState::Detached, Share::default())
     }
 
-    fn new(mut choice: Choice, presence: Presence, counted: Share) -> Result<Self, MonitorError> {
+    fn new(
+        mut choice: Choice,
+        attach_state: AttachState,
+        counted: Share,
+    ) -> Result<Self, MonitorError> {
         let hooked = match choice.kind.source {
             Source::Hooks(begin) => Some(begin(&choice)?),
             Source::Counts { .. } => {
@@ -55,7 +59,7 @@ impl BuiltIn {
             }
         };
         let (census, layer, is_observed) = Default::default();
-        Ok(Self { choice, hooked, presence, census, layer, is_observed, counted })
+        Ok(Self { choice, hooked, attach_state, census, layer, is_observed, counted })
     }
 
     pub(super) fn name(&self) -> &'static str {
@@ -63,20 +67,23 @@ impl BuiltIn {
     }
 
     pub(super) fn is_static(&self) -> bool {
-        self.presence == Presence::Static
+        self.attach_state == AttachState::Static
     }
 
     /// Since when it is attached, if it is.
     pub(super) fn since(&self) -> Option<Instant> {
-        match self.presence {
-            Presence::Attached { since, .. } => Some(since),
-            Presence::Static | Presence::Detached => None,
+        match self.attach_state {
+            AttachState::Attached { since, .. } => Some(since),
+            AttachState::Static | AttachState::Detached => None,
         }
     }
 
     /// Whether it is to observe, if those that are attached do.
     pub(super) fn is_wanted(&self) -> bool {
-        matches!(self.presence, Presence::Static | Presence::Attached { rests: false, .. })
+        matches!(
+            self.attach_state,
+            AttachState::Static | AttachState::Attached { rests: false, .. }
+        )
     }
 
     /// What is known of it before it is lowered.

@@ -4,7 +4,7 @@
 //! later one adds to a second word, for each, the bits that differ. So nothing depends on what was
 //! seen before, and what is zero in the end was constant.
 
-use super::hooked::{Hooked, Weight, fingerprint, only_if};
+use super::hooked::{HookedMonitor, Weight, fingerprint, only_if};
 use super::outline::Outline;
 use super::sums::InstanceSums;
 use super::trace::shown;
@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::ValType;
 use wasm_aot_engine::instrument::compile::{
-    Action, Draft, Emitter, Firing, Inline, Mode, Receiver, Room, Sequence, Word,
+    Action, Draft, Emitter, Firing, Inline, InstanceSlots, Mode, Receiver, Sequence, Word,
 };
 use wasm_aot_engine::instrument::runtime::{Module, Places};
 
@@ -47,12 +47,12 @@ struct Seen {
 }
 
 /// Makes the monitor.
-pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
+pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError> {
     let (functions, sums) = Default::default();
     Ok(Arc::new(Constants { choice: choice.clone(), functions, sums }))
 }
 
-impl Hooked for Constants {
+impl HookedMonitor for Constants {
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
         draft.tell(Arc::<Self>::clone(&self));
         let mut functions = Vec::new();
@@ -78,7 +78,7 @@ impl Hooked for Constants {
         let mut report =
             Report::new("const", &["function", "calls", "arguments", "constant", "source"]);
         let functions = self.functions.get().map_or(&[][..], Vec::as_slice);
-        let sums = self.sums.lock().so_far(|room, all| add(functions, room, all));
+        let sums = self.sums.lock().so_far(|slots, all| add(functions, slots, all));
         let (places, mut all, mut constant) = (Places::of(module), 0u64, 0u64);
         for (function, seen) in functions.iter().zip(sums).filter(|(_, seen)| seen.calls > 0) {
             let each = seen.values.iter().zip(&function.params);
@@ -104,15 +104,15 @@ impl Hooked for Constants {
 }
 
 /// Adds what an instance has seen of each function.
-fn add(functions: &[ComparedFunction], room: Room, all: &mut Vec<Seen>) {
+fn add(functions: &[ComparedFunction], slots: InstanceSlots, all: &mut Vec<Seen>) {
     all.resize_with(functions.len(), Seen::default);
-    all.iter_mut().zip(functions).for_each(|(seen, function)| seen.add(function.seen(room)));
+    all.iter_mut().zip(functions).for_each(|(seen, function)| seen.add(function.seen(slots)));
 }
 
 impl ComparedFunction {
     /// What an instance has seen.
-    fn seen(&self, room: Room) -> Seen {
-        let word = |at: u32| room.word(self.words.plus(at)).load(Relaxed);
+    fn seen(&self, slots: InstanceSlots) -> Seen {
+        let word = |at: u32| slots.word(self.words.plus(at)).load(Relaxed);
         let values = (0..self.params.len() as u32).map(|i| {
             let at = 1 + 4 * i;
             ([word(at), word(at + 1)], [word(at + 2), word(at + 3)])
@@ -145,13 +145,13 @@ impl Seen {
 impl Receiver for Constants {
     fn fire(&self, _: &mut Firing<'_>) {}
 
-    fn begin(&self, room: Room) {
-        self.sums.lock().begin(room);
+    fn begin(&self, slots: InstanceSlots) {
+        self.sums.lock().begin(slots);
     }
 
-    fn end(&self, room: Room) {
+    fn end(&self, slots: InstanceSlots) {
         let functions = self.functions.get().map_or(&[][..], Vec::as_slice);
-        self.sums.lock().end(room, |room, all| add(functions, room, all));
+        self.sums.lock().end(slots, |slots, all| add(functions, slots, all));
     }
 }
 

@@ -1,6 +1,6 @@
 //! `coverage`: which instructions and blocks were executed, as the code notes it.
 
-use super::hooked::Hooked;
+use super::hooked::HookedMonitor;
 use super::one_shot::{OneShotFunction, OneShotProbes};
 use super::outline::Outline;
 use super::{Cell, Choice, MonitorError, Report};
@@ -17,11 +17,11 @@ pub(super) struct Coverage {
 }
 
 /// Makes the monitor.
-pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
+pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError> {
     Ok(Arc::new(Coverage { choice: choice.clone(), fired_one_shots: OneShotProbes::new() }))
 }
 
-impl Hooked for Coverage {
+impl HookedMonitor for Coverage {
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
         self.fired_one_shots.plan(outline, outline.chosen(&self.choice), draft);
     }

@@ -4,7 +4,7 @@
 //! function charges it, and charges who was charged before when it leaves, by whichever way. Time
 //! in functions that nobody looks at is their callers'.
 
-use super::hooked::{Hooked, fingerprint};
+use super::hooked::{HookedMonitor, fingerprint};
 use super::kept::{self, ProfileFile};
 use super::meter::{Meter, Span, Speed, put_spans, shown};
 use super::outline::Outline;
@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::instrument::compile::{
-    Action, Draft, Emitter, Firing, Inline, Receiver, Room, Sequence, Word,
+    Action, Draft, Emitter, Firing, Inline, InstanceSlots, Receiver, Sequence, Word,
 };
 use wasm_aot_engine::instrument::runtime::{Module, Places};
 
@@ -42,13 +42,13 @@ struct Planned {
 }
 
 /// Makes the monitor.
-pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
+pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError> {
     let (plan, sums) = Default::default();
     let (choice, file) = (choice.clone(), choice.profile_file()?);
     Ok(Arc::new(Functions { choice, speed: Speed::since_now(), plan, sums, file }))
 }
 
-impl Hooked for Functions {
+impl HookedMonitor for Functions {
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
         let meter = Meter::new(draft);
         let count = outline.info.functions.len() as u32;
@@ -74,7 +74,7 @@ impl Hooked for Functions {
         );
         let Some(planned) = self.plan.get() else { return report };
         let (hz, places) = (self.speed.hz(), Places::of(module));
-        let sums = self.sums.lock().so_far(|room, sums| planned.add(room, sums));
+        let sums = self.sums.lock().so_far(|slots, sums| planned.add(slots, sums));
         let mut each: Vec<(u32, [u64; 2])> =
             (0..).zip(sums.into_iter().skip(1)).filter(|(_, sum)| sum[1] > 0).collect();
         each.sort_by_key(|(function, [ticks, _])| (std::cmp::Reverse(*ticks), *function));
@@ -123,18 +123,18 @@ impl Hooked for Functions {
 
 impl Planned {
     /// Adds what an instance says, all accounts in order.
-    fn add(&self, room: Room, sums: &mut Vec<[u64; 2]>) {
+    fn add(&self, slots: InstanceSlots, sums: &mut Vec<[u64; 2]>) {
         sums.resize(self.count as usize + 1, [0; 2]);
         for (i, sum) in sums.iter_mut().enumerate() {
             let account = self.accounts.plus(2 * i as u32);
-            sum[0] += room.word(account).load(Relaxed);
-            sum[1] += room.word(account.plus(1)).load(Relaxed);
+            sum[0] += slots.word(account).load(Relaxed);
+            sum[1] += slots.word(account.plus(1)).load(Relaxed);
         }
     }
 
     /// The account at an address.
-    fn account_at(&self, room: Room, address: usize) -> Option<Word> {
-        let first = room.address(self.accounts);
+    fn account_at(&self, slots: InstanceSlots, address: usize) -> Option<Word> {
+        let first = slots.address(self.accounts);
         let number = address.checked_sub(first)? as u32 / 16;
         (number <= self.count).then(|| self.accounts.plus(2 * number))
     }
@@ -143,30 +143,30 @@ impl Planned {
 impl Receiver for Functions {
     fn fire(&self, _: &mut Firing<'_>) {}
 
-    fn begin(&self, room: Room) {
+    fn begin(&self, slots: InstanceSlots) {
         let Some(planned) = self.plan.get() else { return };
-        planned.meter.begin(room, room.address(planned.accounts), 0);
-        self.sums.lock().begin(room);
+        planned.meter.begin(slots, slots.address(planned.accounts), 0);
+        self.sums.lock().begin(slots);
     }
 
-    fn paused(&self, room: Room, ticks: u64) {
+    fn paused(&self, slots: InstanceSlots, ticks: u64) {
         if let Some(planned) = self.plan.get() {
-            planned.meter.paused(room, ticks);
+            planned.meter.paused(slots, ticks);
         }
     }
 
-    fn cut_off(&self, room: Room) {
+    fn cut_off(&self, slots: InstanceSlots) {
         let Some(planned) = self.plan.get() else { return };
-        let (account, ticks) = planned.meter.due(room);
-        if let Some(account) = planned.account_at(room, account) {
-            room.word(account).fetch_add(ticks, Relaxed);
-            planned.meter.charged(room);
+        let (account, ticks) = planned.meter.due(slots);
+        if let Some(account) = planned.account_at(slots, account) {
+            slots.word(account).fetch_add(ticks, Relaxed);
+            planned.meter.charged(slots);
         }
     }
 
-    fn end(&self, room: Room) {
+    fn end(&self, slots: InstanceSlots) {
         let Some(planned) = self.plan.get() else { return };
-        self.sums.lock().end(room, |room, sums| planned.add(room, sums));
+        self.sums.lock().end(slots, |slots, sums| planned.add(slots, sums));
     }
 }
 

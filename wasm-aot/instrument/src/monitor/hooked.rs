@@ -15,7 +15,7 @@ use wasm_aot_engine::instrument::runtime::{Due, Module, Origin};
 
 /// A monitor at work: it says which hooks it needs, keeps what they tell, and makes reports of it.
 /// Nobody else knows of its hooks, and it knows of nobody else's.
-pub(super) trait Hooked: Debug + Send + Sync {
+pub(super) trait HookedMonitor: Debug + Send + Sync {
     /// Puts its hooks.
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft);
 
@@ -54,7 +54,7 @@ pub(super) trait Hooked: Debug + Send + Sync {
 /// Gives a monitor's hooks a place in a module, whose instances may be running or not; gives the
 /// number of its plan, for when it is to be observed, and which kinds of probes it has there.
 pub(super) fn attach(
-    monitor: &Arc<dyn Hooked>,
+    monitor: &Arc<dyn HookedMonitor>,
     module: &Module,
     runs: bool,
 ) -> Result<(usize, Census), Error> {

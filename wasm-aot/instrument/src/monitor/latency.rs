@@ -20,7 +20,7 @@
 //!
 //! Counts are only added to by machine code, limits are only written by the host: neither is lost.
 
-use super::hooked::{Hooked, ask_where, fingerprint};
+use super::hooked::{HookedMonitor, ask_where, fingerprint};
 use super::kept::{self, ProfileFile, Watching};
 use super::meter::Speed;
 use super::outline::{Function, Outline};
@@ -36,9 +36,10 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::instrument::compile::{
-    self, Action, Call, Draft, Emitter, Firing, HookId, Inline, Receiver, Room, Sequence, Word,
+    self, Action, Call, Draft, Emitter, Firing, HookId, Inline, InstanceSlots, Receiver, Sequence,
+    Word,
 };
-use wasm_aot_engine::instrument::runtime::{Due, Module, ModuleInner, Origin, Places, When};
+use wasm_aot_engine::instrument::runtime::{Due, Module, ModuleInner, Origin, Places, TakesEffect};
 
 /// The calls of functions with fewer instructions, that call nobody and have no loop, are over
 /// before a clock could tell.
@@ -134,7 +135,7 @@ impl Activity {
 
 #[derive(Debug)]
 struct TimedInstance {
-    room: Room,
+    slots: InstanceSlots,
     /// How many calls of each function the conductor knows of.
     told: Vec<u64>,
     /// Timed calls that have not ended.
@@ -153,7 +154,7 @@ struct OpenCall {
 }
 
 /// Makes the monitor.
-pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
+pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError> {
     let refused = |option: &str, why: String| MonitorError::Value {
         option: option.into(),
         value: choice.value(option).unwrap_or_default().into(),
@@ -196,7 +197,7 @@ pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
     }))
 }
 
-impl Hooked for Latency {
+impl HookedMonitor for Latency {
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
         let all: Vec<&Function<'_>> = outline.chosen(&self.choice).collect();
         let (short, observed): (Vec<_>, Vec<_>) =
@@ -444,7 +445,9 @@ impl Latency {
             });
             let hooks: Vec<_> = hooks.collect();
             // Where code cannot be changed, functions are asked not to time anything, as before.
-            if !hooks.is_empty() && module.leave_out(*origin, &hooks, out, When::NextCall).is_ok() {
+            if !hooks.is_empty()
+                && module.leave_out(*origin, &hooks, out, TakesEffect::NextCall).is_ok()
+            {
                 let mut state = self.state.lock();
                 for place in places {
                     let part = &mut state.parts[place];
@@ -567,14 +570,14 @@ impl LatencyState {
         let Some(words) = monitor.words.get() else { return };
         let count = words.plus(2 * place as u32);
         let part = self.parts[place];
-        let room = self.instances[instance].room;
+        let slots = self.instances[instance].slots;
         let next = match part.mode {
             Mode::Sample(draw) if part.left > 0 => {
-                room.word(count).load(Relaxed) + 1 + self.skipped(&draw)
+                slots.word(count).load(Relaxed) + 1 + self.skipped(&draw)
             }
             _ => NEVER,
         };
-        room.word(count.plus(1)).store(next, Relaxed);
+        slots.word(count.plus(1)).store(next, Relaxed);
     }
 
     /// How many calls are left out before the next one that is timed.
@@ -600,7 +603,7 @@ impl LatencyState {
         };
         let instance = &mut self.instances[at];
         for (place, (told, part)) in instance.told.iter_mut().zip(&self.parts).enumerate() {
-            let count = instance.room.word(words.plus(2 * place as u32)).load(Relaxed);
+            let count = instance.slots.word(words.plus(2 * place as u32)).load(Relaxed);
             let calls = count - std::mem::replace(told, count);
             self.called[place] += calls;
             // Who is off is not seen: the conductor knows that, and estimates.
@@ -612,7 +615,7 @@ impl LatencyState {
 
     /// A call of a function is to be timed, perhaps: when it has begun, or 0.
     fn entered(&mut self, monitor: &Latency, vmctx: usize, place: usize, frame: usize) -> u64 {
-        let Some(at) = self.instances.iter().position(|instance| instance.room.vmctx == vmctx)
+        let Some(at) = self.instances.iter().position(|instance| instance.slots.vmctx == vmctx)
         else {
             return 0;
         };
@@ -652,7 +655,7 @@ impl LatencyState {
     /// The call has ended.
     fn left(&mut self, vmctx: usize, begun: u64, frame: usize, ended: u64) {
         let Some(instance) =
-            self.instances.iter_mut().find(|instance| instance.room.vmctx == vmctx)
+            self.instances.iter_mut().find(|instance| instance.slots.vmctx == vmctx)
         else {
             return;
         };
@@ -716,25 +719,25 @@ impl Receiver for Latency {
         }
     }
 
-    fn begin(&self, room: Room) {
+    fn begin(&self, slots: InstanceSlots) {
         let mut state = self.state.lock();
         let told = vec![0; state.parts.len()];
-        state.instances.push(TimedInstance { room, told, open: Vec::new() });
+        state.instances.push(TimedInstance { slots, told, open: Vec::new() });
         let at = state.instances.len() - 1;
         (0..state.parts.len()).for_each(|place| state.limit(self, at, place));
     }
 
-    fn paused(&self, room: Room, ticks: u64) {
+    fn paused(&self, slots: InstanceSlots, ticks: u64) {
         let mut state = self.state.lock();
-        let instance = state.instances.iter_mut().find(|instance| instance.room == room);
+        let instance = state.instances.iter_mut().find(|instance| instance.slots == slots);
         let open = instance.into_iter().flat_map(|instance| &mut instance.open);
         open.for_each(|open| open.paused += ticks);
     }
 
-    fn end(&self, room: Room) {
+    fn end(&self, slots: InstanceSlots) {
         let mut state = self.state.lock();
         state.tell(self);
-        state.instances.retain(|instance| instance.room != room);
+        state.instances.retain(|instance| instance.slots != slots);
     }
 }
 

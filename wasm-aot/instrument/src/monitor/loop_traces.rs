@@ -4,7 +4,7 @@
 //! [path](super::paths). When an iteration is over, its number is compared with that of the one
 //! before, which is counted in the instance; only another one is told to the host.
 
-use super::hooked::{Hooked, Weight, fingerprint, only_if};
+use super::hooked::{HookedMonitor, Weight, fingerprint, only_if};
 use super::outline::Outline;
 use super::paths::{Act, Condition, Decision, Paths, TOO_LONG};
 use super::sums::InstanceSums;
@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::instrument::compile::{
-    Action, Call, Draft, Emitter, Firing, Inline, Mode, Receiver, Room, Sequence, Word,
+    Action, Call, Draft, Emitter, Firing, Inline, InstanceSlots, Mode, Receiver, Sequence, Word,
 };
 use wasm_aot_engine::instrument::runtime::{Module, Places};
 
@@ -46,12 +46,12 @@ struct Traced {
 }
 
 /// Makes the monitor.
-pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
+pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError> {
     let (functions, sums) = Default::default();
     Ok(Arc::new(LoopTraces { choice: choice.clone(), functions, sums }))
 }
 
-impl Hooked for LoopTraces {
+impl HookedMonitor for LoopTraces {
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
         draft.tell(Arc::<Self>::clone(&self));
         let mut functions = Vec::new();
@@ -107,7 +107,7 @@ impl Hooked for LoopTraces {
     fn report(&self, module: &Module) -> Report {
         let mut report = Report::new("loop-traces", &["count", "function", "pc", "path", "source"]);
         let functions = self.functions.get().map_or(&[][..], Vec::as_slice);
-        let counts = self.sums.lock().so_far(|room, counts| add(functions, room, counts));
+        let counts = self.sums.lock().so_far(|slots, counts| add(functions, slots, counts));
         let names = Places::of(module);
         let mut rows: Vec<_> = counts.into_iter().collect();
         rows.sort_by_key(|((function, of, number), count)| {
@@ -144,11 +144,11 @@ impl Hooked for LoopTraces {
 }
 
 /// Adds what the words of an instance say.
-fn add(functions: &[Traced], room: Room, counts: &mut PathCounts) {
+fn add(functions: &[Traced], slots: InstanceSlots, counts: &mut PathCounts) {
     for (at, function) in functions.iter().enumerate() {
         for of in 0..function.paths.loops.len() {
             let word = function.words.plus(2 * of as u32);
-            let [number, count] = [word, word.plus(1)].map(|word| room.word(word).load(Relaxed));
+            let [number, count] = [word, word.plus(1)].map(|word| slots.word(word).load(Relaxed));
             // 0 is what those have who came into the middle of an iteration from other code.
             if count > 0 && number > 0 {
                 *counts.entry((at, of, number)).or_default() += count;
@@ -164,11 +164,11 @@ impl Receiver for LoopTraces {
             return;
         };
         let mut sums = self.sums.lock();
-        let Some(room) = sums.room(firing.vmctx).filter(|_| firing.values[0][0] != 0) else {
+        let Some(slots) = sums.slots(firing.vmctx).filter(|_| firing.values[0][0] != 0) else {
             return;
         };
         let word = function.words.plus(2 * of as u32);
-        let (number, count) = (room.word(word), room.word(word.plus(1)));
+        let (number, count) = (slots.word(word), slots.word(word.plus(1)));
         let before = number.swap(firing.values[0][0], Relaxed);
         let times = count.swap(1, Relaxed);
         if times > 0 {
@@ -176,13 +176,13 @@ impl Receiver for LoopTraces {
         }
     }
 
-    fn begin(&self, room: Room) {
-        self.sums.lock().begin(room);
+    fn begin(&self, slots: InstanceSlots) {
+        self.sums.lock().begin(slots);
     }
 
-    fn end(&self, room: Room) {
+    fn end(&self, slots: InstanceSlots) {
         let functions = self.functions.get().map_or(&[][..], Vec::as_slice);
-        self.sums.lock().end(room, |room, counts| add(functions, room, counts));
+        self.sums.lock().end(slots, |slots, counts| add(functions, slots, counts));
     }
 }
 

@@ -4,7 +4,7 @@
 //! addition at an address that follows from that of the access. What traps has accessed nothing. An
 //! access is that of the page in which it begins.
 
-use super::hooked::Hooked;
+use super::hooked::HookedMonitor;
 use super::outline::{Instruction, Outline};
 use super::output::Stream;
 use super::sums::InstanceSums;
@@ -17,8 +17,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::instrument::compile::{
-    Access, Action, Call, Capture, Draft, Emitter, Firing, Inline, Mode, Receiver, Room, Sequence,
-    Word,
+    Access, Action, Call, Capture, Draft, Emitter, Firing, Inline, InstanceSlots, Mode, Receiver,
+    Sequence, Word,
 };
 use wasm_aot_engine::instrument::runtime::{Module, memory_of};
 use wasmparser::Operator;
@@ -75,13 +75,13 @@ enum MemoryEvent {
 }
 
 /// Makes the monitor.
-pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
+pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError> {
     let trace = choice.file("trace")?.map(|file| Mutex::new(BufWriter::new(Stream::new(file))));
     let (pages, events, state) = Default::default();
     Ok(Arc::new(Memory { choice: choice.clone(), trace, pages, events, state }))
 }
 
-impl Hooked for Memory {
+impl HookedMonitor for Memory {
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
         let memories = outline.info.memories.iter().map(|memory| {
             let most = if memory.wide { PAGES } else { memory.maximum.unwrap_or(PAGES).min(PAGES) };
@@ -124,7 +124,7 @@ impl Hooked for Memory {
     fn report(&self, _: &Module) -> Report {
         let mut report = Report::new("memory", &["memory", "from", "to", "reads", "writes"]);
         let mut state = self.state.lock();
-        let counts = state.sums.so_far(|room, counts| self.add(room, counts));
+        let counts = state.sums.so_far(|slots, counts| self.add(slots, counts));
         let mut sums = [0; 2];
         for ((memory, page), [reads, writes]) in &counts {
             sums = [sums[0] + reads, sums[1] + writes];
@@ -187,11 +187,11 @@ impl Memory {
     }
 
     /// Adds what the counters of an instance say.
-    fn add(&self, room: Room, counts: &mut BTreeMap<(u32, u32), [u64; 2]>) {
+    fn add(&self, slots: InstanceSlots, counts: &mut BTreeMap<(u32, u32), [u64; 2]>) {
         for (memory, pages) in self.pages.get().into_iter().flatten().enumerate() {
             for page in 0..=pages.count {
-                let [reads, writes] =
-                    [0, 1].map(|which| room.word(pages.first.plus(2 * page + which)).load(Relaxed));
+                let [reads, writes] = [0, 1]
+                    .map(|which| slots.word(pages.first.plus(2 * page + which)).load(Relaxed));
                 if reads + writes > 0 {
                     let sums = counts.entry((memory as u32, page)).or_default();
                     *sums = [sums[0] + reads, sums[1] + writes];
@@ -204,11 +204,11 @@ impl Memory {
     fn count_range(&self, vmctx: usize, memory: u32, from: u64, len: u64, writes: bool) {
         let (Some(pages), Some(last)) = (self.pages.get(), len.checked_sub(1)) else { return };
         let pages = &pages[memory as usize];
-        let Some(room) = self.state.lock().sums.room(vmctx) else { return };
+        let Some(slots) = self.state.lock().sums.slots(vmctx) else { return };
         let page = |address: u64| (address >> 16).min(pages.count.into()) as u32;
         for page in page(from)..=page(from + last) {
             // Nobody else adds meanwhile: the instance's thread waits for us.
-            room.word(pages.first.plus(2 * page + u32::from(writes))).fetch_add(1, Relaxed);
+            slots.word(pages.first.plus(2 * page + u32::from(writes))).fetch_add(1, Relaxed);
         }
     }
 
@@ -264,12 +264,12 @@ impl Receiver for Memory {
         }
     }
 
-    fn begin(&self, room: Room) {
-        self.state.lock().sums.begin(room);
+    fn begin(&self, slots: InstanceSlots) {
+        self.state.lock().sums.begin(slots);
     }
 
-    fn end(&self, room: Room) {
-        self.state.lock().sums.end(room, |room, counts| self.add(room, counts));
+    fn end(&self, slots: InstanceSlots) {
+        self.state.lock().sums.end(slots, |slots, counts| self.add(slots, counts));
     }
 
     fn failed(&self, why: &str) {

@@ -10,7 +10,7 @@ use cranelift_codegen::ir::{InstBuilder, Value, types};
 use cranelift_frontend::Variable;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Instant;
-use wasm_aot_engine::instrument::compile::{Action, Draft, Emitter, Mode, Room, Word};
+use wasm_aot_engine::instrument::compile::{Action, Draft, Emitter, InstanceSlots, Mode, Word};
 use wasm_aot_engine::instrument::vm::Builtin;
 use wasm_aot_engine::instrument::vm::context::AccountClock;
 use wasmparser::Operator;
@@ -44,20 +44,20 @@ impl Meter {
 
     /// An instance begins: time goes to that account. Contexts are only counted if their calls take
     /// less than some ticks.
-    pub(super) fn begin(self, room: Room, account: usize, least: u64) {
-        room.word(self.current).store(account as u64, Relaxed);
-        room.word(word!(self, reading)).store(reading(), Relaxed);
-        room.word(word!(self, least)).store(least, Relaxed);
-        room.word(word!(self, last)).store(Ticks::now().0, Relaxed);
+    pub(super) fn begin(self, slots: InstanceSlots, account: usize, least: u64) {
+        slots.word(self.current).store(account as u64, Relaxed);
+        slots.word(word!(self, reading)).store(reading(), Relaxed);
+        slots.word(word!(self, least)).store(least, Relaxed);
+        slots.word(word!(self, last)).store(Ticks::now().0, Relaxed);
     }
 
     /// The address of the account that is charged next, and with how much if it is charged now.
-    pub(super) fn due(self, room: Room) -> (usize, u64) {
-        let last = room.word(word!(self, last));
+    pub(super) fn due(self, slots: InstanceSlots) -> (usize, u64) {
+        let last = slots.word(word!(self, last));
         // The instance may be running: then the clock may be read meanwhile.
         loop {
             let began = last.load(Acquire);
-            let account = room.word(self.current).load(Acquire) as usize;
+            let account = slots.word(self.current).load(Acquire) as usize;
             let passed = Ticks::now().0.saturating_sub(began);
             if last.load(Acquire) == began {
                 return (account, passed);
@@ -66,13 +66,13 @@ impl Meter {
     }
 
     /// What is due was charged.
-    pub(super) fn charged(self, room: Room) {
-        room.word(word!(self, last)).store(Ticks::now().0, Relaxed);
+    pub(super) fn charged(self, slots: InstanceSlots) {
+        slots.word(word!(self, last)).store(Ticks::now().0, Relaxed);
     }
 
     /// So much of the time that has passed is no account's.
-    pub(super) fn paused(self, room: Room, ticks: u64) {
-        room.word(word!(self, last)).fetch_add(ticks, Relaxed);
+    pub(super) fn paused(self, slots: InstanceSlots, ticks: u64) {
+        slots.word(word!(self, last)).fetch_add(ticks, Relaxed);
     }
 
     /// The account that is charged.

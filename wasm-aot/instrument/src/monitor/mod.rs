@@ -4,7 +4,7 @@
 //! says what it needs, and the engine's code is made so that it is there; at the end, or when
 //! somebody asks, it makes a [`Report`] of it. Monitors do not know of each other: two that need
 //! the same share it. Counts are made for all monitors together; what needs values or time puts
-//! hooks of its own into the code (`Hooked`).
+//! hooks of its own into the code (`HookedMonitor`).
 
 mod alloc;
 mod built_in;
@@ -39,7 +39,7 @@ pub use report::{Cell, Report};
 pub(crate) use report::{field, table};
 pub use set::{AttachError, MonitorSet};
 
-use hooked::Hooked;
+use hooked::HookedMonitor;
 use std::sync::Arc;
 use wasm_aot_engine::instrument::runtime::Counts;
 
@@ -67,7 +67,7 @@ enum Source {
         report: fn(&Choice, &Counts) -> Report,
     },
     /// Hooks of its own.
-    Hooks(fn(&Choice) -> Result<Arc<dyn Hooked>, MonitorError>),
+    Hooks(fn(&Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError>),
 }
 
 /// All monitors, in the order of their names.

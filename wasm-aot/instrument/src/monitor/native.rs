@@ -36,11 +36,11 @@ use std::sync::atomic::{AtomicU8, AtomicU64};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, OnceLock, Weak};
 use wasm_aot_engine::instrument::compile::{
-    Action, Budget, Call, Draft, Emitter, Firing, HookId, Inline, Mode, Receiver, Room, Sequence,
-    Word,
+    Action, Budget, Call, Draft, Emitter, Firing, HookId, Inline, InstanceSlots, Mode, Receiver,
+    Sequence, Word,
 };
 use wasm_aot_engine::instrument::runtime::{
-    Due, Module, ModuleInner, ObservedLayer, Origin, Places, When, introduce_all_to,
+    Due, Module, ModuleInner, ObservedLayer, Origin, Places, TakesEffect, introduce_all_to,
 };
 use wasm_aot_engine::{CompileError, Error};
 
@@ -107,7 +107,7 @@ struct FunctionSwitches {
     /// How often each was entered while it was counted.
     counts: Word,
     /// The instances that live.
-    rooms: Mutex<Vec<Room>>,
+    all_slots: Mutex<Vec<InstanceSlots>>,
     /// What was counted in those that have ended.
     ended: Vec<AtomicU64>,
     /// Where the hooks are.
@@ -134,7 +134,7 @@ impl Native {
             out: (0..count).map(|_| AtomicU8::new(THERE)).collect(),
             words: draft.words(count as u32),
             counts: draft.words(count as u32),
-            rooms: Mutex::default(),
+            all_slots: Mutex::default(),
             ended: (0..count).map(|_| AtomicU64::new(0)).collect(),
             attached: OnceLock::new(),
             changes,
@@ -234,14 +234,14 @@ impl FunctionSwitches {
             State::Count => COUNT,
             State::Time => TIME,
         };
-        let rooms = self.rooms.lock();
+        let all_slots = self.all_slots.lock();
         for place in which {
             let Some(known) = self.states.get(*place as usize) else { return false };
             known.store(state, SeqCst);
             let word = self.words.plus(*place);
-            rooms.iter().for_each(|room| room.word(word).store(state.into(), Relaxed));
+            all_slots.iter().for_each(|slots| slots.word(word).store(state.into(), Relaxed));
         }
-        drop(rooms);
+        drop(all_slots);
         // A function is switched on when this returns: its calls are counted for a time. The last
         // one to have the module is not the agent, which cannot take code back here.
         let module = (state != OFF).then(|| self.put_back(which)).flatten();
@@ -253,11 +253,11 @@ impl FunctionSwitches {
 
     /// How often functions were entered while they were counted, in all instances.
     fn counts(&self, which: &[u32], entries: &mut [u64]) {
-        let rooms = self.rooms.lock();
+        let all_slots = self.all_slots.lock();
         for (place, entries) in which.iter().zip(entries) {
             let Some(ended) = self.ended.get(*place as usize) else { continue };
             let word = self.counts.plus(*place);
-            let live: u64 = rooms.iter().map(|room| room.word(word).load(Relaxed)).sum();
+            let live: u64 = all_slots.iter().map(|slots| slots.word(word).load(Relaxed)).sum();
             *entries = ended.load(Relaxed) + live;
         }
     }
@@ -303,7 +303,7 @@ impl FunctionSwitches {
             hooks[*place].iter().map(|hook| (self.imported + *place as u32, *hook))
         });
         let all: Vec<_> = all.collect();
-        if !all.is_empty() && module.leave_out(*of, &all, out, When::NextCall).is_ok() {
+        if !all.is_empty() && module.leave_out(*of, &all, out, TakesEffect::NextCall).is_ok() {
             let now = if out { OUT } else { THERE };
             places.iter().for_each(|place| self.out[*place].store(now, SeqCst));
         }
@@ -345,22 +345,22 @@ impl Receiver for Native {
         }
     }
 
-    fn begin(&self, room: Room) {
-        let FunctionSwitches { states, words, counts, rooms, .. } = &*self.switches;
-        let mut rooms = rooms.lock();
-        rooms.push(room);
+    fn begin(&self, slots: InstanceSlots) {
+        let FunctionSwitches { states, words, counts, all_slots, .. } = &*self.switches;
+        let mut all_slots = all_slots.lock();
+        all_slots.push(slots);
         for (place, state) in (0..).zip(states) {
-            room.word(words.plus(place)).store(state.load(SeqCst).into(), Relaxed);
-            room.word(counts.plus(place)).store(0, Relaxed);
+            slots.word(words.plus(place)).store(state.load(SeqCst).into(), Relaxed);
+            slots.word(counts.plus(place)).store(0, Relaxed);
         }
     }
 
-    fn end(&self, room: Room) {
-        let FunctionSwitches { counts, rooms, ended, .. } = &*self.switches;
-        let mut rooms = rooms.lock();
-        rooms.retain(|known| *known != room);
+    fn end(&self, slots: InstanceSlots) {
+        let FunctionSwitches { counts, all_slots, ended, .. } = &*self.switches;
+        let mut all_slots = all_slots.lock();
+        all_slots.retain(|known| *known != slots);
         for (place, ended) in (0..).zip(ended) {
-            ended.fetch_add(room.word(counts.plus(place)).load(Relaxed), Relaxed);
+            ended.fetch_add(slots.word(counts.plus(place)).load(Relaxed), Relaxed);
         }
     }
 

@@ -19,7 +19,7 @@ use wasm_aot_engine::instrument::Features;
 use wasm_aot_engine::instrument::compile::{
     Action, Draft, HookId, Mode, OneShotClient, OneShotProbe,
 };
-use wasm_aot_engine::instrument::runtime::{Module, ModuleInner, Origin, Prunes, When};
+use wasm_aot_engine::instrument::runtime::{Module, ModuleInner, Origin, Prunes, TakesEffect};
 use wasm_aot_engine::{CompileError, Error};
 use wasmparser::Operator;
 
@@ -266,7 +266,7 @@ impl Prunes for OneShotProbes {
         let Some((module, origin)) = self.code().filter(|_| !dead.is_empty()) else {
             return Ok(());
         };
-        Module::of(module).leave_out(origin, &dead, true, When::NextCall).map(drop)
+        Module::of(module).leave_out(origin, &dead, true, TakesEffect::NextCall).map(drop)
     }
 }
 

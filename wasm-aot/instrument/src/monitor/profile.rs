@@ -14,7 +14,7 @@
 //! clock; 0 if it has come here from another version of the code, or has no node.
 
 use super::flame;
-use super::hooked::{Hooked, fingerprint};
+use super::hooked::{HookedMonitor, fingerprint};
 use super::kept::{NAMELESS, Run};
 use super::meter::{Meter, Span, Speed, put_spans, shown};
 use super::outline::Outline;
@@ -32,7 +32,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::instrument::compile::{
-    Action, Call, Draft, Emitter, Firing, Inline, Mode, Receiver, Room, Sequence,
+    Action, Call, Draft, Emitter, Firing, Inline, InstanceSlots, Mode, Receiver, Sequence,
 };
 use wasm_aot_engine::instrument::runtime::{Module, Places};
 use wasm_aot_engine::instrument::vm::Builtin;
@@ -65,7 +65,7 @@ pub(super) struct Profile {
 const TIME_ALL: &str = "time-all";
 
 /// Makes the monitor.
-pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
+pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError> {
     let mut files = Vec::new();
     for form in flame::Form::ALL {
         files.extend(choice.file(form.option())?.map(|file| (form, file)));
@@ -77,7 +77,7 @@ pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
     Ok(Arc::new(Profile { choice: choice.clone(), speed, meter, reading, trees, worked, files }))
 }
 
-impl Hooked for Profile {
+impl HookedMonitor for Profile {
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
         let meter = *self.meter.get_or_init(|| Meter::new(draft));
         draft.tell(Arc::<Self>::clone(&self));
@@ -171,30 +171,30 @@ impl Receiver for Profile {
         *value = trees.child(firing.vmctx, *value as usize, function, is_brief).into();
     }
 
-    fn begin(&self, room: Room) {
+    fn begin(&self, slots: InstanceSlots) {
         self.worked.get_or_init(wordpatch::os::clocks::of_process);
         if let Some(meter) = self.meter.get() {
             let least = if self.choice.has(TIME_ALL) { 0 } else { LEAST * self.reading };
-            meter.begin(room, self.trees.lock().begin(room), least);
+            meter.begin(slots, self.trees.lock().begin(slots), least);
         }
     }
 
-    fn paused(&self, room: Room, ticks: u64) {
+    fn paused(&self, slots: InstanceSlots, ticks: u64) {
         if let Some(meter) = self.meter.get() {
-            meter.paused(room, ticks);
+            meter.paused(slots, ticks);
         }
     }
 
-    fn cut_off(&self, room: Room) {
+    fn cut_off(&self, slots: InstanceSlots) {
         if let Some(meter) = self.meter.get() {
-            let (node, ticks) = meter.due(room);
+            let (node, ticks) = meter.due(slots);
             self.trees.lock().charge(node, ticks);
-            meter.charged(room);
+            meter.charged(slots);
         }
     }
 
-    fn end(&self, room: Room) {
-        self.trees.lock().end(room.vmctx);
+    fn end(&self, slots: InstanceSlots) {
+        self.trees.lock().end(slots.vmctx);
     }
 }
 

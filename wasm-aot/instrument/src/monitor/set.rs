@@ -1,7 +1,7 @@
 //! The built-in monitors of a program: static ones, which observe it from its beginning to its end,
 //! and those that come and go while it runs.
 
-use super::built_in::{BuiltIn, Presence};
+use super::built_in::{AttachState, BuiltIn};
 use super::outline::Outline;
 use super::{Choice, Choices, MonitorError, Report};
 use crate::client::{Client, ClientKind};
@@ -59,7 +59,7 @@ impl SetState {
     /// Those that are there, by their places: static ones, and then others in the order in which
     /// they came.
     fn present(&self) -> Vec<usize> {
-        let is_there = |place: &usize| self.all[*place].presence != Presence::Detached;
+        let is_there = |place: &usize| self.all[*place].attach_state != AttachState::Detached;
         let mut places: Vec<usize> = (0..self.all.len()).filter(is_there).collect();
         places.sort_by_key(|place| self.all[*place].since());
         places
@@ -271,15 +271,16 @@ impl MonitorSet {
         place: usize,
         rests: bool,
     ) -> Result<&'static str, AttachError> {
-        let before: Vec<Presence> = state.all.iter().map(|monitor| monitor.presence).collect();
+        let before: Vec<AttachState> =
+            state.all.iter().map(|monitor| monitor.attach_state).collect();
         let name = state.all[place].name();
         if let Some(other) = state.named(name) {
-            other.presence = Presence::Detached;
+            other.attach_state = AttachState::Detached;
         }
-        state.all[place].presence = Presence::Attached { since: Instant::now(), rests };
+        state.all[place].attach_state = AttachState::Attached { since: Instant::now(), rests };
         if let Err(error) = Self::apply(module, state) {
             let all = state.all.iter_mut().zip(before);
-            all.for_each(|(monitor, presence)| monitor.presence = presence);
+            all.for_each(|(monitor, attach_state)| monitor.attach_state = attach_state);
             return Err(error.into());
         }
         Ok(name)
@@ -295,19 +296,21 @@ impl MonitorSet {
     /// Detaches a monitor; tells whether it was attached. What it knows stays.
     pub fn detach(&self, name: &str) -> Result<bool, Error> {
         self.change(|state| {
-            state.named(name).map(|known| known.presence = Presence::Detached).is_some()
+            state.named(name).map(|known| known.attach_state = AttachState::Detached).is_some()
         })
     }
 
     /// Detaches all of them.
     pub fn detach_all(&self) -> Result<(), Error> {
-        self.change(|state| state.attached().for_each(|known| known.presence = Presence::Detached))
+        self.change(|state| {
+            state.attached().for_each(|known| known.attach_state = AttachState::Detached);
+        })
     }
 
     /// Has one that is attached observe, or rest; tells whether there is one of that name.
     pub fn switch_one(&self, name: &str, on: bool) -> Result<bool, Error> {
-        self.change(|state| match state.named(name).map(|known| &mut known.presence) {
-            Some(Presence::Attached { rests, .. }) => {
+        self.change(|state| match state.named(name).map(|known| &mut known.attach_state) {
+            Some(AttachState::Attached { rests, .. }) => {
                 *rests = !on;
                 true
             }

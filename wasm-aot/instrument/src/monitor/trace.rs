@@ -1,7 +1,7 @@
 //! `trace`: every instruction with its operands, or every call with its arguments and every return
 //! with its results, in order; as text, or a line of CSV or JSON for each.
 
-use super::hooked::Hooked;
+use super::hooked::HookedMonitor;
 use super::outline::Outline;
 use super::output::Stream;
 use super::{Choice, MonitorError, Report};
@@ -11,7 +11,7 @@ use std::io::{BufWriter, Write};
 use std::sync::{Arc, OnceLock};
 use wasm_aot_engine::ValType;
 use wasm_aot_engine::instrument::compile::{
-    Action, Call, Capture, Draft, Firing, Mode, Receiver, Room,
+    Action, Call, Capture, Draft, Firing, InstanceSlots, Mode, Receiver,
 };
 use wasm_aot_engine::instrument::runtime::{Module, spelled};
 
@@ -123,7 +123,7 @@ enum TraceEventKind {
 }
 
 /// Makes the monitor.
-pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
+pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError> {
     let out = match choice.file("file")? {
         Some(file) => Out::File(BufWriter::new(Stream::new(file))),
         None => Out::Stderr(BufWriter::new(std::io::stderr())),
@@ -134,7 +134,7 @@ pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
     Ok(Arc::new(Trace { choice: choice.clone(), events: OnceLock::new(), state }))
 }
 
-impl Hooked for Trace {
+impl HookedMonitor for Trace {
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
         let mut events = Vec::new();
         let mut event =
@@ -228,8 +228,8 @@ impl Receiver for Trace {
         state.write(line.trim_end());
     }
 
-    fn end(&self, room: Room) {
-        self.state.lock().frames.retain(|(vmctx, _)| *vmctx != room.vmctx);
+    fn end(&self, slots: InstanceSlots) {
+        self.state.lock().frames.retain(|(vmctx, _)| *vmctx != slots.vmctx);
     }
 
     fn failed(&self, why: &str) {

@@ -13,7 +13,7 @@ use super::meter::Meter;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
-use wasm_aot_engine::instrument::compile::Room;
+use wasm_aot_engine::instrument::compile::InstanceSlots;
 use wasm_aot_engine::instrument::vm::context::{ContextNode as Node, NO_FUNCTION, PLACES};
 
 /// How many nodes there may be, if nothing else is said.
@@ -76,7 +76,7 @@ const ROW: usize = 256;
 /// The tree of an instance: nodes and their parents, in the order in which they were made.
 #[derive(Debug)]
 struct Tree {
-    room: Room,
+    slots: InstanceSlots,
     nodes: Vec<(u32, u32)>,
 }
 
@@ -109,9 +109,9 @@ impl Trees {
     }
 
     /// An instance begins: the address of its root.
-    pub(super) fn begin(&mut self, room: Room) -> usize {
+    pub(super) fn begin(&mut self, slots: InstanceSlots) -> usize {
         let root = self.make(NO_FUNCTION, true);
-        self.trees.insert(room.vmctx, Tree { room, nodes: vec![(root, root)] });
+        self.trees.insert(slots.vmctx, Tree { slots, nodes: vec![(root, root)] });
         self.address(root)
     }
 
@@ -190,7 +190,7 @@ impl Trees {
         let mut sum = self.ended.clone();
         sum.root();
         for tree in self.trees.values() {
-            let due = meter.map_or((0, 0), |meter| meter.due(tree.room));
+            let due = meter.map_or((0, 0), |meter| meter.due(tree.slots));
             self.add(tree, due, &mut sum);
         }
         if !self.without.is_empty() {
@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn a_function_has_a_node_for_each_way_to_it() {
         let mut trees = Trees::new(NODES, false);
-        let root = trees.begin(Room::of_vmctx(1));
+        let root = trees.begin(InstanceSlots::of_vmctx(1));
         let main = child(&mut trees, root, 7);
         let (one, other) = (child(&mut trees, main, 8), child(&mut trees, main, 24));
         let deep = child(&mut trees, one, 8);
@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn the_time_of_what_is_only_counted_is_that_of_the_nearest_above_that_is_timed() {
         let mut trees = Trees::new(NODES, false);
-        let root = trees.begin(Room::of_vmctx(1));
+        let root = trees.begin(InstanceSlots::of_vmctx(1));
         let main = child(&mut trees, root, 1);
         let counted = child(&mut trees, main, 2);
         let (timed, brief) = (child(&mut trees, counted, 3), child(&mut trees, counted, 4));
@@ -395,7 +395,7 @@ mod tests {
     #[test]
     fn contexts_beyond_room_are_counted_by_function() {
         let mut trees = Trees::new(2, false);
-        let root = trees.begin(Room::of_vmctx(1));
+        let root = trees.begin(InstanceSlots::of_vmctx(1));
         let main = child(&mut trees, root, 7);
         for _ in 0..3 {
             assert!(!trees.child(1, main, 8, false));
@@ -408,7 +408,7 @@ mod tests {
             [(vec![BEYOND], 0), (vec![BEYOND, 8], 3), (vec![BEYOND, 9], 1)]
         );
         // Further instances begin all the same.
-        let other = trees.begin(Room::of_vmctx(2));
+        let other = trees.begin(InstanceSlots::of_vmctx(2));
         assert!(trees.numbers.contains_key(&other));
     }
 }

@@ -5,7 +5,7 @@ use wasm_aot_engine::instrument::compile::Mode;
 
 /// When a function is called: in which mode its hook stands, and what it sees there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Moment {
+pub(crate) struct BoundMode {
     pub(crate) mode: Mode,
     pub(crate) sees: Sees,
 }
@@ -21,7 +21,7 @@ pub(crate) enum Sees {
     Taken,
 }
 
-impl Moment {
+impl BoundMode {
     const fn new(mode: Mode, sees: Sees) -> Self {
         Self { mode, sees }
     }
@@ -37,7 +37,7 @@ impl Moment {
     /// First thing inside of what the instruction opens.
     pub(crate) const INSIDE: Self = Self::new(Mode::After, Sees::Stack);
     /// Behind it, where control goes on.
-    pub(crate) const BEHIND: Self = Self::new(Mode::After, Sees::Taken);
+    pub(crate) const AFTER: Self = Self::new(Mode::After, Sees::Taken);
     /// Where an exception leaves the function.
     pub(crate) const UNWIND: Self = Self::new(Mode::Unwind, Sees::Stack);
 }
@@ -77,7 +77,7 @@ pub(crate) struct Binding {
     /// The function that is called.
     pub(crate) function: u32,
     pub(crate) arguments: Vec<Argument>,
-    pub(crate) moment: Moment,
+    pub(crate) bound_mode: BoundMode,
     /// Where the instruction is in the module.
     pub(crate) offset: u32,
     /// The identity of the probe, by which its monitor may take it away.

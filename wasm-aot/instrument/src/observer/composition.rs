@@ -7,8 +7,8 @@ use super::installed::{Installed, InstalledProbe};
 use super::notification::{self, loaded};
 use super::observation::{Matched, Monitor, Observation, Places, ProbeCalls, bound_memories};
 use super::sequence::Sequence;
-use super::strategy::{ProbePoint, Strategy};
-use super::threads::Homes;
+use super::strategy::{Strategy, SwitchableProbe};
+use super::threads::InstancePointers;
 use super::virtual_probes::{VirtualProbe, VirtualProbes};
 use super::{Observer, ObserverError, Program};
 use crate::lower::{self, Action, Capabilities, Census, Facts, Gate, Layer, Lowering, Time};
@@ -42,7 +42,7 @@ enum How {
     /// It is not: it is in the program's own code, for good.
     Fixed,
     Probes(Vec<InstalledProbe>),
-    Counts(Vec<VirtualProbe>, Vec<ProbePoint>),
+    Counts(Vec<VirtualProbe>, Vec<SwitchableProbe>),
 }
 
 impl<'p> Composition<'p> {
@@ -89,9 +89,9 @@ impl<'p> Composition<'p> {
         let lowered = lower::lower(&facts, &capabilities);
         let (mut monitors, mut derived, mut coming) = (Vec::new(), Vec::new(), Vec::new());
         for (matched, lowering) in matched.into_iter().zip(lowered) {
-            let homes = homes(store, &matched, &lowering, &mut draft);
+            let instance_pointers = instance_pointers(store, &matched, &lowering, &mut draft);
             let (monitor, comes) =
-                Monitor::drafted(matched, lowering, homes, &mut draft, &mut derived);
+                Monitor::drafted(matched, lowering, instance_pointers, &mut draft, &mut derived);
             monitors.push(monitor);
             coming.push(comes);
         }
@@ -119,9 +119,9 @@ impl<'p> Composition<'p> {
         for (monitor, coming) in monitors.iter_mut().zip(coming) {
             monitor.begin(&module, coming)?;
         }
-        for Monitor { observer, news, .. } in &mut monitors {
+        for Monitor { observer, compile_events, .. } in &mut monitors {
             loaded(store.as_context_mut(), observer, &module)?;
-            *news = notification::news(observer, &module);
+            *compile_events = notification::compile_events(observer, &module);
         }
         let threads = Mutex::new(vec![store.as_context_mut().core().id]);
         let (monitors, places, derived) =
@@ -131,19 +131,19 @@ impl<'p> Composition<'p> {
 }
 
 /// What says where a monitor's instance is, if each thread has one and code calls it.
-fn homes<T: 'static>(
+fn instance_pointers<T: 'static>(
     store: &mut Store<T>,
     Matched { observer, guest, list, inserted, .. }: &Matched,
     lowering: &Lowering,
     draft: &mut Draft,
-) -> Option<Arc<Homes>> {
+) -> Option<Arc<InstancePointers>> {
     let is_there = has_code(lowering, list.len() + inserted.len());
     (is_there && observer.request.threads).then(|| {
         let mut store = store.as_context_mut();
-        let homes = Homes::new(draft.words(1), guest, list);
-        homes.settle(store.core().id, observer.instance.base(store.core()));
-        draft.tell(Arc::<Homes>::clone(&homes));
-        homes
+        let instance_pointers = InstancePointers::new(draft.words(1), guest, list);
+        instance_pointers.settle(store.core().id, observer.instance.base(store.core()));
+        draft.tell(Arc::<InstancePointers>::clone(&instance_pointers));
+        instance_pointers
     })
 }
 
@@ -170,14 +170,15 @@ impl Monitor {
     pub(super) fn drafted(
         matched: Matched,
         lowering: Lowering,
-        homes: Option<Arc<Homes>>,
+        instance_pointers: Option<Arc<InstancePointers>>,
         draft: &mut Draft,
         derived: &mut Vec<VirtualProbe>,
     ) -> (Self, Coming) {
         let Matched { observer, guest, list, inserted, contained, facts, virtual_probes, .. } =
             matched;
         let matches = list.len() + inserted.len();
-        let home = homes.as_ref().map(|homes| homes.word);
+        let instance_pointer =
+            instance_pointers.as_ref().map(|instance_pointers| instance_pointers.word);
         let calls = matches!(lowering.action, Action::Guest { .. } | Action::Host(_));
         let is_called = calls && has_code(&lowering, matches);
         let census = census(&lowering, &guest, list.iter().map(|(_, binding)| binding.function));
@@ -188,7 +189,8 @@ impl Monitor {
                 Layer::Apart(_),
             ) => {
                 let points = list.iter();
-                let points = points.map(|(function, binding)| ProbePoint::of(*function, binding));
+                let points =
+                    points.map(|(function, binding)| SwitchableProbe::of(*function, binding));
                 How::Counts(virtual_probes, points.collect())
             }
             (Action::Nothing(_) | Action::Count(_) | Action::OneShot { .. }, _, Layer::Own(_)) => {
@@ -197,8 +199,13 @@ impl Monitor {
             }
             (Action::Guest { .. } | Action::Host(_) | Action::Hooks(_), Gate::Word { .. }, _) => {
                 let (switches, contained) = (&observer.switches, contained.as_ref());
-                let mut probes =
-                    InstalledProbe::all((&guest, home), list, switches, &lowering, contained);
+                let mut probes = InstalledProbe::all(
+                    (&guest, instance_pointer),
+                    list,
+                    switches,
+                    &lowering,
+                    contained,
+                );
                 if !lowering.is_apart() {
                     probes.iter_mut().for_each(|probe| probe.put(draft));
                 }
@@ -206,22 +213,22 @@ impl Monitor {
             }
             (Action::Guest { .. } | Action::Host(_) | Action::Hooks(_), _, _) => {
                 for (function, binding) in list {
-                    Arc::new(Sequence::new(&guest, home, binding)).put(function, draft);
+                    Arc::new(Sequence::new(&guest, instance_pointer, binding)).put(function, draft);
                 }
                 How::Fixed
             }
         };
-        let (others, news, strategy) = (HashMap::new(), None, None);
+        let (others, compile_events, strategy) = (HashMap::new(), None, None);
         let (keeps_slots, is_gone) = (facts.keeps_slots(), false);
         let monitor = Self {
             observer,
             lowering,
             census,
             others,
-            homes,
+            instance_pointers,
             is_called,
             keeps_slots,
-            news,
+            compile_events,
             matches,
             strategy,
             is_gone,

@@ -4,7 +4,7 @@
 //! What counters say belongs to it in part ([`Share`]); of single probes that are off it is noted
 //! how often control has come there.
 
-use super::strategy::{ProbePoint, Strategy};
+use super::strategy::{Strategy, SwitchableProbe};
 use super::switches::Switches;
 use super::virtual_probes::{VirtualProbe, VirtualProbeCells};
 use parking_lot::Mutex;
@@ -21,7 +21,7 @@ const COUNTS: ObservedLayer = ObservedLayer::Counts(Counted::Edges);
 pub(super) struct Counting {
     module: Module,
     switches: Switches,
-    points: Vec<ProbePoint>,
+    probes: Vec<SwitchableProbe>,
     state: Mutex<CountingState>,
 }
 
@@ -40,13 +40,13 @@ impl Counting {
     pub(super) fn new(
         module: &Module,
         calls: Vec<VirtualProbe>,
-        points: Vec<ProbePoint>,
+        probes: Vec<SwitchableProbe>,
         switches: Switches,
     ) -> Self {
         let mut calls = VirtualProbeCells::new(calls);
         switch(&mut calls, &switches);
         let state = CountingState { calls, events: 0, is_wanted: false, counted: Share::default() };
-        Self { module: module.clone(), switches, points, state: Mutex::new(state) }
+        Self { module: module.clone(), switches, probes, state: Mutex::new(state) }
     }
 
     /// Reads what was counted since it was read last, if frames wait at these addresses.
@@ -67,8 +67,8 @@ impl Strategy for Counting {
         &self.switches
     }
 
-    fn points(&self) -> Box<dyn Iterator<Item = ProbePoint> + '_> {
-        Box::new(self.points.iter().copied())
+    fn probes(&self) -> Box<dyn Iterator<Item = SwitchableProbe> + '_> {
+        Box::new(self.probes.iter().copied())
     }
 
     fn is_wanted(&self) -> bool {

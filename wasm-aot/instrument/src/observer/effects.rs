@@ -9,7 +9,7 @@
 //! branch goes, for how often each was gone is counted, too: it is followed once for each way, with
 //! what is known of the operand there.
 
-use super::binding::{Argument, Binding, Moment};
+use super::binding::{Argument, Binding, BoundMode};
 use std::collections::BTreeMap;
 use wasm_aot_body::Ways;
 use wasm_aot_engine::instrument::compile::Guest;
@@ -71,7 +71,7 @@ pub(crate) enum EffectSummary {
 
 /// What calls do, if that is all they do. `program` is the module in which the instruction is.
 pub(crate) fn summary(guest: &Guest, binding: &Binding, program: &[u8]) -> Option<EffectSummary> {
-    if ![Moment::ENTRY, Moment::BEFORE].contains(&binding.moment) {
+    if ![BoundMode::ENTRY, BoundMode::BEFORE].contains(&binding.bound_mode) {
         return None;
     }
     if !binding.arguments.contains(&Argument::Operand(0)) {
@@ -87,7 +87,7 @@ pub(crate) fn summary(guest: &Guest, binding: &Binding, program: &[u8]) -> Optio
     let operator = OperatorsReader::new(instruction)
         .read()
         .ok()
-        .filter(|_| binding.moment == Moment::BEFORE)?;
+        .filter(|_| binding.bound_mode == BoundMode::BEFORE)?;
     let way = |operand| {
         follow(guest, binding, Some(operand)).filter(|(_, goes)| !goes).map(|(effects, _)| effects)
     };

@@ -8,7 +8,7 @@
 //! Before a monitor was compared with the program, its wishes are kept; those that have parameters
 //! are compared then, too.
 
-use super::binding::{Argument, Binding, Moment, Sees};
+use super::binding::{Argument, Binding, BoundMode, Sees};
 use super::guest::Observer;
 use super::rule::{self, Rule};
 use super::switches::{Switches, Word};
@@ -59,7 +59,7 @@ pub(super) struct Inserted {
     id: u32,
     wish: Wish,
     arguments: Vec<Argument>,
-    moment: Moment,
+    bound_mode: BoundMode,
 }
 
 /// What a monitor has inserted.
@@ -187,8 +187,8 @@ impl Ready {
         word: Word,
         resting: &Arc<AtomicBool>,
     ) -> Result<(), wasm_aot_engine::Error> {
-        let Inserted { id, wish, arguments, moment } = inserted;
-        let mode = if moment == Moment::ALT { Mode::Before } else { moment.mode };
+        let Inserted { id, wish, arguments, bound_mode } = inserted;
+        let mode = if bound_mode == BoundMode::ALT { Mode::Before } else { bound_mode.mode };
         let offset = if mode.is_of_function() { 0 } else { wish.pc };
         let place = Place { function: wish.function, offset, mode };
         let name =
@@ -218,13 +218,13 @@ fn compared<T: 'static>(
     wish: Wish,
 ) -> Result<Option<Inserted>, ObserverError> {
     let Some(rule) = wish.rule.clone() else {
-        let moment = if wish.pc == 0 { Moment::ENTRY } else { Moment::BEFORE };
-        return Ok(Some(Inserted { id, wish, arguments: Vec::new(), moment }));
+        let bound_mode = if wish.pc == 0 { BoundMode::ENTRY } else { BoundMode::BEFORE };
+        return Ok(Some(Inserted { id, wish, arguments: Vec::new(), bound_mode }));
     };
     let found =
         matching::bind_at(store, observer, &program.bytes, rule, [wish.function, wish.pc], id)?;
-    let Some(Binding { arguments, moment, .. }) = found else { return Ok(None) };
-    let is_behind = moment.sees == Sees::Taken;
+    let Some(Binding { arguments, bound_mode, .. }) = found else { return Ok(None) };
+    let is_behind = bound_mode.sees == Sees::Taken;
     let is_seen = |argument: &Argument| match argument {
         Argument::Operand(_) => !is_behind,
         Argument::MemoryBytes(_)
@@ -235,8 +235,9 @@ fn compared<T: 'static>(
         | Argument::Null => false,
         _ => true,
     };
-    let fits = ![Moment::TAKEN, Moment::UNWIND].contains(&moment) && arguments.iter().all(is_seen);
-    Ok(fits.then_some(Inserted { id, wish, arguments, moment }))
+    let fits = ![BoundMode::TAKEN, BoundMode::UNWIND].contains(&bound_mode)
+        && arguments.iter().all(is_seen);
+    Ok(fits.then_some(Inserted { id, wish, arguments, bound_mode }))
 }
 
 /// What a monitor asks for: checked as far as it can be without the site's types.

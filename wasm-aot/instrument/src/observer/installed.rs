@@ -17,7 +17,7 @@
 use super::binding::Binding;
 use super::contained::Contained;
 use super::sequence::Sequence;
-use super::strategy::{ProbePoint, Strategy};
+use super::strategy::{Strategy, SwitchableProbe};
 use super::switches::Switches;
 use crate::lower::{Gate, Layer, Lowering};
 use parking_lot::Mutex;
@@ -26,7 +26,7 @@ use std::ops::Range;
 use std::sync::{Arc, Weak};
 use wasm_aot_engine::Error;
 use wasm_aot_engine::instrument::compile::{Draft, Guest, HookId, Word};
-use wasm_aot_engine::instrument::runtime::{Module, ObservedLayer, Origin, Prunes, When};
+use wasm_aot_engine::instrument::runtime::{Module, ObservedLayer, Origin, Prunes, TakesEffect};
 
 /// A probe in a function.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ const VARIANTS: usize = 32;
 impl InstalledProbe {
     /// A monitor's probes, by functions, as they were lowered.
     pub(super) fn all(
-        (guest, home): (&Arc<Guest>, Option<Word>),
+        (guest, instance_pointer): (&Arc<Guest>, Option<Word>),
         list: Vec<(u32, Binding)>,
         switches: &Switches,
         lowering: &Lowering,
@@ -90,7 +90,7 @@ impl InstalledProbe {
             let contained = contained.map(|contained| {
                 contained.call(binding.rule, binding.offset, binding.arguments.len())
             });
-            let plain = Sequence::new(guest, home, binding);
+            let plain = Sequence::new(guest, instance_pointer, binding);
             let sequence = Arc::new(Sequence { word, is_limited, contained, ..plain });
             Self { function, hook: HookId(number), sequence }
         };
@@ -146,8 +146,8 @@ impl Installed {
     /// Has hooks left out as probes are off, or all of them, and others put back.
     fn become_so(&self, state: &mut InstalledState, without: bool) -> Result<(), Error> {
         let (out, back) = self.differences(state, without);
-        self.leave_out(state, &back, false, When::NextTurn)?;
-        self.leave_out(state, &out, true, When::NextTurn)
+        self.leave_out(state, &back, false, TakesEffect::NextIteration)?;
+        self.leave_out(state, &out, true, TakesEffect::NextIteration)
     }
 
     /// Makes the plan of all probes, if it is not there.
@@ -210,7 +210,7 @@ impl Installed {
         state: &mut InstalledState,
         hooks: &[(u32, HookId)],
         out: bool,
-        when: When,
+        when: TakesEffect,
     ) -> Result<(), Error> {
         let Some(origin) = state.origin.filter(|_| !hooks.is_empty()) else { return Ok(()) };
         self.module.leave_out(origin, hooks, out, when)?;
@@ -246,9 +246,9 @@ impl Strategy for Installed {
         &self.switches
     }
 
-    fn points(&self) -> Box<dyn Iterator<Item = ProbePoint> + '_> {
+    fn probes(&self) -> Box<dyn Iterator<Item = SwitchableProbe> + '_> {
         let point =
-            |probe: &InstalledProbe| ProbePoint::of(probe.function, &probe.sequence.binding);
+            |probe: &InstalledProbe| SwitchableProbe::of(probe.function, &probe.sequence.binding);
         Box::new(self.probes.iter().map(point))
     }
 
@@ -271,12 +271,12 @@ impl Strategy for Installed {
             self.plan(&mut state)?;
             self.become_so(&mut state, false)?;
         }
-        let Some(Origin::Plan(part)) = state.origin.filter(|_| state.is_observed != is_due) else {
+        let Some(Origin::Plan(plan)) = state.origin.filter(|_| state.is_observed != is_due) else {
             return Ok(());
         };
         match is_due {
-            true => self.module.observe(&[ObservedLayer::Plan(part)])?,
-            false => self.module.observe_no_more(&[ObservedLayer::Plan(part)])?,
+            true => self.module.observe(&[ObservedLayer::Plan(plan)])?,
+            false => self.module.observe_no_more(&[ObservedLayer::Plan(plan)])?,
         }
         state.is_observed = is_due;
         Ok(())
@@ -288,8 +288,8 @@ impl Strategy for Installed {
         match state.origin {
             _ if state.counter.is_some() => return Ok(true),
             Some(Origin::Own) => return Ok(false),
-            Some(Origin::Plan(part)) if state.is_observed => {
-                self.module.observe_no_more(&[ObservedLayer::Plan(part)])?;
+            Some(Origin::Plan(plan)) if state.is_observed => {
+                self.module.observe_no_more(&[ObservedLayer::Plan(plan)])?;
             }
             _ => {}
         }
@@ -302,7 +302,7 @@ impl Strategy for Installed {
     fn events(&self) -> u64 {
         let state = self.state.lock();
         match (state.origin, state.counter) {
-            (Some(Origin::Plan(part)), Some(counter)) => self.module.plan_word(part, counter),
+            (Some(Origin::Plan(plan)), Some(counter)) => self.module.plan_word(plan, counter),
             _ => 0,
         }
     }
@@ -317,6 +317,6 @@ impl Prunes for Installed {
         let mut state = self.state.lock();
         let dead = functions.iter().flat_map(|function| self.dead(&state, *function));
         let dead: Vec<_> = dead.collect();
-        self.leave_out(&mut state, &dead, true, When::NextCall)
+        self.leave_out(&mut state, &dead, true, TakesEffect::NextCall)
     }
 }

@@ -5,7 +5,7 @@
 //! from then on.
 
 use super::ObserverError;
-use super::binding::{Argument, Binding, Bindings, Moment};
+use super::binding::{Argument, Binding, Bindings, BoundMode};
 use super::guest::{Known, Number, Observer, is_endless};
 use super::name::{Asked, Event};
 use super::rule::{Given, Helper, Rule, What};
@@ -271,7 +271,7 @@ impl<T: 'static> Matcher<'_, T> {
                 SitePlace { index, site, last, at_entry: false, operands: vec![], results: vec![] };
             if index == 0 {
                 place.at_entry = true;
-                self.bind_all(&self.ordered.entry.clone(), &place, Moment::ENTRY, &validator)?;
+                self.bind_all(&self.ordered.entry.clone(), &place, BoundMode::ENTRY, &validator)?;
                 place.at_entry = false;
             }
             let behind = site.is_behind();
@@ -279,25 +279,30 @@ impl<T: 'static> Matcher<'_, T> {
                 if self.wanted.operands {
                     place.operands = Self::operands(&validator, site);
                 }
-                self.blocks(&place, reachable, Moment::BEFORE, &validator)?;
-                self.bind_mode(Mode::Before, &place, Moment::BEFORE, &validator)?;
+                self.blocks(&place, reachable, BoundMode::BEFORE, &validator)?;
+                self.bind_mode(Mode::Before, &place, BoundMode::BEFORE, &validator)?;
                 if site::is_branch(&site.operator) {
                     // Without a condition, it branches.
-                    let moment = if matches!(site.operator, Operator::BrIf { .. }) {
-                        Moment::TAKEN
+                    let bound_mode = if matches!(site.operator, Operator::BrIf { .. }) {
+                        BoundMode::TAKEN
                     } else {
-                        Moment::BEFORE
+                        BoundMode::BEFORE
                     };
-                    self.bind_mode(Mode::SemanticAfter, &place, moment, &validator)?;
+                    self.bind_mode(Mode::SemanticAfter, &place, bound_mode, &validator)?;
                 }
                 if site::ends_function(&site.operator) {
-                    self.bind_all(&self.ordered.exit.clone(), &place, Moment::BEFORE, &validator)?;
+                    self.bind_all(
+                        &self.ordered.exit.clone(),
+                        &place,
+                        BoundMode::BEFORE,
+                        &validator,
+                    )?;
                 }
                 if matches!(site.operator, Operator::Unreachable) {
                     self.bind_all(
                         &self.ordered.unwind.clone(),
                         &place,
-                        Moment::BEFORE,
+                        BoundMode::BEFORE,
                         &validator,
                     )?;
                 }
@@ -309,19 +314,24 @@ impl<T: 'static> Matcher<'_, T> {
                     place.operands = if last { self.returned() } else { stack(&validator, 16) };
                 }
                 let comes = if last { reachable || site.targeted } else { reached };
-                self.blocks(&place, comes, Moment::BEFORE, &validator)?;
-                self.bind_mode(Mode::Before, &place, Moment::BEFORE, &validator)?;
+                self.blocks(&place, comes, BoundMode::BEFORE, &validator)?;
+                self.bind_mode(Mode::Before, &place, BoundMode::BEFORE, &validator)?;
                 if last {
                     // Behind the last instruction is where the function is left: what it does there
                     // on its own account comes before what the exit does.
-                    self.after(&place, Moment::BEFORE, &validator)?;
-                    self.bind_all(&self.ordered.exit.clone(), &place, Moment::BEFORE, &validator)?;
+                    self.after(&place, BoundMode::BEFORE, &validator)?;
+                    self.bind_all(
+                        &self.ordered.exit.clone(),
+                        &place,
+                        BoundMode::BEFORE,
+                        &validator,
+                    )?;
                     if !self.info.tags.is_empty() {
                         let nothing = SitePlace { operands: vec![], results: vec![], ..place };
                         self.bind_all(
                             &self.ordered.unwind.clone(),
                             &nothing,
-                            Moment::UNWIND,
+                            BoundMode::UNWIND,
                             &validator,
                         )?;
                     }
@@ -344,7 +354,7 @@ impl<T: 'static> Matcher<'_, T> {
         let opens = !matches!(site.nesting, Nesting::Plain | Nesting::End);
         if opens {
             let inside = SitePlace { operands: stack(validator, 8), results: vec![], ..*place };
-            self.bind_mode(Mode::Entry, &inside, Moment::INSIDE, validator)?;
+            self.bind_mode(Mode::Entry, &inside, BoundMode::INSIDE, validator)?;
         }
         if site.nesting == Nesting::End {
             for mut binding in waiting.remove(&place.index).unwrap_or_default() {
@@ -355,18 +365,18 @@ impl<T: 'static> Matcher<'_, T> {
         if opens {
             let place = &SitePlace { operands: vec![], results: vec![], ..*place };
             let kept = self.found.len();
-            self.bind_mode(Mode::SemanticAfter, place, Moment::BEHIND, validator)?;
+            self.bind_mode(Mode::SemanticAfter, place, BoundMode::AFTER, validator)?;
             waiting.entry(site.end).or_default().extend(self.found.drain(kept..));
             return Ok(());
         }
-        if place.last { Ok(()) } else { self.after(place, Moment::BEHIND, validator) }
+        if place.last { Ok(()) } else { self.after(place, BoundMode::AFTER, validator) }
     }
 
     /// What is behind an instruction on its own account, and what stands in its place.
     fn after(
         &mut self,
         place: &SitePlace<'_, '_>,
-        moment: Moment,
+        bound_mode: BoundMode,
         validator: &Validator,
     ) -> Result<(), ObserverError> {
         let results = match (self.wanted.results, place.last) {
@@ -376,7 +386,7 @@ impl<T: 'static> Matcher<'_, T> {
         };
         let place = SitePlace { results, operands: place.operands.clone(), ..*place };
         self.instead(&place, validator)?;
-        self.bind_mode(Mode::After, &place, moment, validator)
+        self.bind_mode(Mode::After, &place, bound_mode, validator)
     }
 
     /// A block is left behind the last instruction in it, where control falls through; the first
@@ -393,7 +403,7 @@ impl<T: 'static> Matcher<'_, T> {
         if !rules.is_empty() && !matches!(site.nesting, Nesting::Plain | Nesting::End) {
             let kept = self.found.len();
             let opening = SitePlace { operands: vec![], results: vec![], ..*place };
-            self.bind_all(&rules, &opening, Moment::BEHIND, validator)?;
+            self.bind_all(&rules, &opening, BoundMode::AFTER, validator)?;
             let found: Vec<Binding> = self.found.drain(kept..).collect();
             for closing in closings(sites, place.index) {
                 leaving.entry(closing - 1).or_default().extend(found.iter().cloned());
@@ -426,7 +436,7 @@ impl<T: 'static> Matcher<'_, T> {
             let function = self.rules[usize::from(rule)].function;
             let results = self.observer.module.inner().info.function_type(function).results();
             match results.iter().rev().map(|ty| Some(*ty)).eq(given.iter().copied()) {
-                true => self.bind_all(&[rule], place, Moment::ALT, validator)?,
+                true => self.bind_all(&[rule], place, BoundMode::ALT, validator)?,
                 false => self.misfit(rule, place, || {
                     format!("it gives [{}], and its function does not", types(given))
                 }),
@@ -454,14 +464,14 @@ impl<T: 'static> Matcher<'_, T> {
         &mut self,
         place: &SitePlace<'_, '_>,
         reachable: bool,
-        moment: Moment,
+        bound_mode: BoundMode,
         validator: &Validator,
     ) -> Result<(), ObserverError> {
         if place.site.leads {
-            self.bind_all(&self.ordered.start.clone(), place, moment, validator)?;
+            self.bind_all(&self.ordered.start.clone(), place, bound_mode, validator)?;
         }
         if place.site.closes && (reachable || place.site.leads) {
-            self.bind_all(&self.ordered.end.clone(), place, moment, validator)?;
+            self.bind_all(&self.ordered.end.clone(), place, bound_mode, validator)?;
         }
         Ok(())
     }
@@ -471,25 +481,25 @@ impl<T: 'static> Matcher<'_, T> {
         &mut self,
         mode: Mode,
         place: &SitePlace<'_, '_>,
-        moment: Moment,
+        bound_mode: BoundMode,
         validator: &Validator,
     ) -> Result<(), ObserverError> {
-        self.bind_all(&self.ordered.of_site(place.site, mode), place, moment, validator)
+        self.bind_all(&self.ordered.of_site(place.site, mode), place, bound_mode, validator)
     }
 
     fn bind_all(
         &mut self,
         rules: &[u16],
         place: &SitePlace<'_, '_>,
-        moment: Moment,
+        bound_mode: BoundMode,
         validator: &Validator,
     ) -> Result<(), ObserverError> {
-        let pc = if moment == Moment::ENTRY { 0 } else { place.site.pc };
+        let pc = if bound_mode == BoundMode::ENTRY { 0 } else { place.site.pc };
         if self.only.is_some_and(|only| only != pc) {
             return Ok(());
         }
         for rule in rules {
-            if let Some(binding) = self.bind_one(*rule, place, moment, validator)? {
+            if let Some(binding) = self.bind_one(*rule, place, bound_mode, validator)? {
                 self.found.push(binding);
             }
         }
@@ -502,7 +512,7 @@ impl<T: 'static> Matcher<'_, T> {
         &mut self,
         number: u16,
         place: &SitePlace<'_, '_>,
-        moment: Moment,
+        bound_mode: BoundMode,
         validator: &Validator,
     ) -> Result<Option<Binding>, ObserverError> {
         let rules = Arc::clone(&self.rules);
@@ -550,7 +560,7 @@ impl<T: 'static> Matcher<'_, T> {
             rule: number,
             function: rule.function,
             arguments,
-            moment,
+            bound_mode,
             offset: place.site.offset,
             id,
         }))

@@ -71,7 +71,7 @@ impl Observation {
             .filter(|monitor| !monitor.is_gone && monitor.observer.is_in(id))
         {
             for (function, bytes) in
-                monitor.news.as_ref().map(CompileEvents::take).unwrap_or_default()
+                monitor.compile_events.as_ref().map(CompileEvents::take).unwrap_or_default()
             {
                 let told = [i64::from(function), i64::from(bytes)];
                 wrong.extend(
@@ -114,7 +114,7 @@ pub(super) fn loaded<T: 'static>(
 }
 
 /// What a monitor is to be told of functions that are compiled later, if it wants to be.
-pub(super) fn news(observer: &Observer, module: &Module) -> Option<CompileEvents> {
+pub(super) fn compile_events(observer: &Observer, module: &Module) -> Option<CompileEvents> {
     observer.reactions_to(Occurrence::FunctionCompiled).next().map(|_| module.compile_events())
 }
 

@@ -1,7 +1,7 @@
 //! A program that is looked at: matched, compiled with what its monitors want to be called for, and
 //! asked in the end what was seen.
 
-use super::binding::{Binding, Bindings, Moment};
+use super::binding::{Binding, Bindings, BoundMode};
 use super::composition::Composition;
 use super::contained::Contained;
 use super::guest::Listener;
@@ -10,7 +10,7 @@ use super::notification::{self, loaded};
 use super::rule::MARKER;
 use super::selection::{Selection, SelectionError};
 use super::strategy::Strategy;
-use super::threads::Homes;
+use super::threads::InstancePointers;
 use super::virtual_probes::{VirtualProbe, VirtualProbes, costs};
 use super::{Observer, ObserverError, Program, matching};
 use crate::client::{Client, ClientKind};
@@ -98,12 +98,12 @@ pub(super) struct Monitor {
     pub(super) census: Census,
     /// Those of other threads, and what has to be the same in all.
     pub(super) others: HashMap<StoreId, Observer>,
-    pub(super) homes: Option<Arc<Homes>>,
+    pub(super) instance_pointers: Option<Arc<InstancePointers>>,
     /// Whether the program's code calls it, and keeps something of it in activations.
     pub(super) is_called: bool,
     pub(super) keeps_slots: bool,
     /// What it was not told so far of code that was compiled later.
-    pub(super) news: Option<CompileEvents>,
+    pub(super) compile_events: Option<CompileEvents>,
     pub(super) matches: usize,
     /// What it has in the code, if that can be switched.
     pub(super) strategy: Option<Arc<dyn Strategy>>,
@@ -293,7 +293,7 @@ impl Observation {
             Monitor::drafted(matched, lowering, None, &mut draft, &mut derived);
         debug_assert!(draft.finish() == Plan::default() && derived.is_empty());
         monitor.begin(&self.module, coming)?;
-        monitor.news = notification::news(&monitor.observer, &self.module);
+        monitor.compile_events = notification::compile_events(&monitor.observer, &self.module);
         let all = monitor.matches + monitor.observer.hears();
         self.monitors.lock().push(monitor);
         Ok(all)
@@ -444,7 +444,7 @@ impl Observation {
         let start =
             |function: u32| info.bodies[(function - info.imported.functions) as usize].start;
         let mut meant = 0;
-        for probe in strategy.points() {
+        for probe in strategy.probes() {
             let rule = &rules[usize::from(probe.rule)].export;
             let at = probe.offset - start(probe.function);
             if which.means(rule, probe.function, &names(info, probe.function), at) {
@@ -571,7 +571,7 @@ impl Matched {
         places
             .note(self.list.iter().map(|(_, binding)| (binding.offset, self.number, binding.rule)));
         for (function, binding) in
-            self.list.iter().filter(|(_, binding)| binding.moment == Moment::ALT)
+            self.list.iter().filter(|(_, binding)| binding.bound_mode == BoundMode::ALT)
         {
             let own = (binding.offset, self.number, binding.rule);
             let mut before = places.at(binding.offset).iter().take_while(|place| **place != own);

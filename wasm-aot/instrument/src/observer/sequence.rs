@@ -15,7 +15,7 @@ use wasm_aot_engine::instrument::compile::{
 pub(crate) struct Sequence {
     pub(crate) guest: Arc<Guest>,
     /// What tells where the monitor's instance is, if each thread has one.
-    pub(crate) home: Option<compile::Word>,
+    pub(crate) instance_pointer: Option<compile::Word>,
     pub(crate) binding: Binding,
     /// What tells whether it is to be called, if that may change.
     pub(crate) word: Option<Word>,
@@ -36,10 +36,14 @@ fn fingerprint() -> u64 {
 
 impl Sequence {
     /// A call that is always made.
-    pub(super) fn new(guest: &Arc<Guest>, home: Option<compile::Word>, binding: Binding) -> Self {
+    pub(super) fn new(
+        guest: &Arc<Guest>,
+        instance_pointer: Option<compile::Word>,
+        binding: Binding,
+    ) -> Self {
         let (word, is_limited, counter, contained) = Default::default();
         let (guest, fingerprint) = (Arc::clone(guest), fingerprint());
-        Self { guest, home, binding, word, is_limited, counter, contained, fingerprint }
+        Self { guest, instance_pointer, binding, word, is_limited, counter, contained, fingerprint }
     }
 
     /// The same code once more, which counts its calls.
@@ -49,7 +53,7 @@ impl Sequence {
 
     /// Puts it into a plan.
     pub(super) fn put(self: Arc<Self>, function: u32, draft: &mut Draft) -> HookId {
-        let (offset, mode) = (self.binding.offset, self.binding.moment.mode);
+        let (offset, mode) = (self.binding.offset, self.binding.bound_mode.mode);
         draft.hook(function, offset, mode, Action::Inline(compile::Sequence(self)))
     }
 }
@@ -74,7 +78,7 @@ impl Inline for Sequence {
             is_conditional = true;
             counted = self.is_limited.then_some(word);
         }
-        if self.binding.moment.sees == Sees::Branch
+        if self.binding.bound_mode.sees == Sees::Branch
             && let Some((taken, _)) = at.operand(0)
         {
             unless(at, taken, behind);
@@ -100,7 +104,7 @@ impl Inline for Sequence {
                 Vec::new()
             }
             None => at.call_guest(
-                (&self.guest, self.home),
+                (&self.guest, self.instance_pointer),
                 self.binding.function,
                 &args,
                 self.binding.offset,
@@ -143,7 +147,7 @@ impl Sequence {
                 wasm_aot_engine::Place::default(),
             )
         };
-        let is_behind = self.binding.moment.sees == Sees::Taken;
+        let is_behind = self.binding.bound_mode.sees == Sees::Taken;
         Ok(match argument {
             Argument::I32(value) => {
                 at.builder().ins().iconst(types::I32, i64::from(value.cast_unsigned()))

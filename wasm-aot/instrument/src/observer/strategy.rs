@@ -11,7 +11,7 @@ use wasm_aot_engine::{Error, Instance};
 
 /// A probe, and where it stands or would stand.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ProbePoint {
+pub(super) struct SwitchableProbe {
     pub(super) function: u32,
     pub(super) rule: u16,
     pub(super) id: u32,
@@ -19,7 +19,7 @@ pub(super) struct ProbePoint {
     pub(super) offset: u32,
 }
 
-impl ProbePoint {
+impl SwitchableProbe {
     pub(super) fn of(function: u32, binding: &Binding) -> Self {
         Self { function, rule: binding.rule, id: binding.id, offset: binding.offset }
     }
@@ -30,7 +30,7 @@ pub(super) trait Strategy: Debug + Send + Sync {
     fn switches(&self) -> &Switches;
 
     /// All probes.
-    fn points(&self) -> Box<dyn Iterator<Item = ProbePoint> + '_>;
+    fn probes(&self) -> Box<dyn Iterator<Item = SwitchableProbe> + '_>;
 
     /// Whether it observes.
     fn is_wanted(&self) -> bool;

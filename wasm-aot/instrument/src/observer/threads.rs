@@ -3,7 +3,7 @@
 //!
 //! The program is compiled once. Its code does not know where such a monitor is: a word of the
 //! program's instance says so, which is written when the program is instantiated in a store
-//! ([`Homes`]). What a monitor has found out for the sites is in the code, though. So a thread that
+//! ([`InstancePointers`]). What a monitor has found out for the sites is in the code, though. So a thread that
 //! joins compares its instance with the program as the first was, and whatever it answers has to be
 //! the same: a record that one instance has made for a site lies at the same address in all others.
 //!
@@ -20,12 +20,12 @@ use std::sync::Arc;
 use wasm_aot_engine::AsContextMut;
 use wasm_aot_engine::Place;
 use wasm_aot_engine::Store;
-use wasm_aot_engine::instrument::compile::{Firing, Guest, Import, Receiver, Room, Word};
+use wasm_aot_engine::instrument::compile::{Firing, Guest, Import, InstanceSlots, Receiver, Word};
 use wasm_aot_engine::instrument::runtime::{Guests, StoreId, store_id_of};
 
 /// Where the instances of a monitor are, and what has to be the same in all of them.
 #[derive(Debug)]
-pub(super) struct Homes {
+pub(super) struct InstancePointers {
     /// In which word of the program's instances it is said.
     pub(super) word: Word,
     addresses: Mutex<HashMap<StoreId, usize>>,
@@ -33,7 +33,7 @@ pub(super) struct Homes {
     bindings: Vec<(u32, Binding)>,
 }
 
-impl Homes {
+impl InstancePointers {
     pub(super) fn new(word: Word, guest: &Arc<Guest>, bindings: &[(u32, Binding)]) -> Arc<Self> {
         Arc::new(Self {
             word,
@@ -49,17 +49,19 @@ impl Homes {
     }
 }
 
-impl Receiver for Homes {
+impl Receiver for InstancePointers {
     fn fire(&self, _: &mut Firing<'_>) {
         unreachable!("its hooks are code");
     }
 
-    fn begin(&self, room: Room) {
-        let home =
-            store_id_of(room.vmctx).and_then(|store| self.addresses.lock().get(&store).copied());
+    fn begin(&self, slots: InstanceSlots) {
+        let instance_pointer =
+            store_id_of(slots.vmctx).and_then(|store| self.addresses.lock().get(&store).copied());
         // Without one the program would not have been instantiated there.
-        room.word(self.word)
-            .store(home.unwrap_or_default() as u64, std::sync::atomic::Ordering::Relaxed);
+        slots.word(self.word).store(
+            instance_pointer.unwrap_or_default() as u64,
+            std::sync::atomic::Ordering::Relaxed,
+        );
     }
 }
 
@@ -89,7 +91,7 @@ impl Observation {
         let mut own = Vec::new();
         for (number, monitor) in (0..).zip(monitors.iter()) {
             let name = monitor.observer.name();
-            let Some(homes) = &monitor.homes else {
+            let Some(instance_pointers) = &monitor.instance_pointers else {
                 if monitor.is_called {
                     return Err(refused(
                         name,
@@ -107,8 +109,9 @@ impl Observation {
             let Some(mut observer) = given.remove(name) else {
                 return Err(refused(name, "the thread has no instance of it"));
             };
-            compare(store, &mut observer, number, monitor, homes, program)?;
-            homes.settle(store_id, observer.instance().base(store.as_context_mut().core()));
+            compare(store, &mut observer, number, monitor, instance_pointers, program)?;
+            instance_pointers
+                .settle(store_id, observer.instance().base(store.as_context_mut().core()));
             own.push((number as usize, observer));
         }
         bound_memories(&mut store.as_context_mut());
@@ -116,7 +119,7 @@ impl Observation {
             growing(&mut store.as_context_mut(), &observer);
             monitors[number].others.insert(store_id, observer);
         }
-        self.module.bind_also(store_id);
+        self.module.bind_another_store(store_id);
         Ok(())
     }
 
@@ -126,8 +129,8 @@ impl Observation {
         let store = store.as_context_mut().core().id;
         for monitor in self.monitors.lock().iter_mut() {
             monitor.others.remove(&store);
-            if let Some(homes) = &monitor.homes {
-                homes.addresses.lock().remove(&store);
+            if let Some(instance_pointers) = &monitor.instance_pointers {
+                instance_pointers.addresses.lock().remove(&store);
             }
         }
         self.module.unbind(store);
@@ -140,7 +143,7 @@ fn compare<T: 'static>(
     observer: &mut Observer,
     number: u32,
     monitor: &Monitor,
-    homes: &Homes,
+    instance_pointers: &InstancePointers,
     program: &Program,
 ) -> Result<(), ObserverError> {
     let name = observer.name().to_owned();
@@ -150,11 +153,11 @@ fn compare<T: 'static>(
             "its linker has other switches: give add_to_linker those of the observation",
         ));
     }
-    let mut guests = Guests::new(homes.guest.calls, true);
+    let mut guests = Guests::new(instance_pointers.guest.calls, true);
     let guest = guests
         .of(store.as_context_mut().core(), &observer.instance(), number)
         .expect("an instance of this store");
-    if !is_same(&guest, &homes.guest) {
+    if !is_same(&guest, &instance_pointers.guest) {
         return Err(refused(
             &name,
             "its instances are of several modules, or have several libraries",
@@ -163,9 +166,14 @@ fn compare<T: 'static>(
     let mut bindings = super::binding::Bindings::default();
     matching::bind(store.as_context_mut(), observer, &program.bytes, &mut bindings)?;
     let found: Vec<(u32, Binding)> = bindings.take().collect();
-    let differs =
-        found.iter().zip(&homes.bindings).find(|(one, other)| one != other).map(|(one, _)| one);
-    let longer = || found.get(homes.bindings.len()).or(homes.bindings.get(found.len()));
+    let differs = found
+        .iter()
+        .zip(&instance_pointers.bindings)
+        .find(|(one, other)| one != other)
+        .map(|(one, _)| one);
+    let longer = || {
+        found.get(instance_pointers.bindings.len()).or(instance_pointers.bindings.get(found.len()))
+    };
     match differs.or_else(longer) {
         None => Ok(()),
         Some((function, binding)) => Err(ObserverError::Differs {

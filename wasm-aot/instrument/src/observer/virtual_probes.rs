@@ -10,7 +10,7 @@
 //! depends on the order of calls. What belongs to the cells is given them before anybody looks.
 
 use super::Program;
-use super::binding::{Binding, Moment};
+use super::binding::{Binding, BoundMode};
 use super::effects::{self, CellEffects, EffectSummary};
 use super::rule::Rule;
 use crate::lower;
@@ -103,7 +103,7 @@ impl VirtualProbe {
     ) -> (Vec<Self>, lower::Effects) {
         let mut all = Vec::new();
         for (function, binding) in bindings {
-            let offset = if binding.moment == Moment::ENTRY { 0 } else { binding.offset };
+            let offset = if binding.bound_mode == BoundMode::ENTRY { 0 } else { binding.offset };
             let (function, id, is_on, calls) =
                 (*function, binding.id, true, VirtualCalls::default());
             let one = |sign, effects| Self {

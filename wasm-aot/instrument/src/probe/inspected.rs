@@ -1,7 +1,7 @@
 //! A function with a flag at each of its places.
 
-use super::stand::Stand;
-use super::{Board, Place, ProbeError, ProbeId, ProbeKind, Standing, body_start};
+use super::probe_point::ProbePoint;
+use super::{Board, InsertedProbe, Place, ProbeError, ProbeId, ProbeKind, body_start};
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(super) struct Site {
 
 /// What machine code and probes share of a site.
 #[derive(Debug, Default)]
-pub(super) struct Cell {
+pub(super) struct ProbeCell {
     pub(super) flag: AtomicU8,
     pub(super) count: AtomicU64,
     /// The address of the classes, once somebody measures.
@@ -59,8 +59,8 @@ pub(super) struct Inspected {
     pub(super) locals: Vec<ValType>,
     pub(super) sites: Vec<Site>,
     /// Shared with the code, which knows where they are.
-    cells: Arc<[Cell]>,
-    lists: Vec<RwLock<Arc<[Standing]>>>,
+    cells: Arc<[ProbeCell]>,
+    lists: Vec<RwLock<Arc<[InsertedProbe]>>>,
     histograms: RwLock<HashMap<usize, Arc<[AtomicU64; CLASSES]>>>,
     places: HashMap<(u32, Mode), usize>,
     /// Whether somebody holds an activation of it by its identity, which ends where the activation
@@ -84,7 +84,7 @@ impl Inspected {
             return Err(ProbeError::NoFunction { function, first, last });
         }
         let (locals, sites) = sites(module, function).map_err(Error::from)?;
-        let cells: Arc<[Cell]> = sites.iter().map(|_| Cell::default()).collect();
+        let cells: Arc<[ProbeCell]> = sites.iter().map(|_| ProbeCell::default()).collect();
         let places =
             sites.iter().enumerate().map(|(i, site)| ((site.offset, site.mode), i)).collect();
         let lists = sites.iter().map(|_| RwLock::new(Arc::from([]))).collect();
@@ -121,7 +121,7 @@ impl Inspected {
                 .collect();
             let call =
                 Call { receiver: Arc::clone(&receiver), number: i as u64, captures, writes: true };
-            let stand = Stand { cells: Arc::clone(&cells_of_code), index: i, call };
+            let stand = ProbePoint { cells: Arc::clone(&cells_of_code), index: i, call };
             let action = Action::Inline(Sequence(Arc::new(stand)));
             draft.hook(function, start + site.offset, site.mode, action);
         }
@@ -158,12 +158,12 @@ impl Inspected {
     }
 
     /// Who stands at a site.
-    pub(super) fn standing(&self, site: usize) -> Arc<[Standing]> {
+    pub(super) fn inserted(&self, site: usize) -> Arc<[InsertedProbe]> {
         Arc::clone(&self.lists[site].read())
     }
 
-    pub(super) fn insert(&self, site: usize, standing: Standing) {
-        if matches!(standing.kind, ProbeKind::Histogram) {
+    pub(super) fn insert(&self, site: usize, inserted: InsertedProbe) {
+        if matches!(inserted.kind, ProbeKind::Histogram) {
             let mut histograms = self.histograms.write();
             let classes = histograms
                 .entry(site)
@@ -172,7 +172,7 @@ impl Inspected {
         }
         // Those that were inserted first come first, also if others came to the site before.
         self.change(site, |list| {
-            list.insert(list.partition_point(|other| other.id < standing.id), standing);
+            list.insert(list.partition_point(|other| other.id < inserted.id), inserted);
         });
     }
 
@@ -187,7 +187,7 @@ impl Inspected {
     }
 
     /// Has other probes stand at a site, in place of the list that others may be going through.
-    fn change(&self, site: usize, change: impl FnOnce(&mut Vec<Standing>)) {
+    fn change(&self, site: usize, change: impl FnOnce(&mut Vec<InsertedProbe>)) {
         {
             let mut list = self.lists[site].write();
             let mut changed = list.to_vec();
@@ -202,7 +202,7 @@ impl Inspected {
         let mode = self.sites[site].mode;
         let ends =
             matches!(mode, Mode::Entry | Mode::Exit | Mode::Unwind) && self.watched.load(Relaxed);
-        let bits = |standing: &Standing| match standing.kind {
+        let bits = |inserted: &InsertedProbe| match inserted.kind {
             ProbeKind::Probe(_) | ProbeKind::Flag(_) => CALLS,
             ProbeKind::Counter => COUNTS,
             ProbeKind::Histogram => MEASURES,
@@ -210,7 +210,7 @@ impl Inspected {
         let list = self.lists[site].read();
         let flag = list
             .iter()
-            .filter(|standing| standing.is_on)
+            .filter(|inserted| inserted.is_on)
             .map(bits)
             .fold(if ends { CALLS } else { 0 }, |all, bit| all | bit);
         self.cells[site].flag.store(flag, Relaxed);

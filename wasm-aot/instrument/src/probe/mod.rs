@@ -41,7 +41,7 @@
 
 mod frame;
 mod inspected;
-mod stand;
+mod probe_point;
 
 pub use frame::{Frame, MemoryAccess};
 pub use wasm_aot_engine::instrument::compile::Mode;
@@ -217,7 +217,7 @@ struct BoardState {
 
 /// A probe at its place.
 #[derive(Clone)]
-pub(super) struct Standing {
+pub(super) struct InsertedProbe {
     id: ProbeId,
     kind: ProbeKind,
     is_on: bool,
@@ -383,7 +383,7 @@ impl Board {
                 state.flags.insert(id, Arc::clone(flag));
             }
         }
-        inspected.insert(site, Standing { id, kind, is_on: true });
+        inspected.insert(site, InsertedProbe { id, kind, is_on: true });
         Ok(id)
     }
 
@@ -475,8 +475,8 @@ impl Board {
         }
         let id = self.id();
         self.state.lock().places.insert(id, None);
-        let standing = Standing { id, kind: ProbeKind::Probe(probe), is_on: true };
-        self.each_site(None, |inspected, site| inspected.insert(site, standing.clone()));
+        let inserted = InsertedProbe { id, kind: ProbeKind::Probe(probe), is_on: true };
+        self.each_site(None, |inspected, site| inspected.insert(site, inserted.clone()));
         Ok(id)
     }
 
@@ -505,14 +505,14 @@ impl Board {
         site: usize,
         frame: &mut Frame<'_>,
     ) -> Option<String> {
-        let standing = inspected.standing(site);
-        let is_due = |standing: &&Standing| match &standing.kind {
-            ProbeKind::Probe(probe) => standing.is_on && probe.is_due(),
-            _ => standing.is_on,
+        let inserted = inspected.inserted(site);
+        let is_due = |inserted: &&InsertedProbe| match &inserted.kind {
+            ProbeKind::Probe(probe) => inserted.is_on && probe.is_due(),
+            _ => inserted.is_on,
         };
-        let due: Vec<&Standing> = standing.iter().filter(is_due).collect();
+        let due: Vec<&InsertedProbe> = inserted.iter().filter(is_due).collect();
         let mut failure = None;
-        for Standing { id, kind, .. } in due {
+        for InsertedProbe { id, kind, .. } in due {
             let probe = match kind {
                 ProbeKind::Probe(probe) => probe,
                 ProbeKind::Flag(flag) => {

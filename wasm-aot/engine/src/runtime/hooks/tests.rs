@@ -6,7 +6,7 @@ use crate::compile::{
     Action, Capture, Draft, Emitter, HookId, Inline, Mode, Plan, Receiver, Sequence, Word,
 };
 use crate::error::CompileError;
-use crate::runtime::{Counted, Due, ObservedLayer, Origin, When};
+use crate::runtime::{Counted, Due, ObservedLayer, Origin, TakesEffect};
 use crate::{Config, Engine, Instance, Module, Optimize, Store, Val};
 use parking_lot::Mutex;
 use programs::{PROGRAMS, call_all, check_arbitrary, spelled_out};
@@ -17,7 +17,7 @@ use wasmparser::Operator;
 /// Notes what it is told.
 #[derive(Debug, Default)]
 struct Notes {
-    rooms: Mutex<Vec<Room>>,
+    all_slots: Mutex<Vec<InstanceSlots>>,
     fired: Mutex<BTreeMap<u64, u64>>,
     values: Mutex<Vec<Vec<u64>>>,
     failures: Mutex<Vec<String>>,
@@ -37,8 +37,8 @@ impl Receiver for Notes {
         }
     }
 
-    fn begin(&self, room: Room) {
-        self.rooms.lock().push(room);
+    fn begin(&self, slots: InstanceSlots) {
+        self.all_slots.lock().push(slots);
     }
 
     fn failed(&self, why: &str) {
@@ -128,8 +128,8 @@ fn fired(bytes: &[u8], optimize: Optimize, counts: bool) -> Option<[Executed; 2]
         draft.hook(*function, *at, Mode::Before, Action::Call(call));
     }
     let (module, _store, _) = run(&engine(optimize, counts), bytes, &draft.finish())?;
-    let room = notes.rooms.lock()[0];
-    let counted = |i: usize| room.word(words.plus(i as u32)).load(Relaxed);
+    let slots = notes.all_slots.lock()[0];
+    let counted = |i: usize| slots.word(words.plus(i as u32)).load(Relaxed);
     let called = |i: usize| notes.fired.lock().get(&(i as u64)).copied().unwrap_or_default();
     let place = |i: usize| (all[i].0, all[i].2);
     if counts {
@@ -206,10 +206,10 @@ fn by_mode(text: &str, modes: &[Mode], function: &str, args: &[Val]) -> Vec<Vec<
         .get_func(&mut store, function)
         .expect("exported")
         .call(&mut store, args);
-    let room = notes.rooms.lock()[0];
+    let slots = notes.all_slots.lock()[0];
     words
         .iter()
-        .map(|words| words.iter().map(|word| room.word(*word).load(Relaxed)).collect())
+        .map(|words| words.iter().map(|word| slots.word(*word).load(Relaxed)).collect())
         .collect()
 }
 
@@ -434,8 +434,8 @@ fn in_turns_from(
         .call(&mut store, &[])
         .expect("no trap");
     assert!(matches!(results[..], [Val::I32(100)]));
-    let room = notes.rooms.lock()[0];
-    [0, 1].map(|place| room.word(words.plus(place)).load(Relaxed))
+    let slots = notes.all_slots.lock()[0];
+    [0, 1].map(|place| slots.word(words.plus(place)).load(Relaxed))
 }
 
 #[test]
@@ -443,7 +443,7 @@ fn hooks_that_are_left_out_are_silent_from_the_next_turn_on_until_they_are_put_b
     for origin in [Origin::Own, Origin::Plan(0)] {
         let counted = in_turns(origin, move |module, hooks, turn| {
             let change = |hooks: &[_], out| {
-                module.leave_out(origin, hooks, out, When::NextTurn).expect("memory")
+                module.leave_out(origin, hooks, out, TakesEffect::NextIteration).expect("memory")
             };
             match turn {
                 9 => assert!(change(&hooks[..1], true)),
@@ -462,13 +462,17 @@ fn hooks_that_are_left_out_are_silent_from_the_next_turn_on_until_they_are_put_b
 fn hooks_are_left_out_while_other_plans_come_and_go() {
     let counted = in_turns(Origin::Plan(0), |module, hooks, turn| match turn {
         9 => drop(
-            module.leave_out(Origin::Plan(0), &hooks[..1], true, When::NextTurn).expect("memory"),
+            module
+                .leave_out(Origin::Plan(0), &hooks[..1], true, TakesEffect::NextIteration)
+                .expect("memory"),
         ),
         19 => module.observe(&[COUNTS]).expect("memory"),
         29 => module.observe_no_more(&[COUNTS, PLAN]).expect("memory"),
         39 => module.observe(&[COUNTS, PLAN]).expect("memory"),
         49 => drop(
-            module.leave_out(Origin::Plan(0), &hooks[..1], false, When::NextTurn).expect("memory"),
+            module
+                .leave_out(Origin::Plan(0), &hooks[..1], false, TakesEffect::NextIteration)
+                .expect("memory"),
         ),
         _ => {}
     });
@@ -479,11 +483,15 @@ fn hooks_are_left_out_while_other_plans_come_and_go() {
 fn who_is_in_a_loop_hears_of_what_is_left_out_with_the_next_call_only_until_somebody_hurries() {
     let counted = in_turns(Origin::Own, |module, hooks, turn| match turn {
         9 => assert!(
-            module.leave_out(Origin::Own, &hooks[..1], true, When::NextCall).expect("memory")
+            module
+                .leave_out(Origin::Own, &hooks[..1], true, TakesEffect::NextCall)
+                .expect("memory")
         ),
         29 | 69 => module.hurry(&[0]).expect("memory"),
         49 => assert!(
-            module.leave_out(Origin::Own, &hooks[..1], false, When::NextCall).expect("memory")
+            module
+                .leave_out(Origin::Own, &hooks[..1], false, TakesEffect::NextCall)
+                .expect("memory")
         ),
         _ => {}
     });
@@ -494,7 +502,9 @@ fn who_is_in_a_loop_hears_of_what_is_left_out_with_the_next_call_only_until_some
 fn who_was_left_behind_in_a_loop_comes_along_with_what_is_observed_next() {
     let counted = in_turns(Origin::Plan(0), |module, hooks, turn| match turn {
         9 => assert!(
-            module.leave_out(Origin::Plan(0), &hooks[..1], true, When::NextCall).expect("memory")
+            module
+                .leave_out(Origin::Plan(0), &hooks[..1], true, TakesEffect::NextCall)
+                .expect("memory")
         ),
         29 => module.observe(&[COUNTS]).expect("memory"),
         49 => module.observe_no_more(&[COUNTS, PLAN]).expect("memory"),
@@ -512,14 +522,18 @@ fn a_function_of_which_everything_is_left_out_is_plain_again_and_nothing_is_comp
                 module.is_attached_alone(Origin::Plan(0)) && !module.is_attached_alone(Origin::Own)
             );
             assert!(
-                module.leave_out(Origin::Plan(0), hooks, true, When::NextCall).expect("memory")
+                module
+                    .leave_out(Origin::Plan(0), hooks, true, TakesEffect::NextCall)
+                    .expect("memory")
             );
             assert_eq!(module.inner.chunks.iter().count(), pieces);
         }
         // Until now the loop has gone on as it was.
         29 => module.hurry(&[0]).expect("memory"),
         49 => assert!(
-            module.leave_out(Origin::Plan(0), hooks, false, When::NextTurn).expect("memory")
+            module
+                .leave_out(Origin::Plan(0), hooks, false, TakesEffect::NextIteration)
+                .expect("memory")
         ),
         _ => {}
     });
@@ -533,7 +547,7 @@ fn what_is_observed_of_functions_that_are_called_gets_entries_when_somebody_has_
         let leave = |out| {
             assert!(
                 module
-                    .leave_out(Origin::Plan(0), &hooks[..1], out, When::NextTurn)
+                    .leave_out(Origin::Plan(0), &hooks[..1], out, TakesEffect::NextIteration)
                     .expect("memory")
             );
         };
@@ -593,9 +607,9 @@ fn entered(module: &Module) -> [u64; 3] {
 #[test]
 fn functions_are_compiled_for_a_plan_when_they_are_called_for_the_first_time() {
     let (module, _) = strangers(None);
-    let news = module.compile_events();
+    let compile_events = module.compile_events();
     module.observe_when_called(&[PLAN]).expect("memory");
-    assert_eq!(news.take(), []);
+    assert_eq!(compile_events.take(), []);
     let engine = engine(Optimize::Speed, false);
     let mut store = Store::new(&engine, ());
     let instance = Instance::new(&mut store, &module, &[]).expect("an instance");
@@ -605,7 +619,7 @@ fn functions_are_compiled_for_a_plan_when_they_are_called_for_the_first_time() {
         assert!(matches!(results[..], [Val::I32(sum)] if sum == SUM + turn), "{results:?}");
     }
     assert_eq!(entered(&module), [0, 3, 3]);
-    let compiled: Vec<u32> = news.take().iter().map(|(function, _)| *function).collect();
+    let compiled: Vec<u32> = compile_events.take().iter().map(|(function, _)| *function).collect();
     assert_eq!(compiled, [2, 1]);
     // What comes and goes meanwhile finds the one that waits, and what is there.
     module.observe(&[COUNTS]).expect("memory");
@@ -663,7 +677,7 @@ fn a_function_that_is_not_due_is_executed_as_it_is_until_its_hooks_are_put_back(
     let never = Arc::new(Never::default());
     let client: Arc<dyn Due> = never.clone();
     let (module, hooks) = strangers(Some(Arc::downgrade(&client)));
-    let news = module.compile_events();
+    let compile_events = module.compile_events();
     module.observe_when_called(&[PLAN]).expect("memory");
     let engine = engine(Optimize::Speed, false);
     let mut store = Store::new(&engine, ());
@@ -673,9 +687,11 @@ fn a_function_that_is_not_due_is_executed_as_it_is_until_its_hooks_are_put_back(
     call();
     call();
     assert_eq!((entered(&module), never.0.lock().clone()), ([0; 3], vec![2, 1]));
-    assert_eq!(news.take(), []);
+    assert_eq!(compile_events.take(), []);
     let back = [(1, hooks[1])];
-    assert!(module.leave_out(Origin::Plan(0), &back, false, When::NextCall).expect("memory"));
+    assert!(
+        module.leave_out(Origin::Plan(0), &back, false, TakesEffect::NextCall).expect("memory")
+    );
     call();
     assert_eq!(entered(&module), [0, 1, 0]);
 }

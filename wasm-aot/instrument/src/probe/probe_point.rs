@@ -1,6 +1,6 @@
 //! The machine code at a place: what costs something only while somebody stands there.
 
-use super::inspected::{CALLS, COUNTS, Cell, MEASURES};
+use super::inspected::{CALLS, COUNTS, MEASURES, ProbeCell};
 use cranelift_codegen::ir::{AtomicRmwOp, BlockArg, InstBuilder, MemFlagsData, Value, types};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,14 +10,14 @@ use wasm_aot_engine::instrument::compile::{Call, Emitter, Inline};
 
 /// A place: its flag is read, and if it is not zero, who stands there is served.
 #[derive(Debug)]
-pub(super) struct Stand {
-    pub(super) cells: Arc<[Cell]>,
+pub(super) struct ProbePoint {
+    pub(super) cells: Arc<[ProbeCell]>,
     pub(super) index: usize,
     pub(super) call: Call,
 }
 
-impl Stand {
-    fn cell(&self) -> &Cell {
+impl ProbePoint {
+    fn cell(&self) -> &ProbeCell {
         &self.cells[self.index]
     }
 }
@@ -38,7 +38,7 @@ fn add(at: &mut Emitter<'_, '_>, place: Value) {
     );
 }
 
-impl Inline for Stand {
+impl Inline for ProbePoint {
     fn fingerprint(&self) -> u64 {
         // Cells are at one place of the process each.
         address(self.cell()) as u64
@@ -110,7 +110,7 @@ impl Inline for Stand {
     }
 }
 
-impl Stand {
+impl ProbePoint {
     /// What is wanted at the place.
     fn flag(&self, at: &mut Emitter<'_, '_>) -> Value {
         let place = at.builder().ins().iconst(types::I64, address(&self.cell().flag));

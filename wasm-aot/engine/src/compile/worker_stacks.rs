@@ -33,7 +33,7 @@ pub(super) fn with_threads<R: Send>(act: impl FnOnce() -> R + Send) -> R {
 }
 
 /// Runs `act` here if there is room on the stack, and on a thread of the compiler's otherwise.
-pub(super) fn with_room<R: Send>(act: impl FnOnce() -> R + Send) -> R {
+pub(super) fn with_enough_stack<R: Send>(act: impl FnOnce() -> R + Send) -> R {
     match crate::stack::left() >= TRAMPOLINE {
         true => act(),
         false => with_threads(act),
