@@ -205,7 +205,7 @@ impl Control {
         let matched = self.run_in_store(compare)?;
         let attached = session.attach_module(matched).map_err(said)?;
         let name = &attached.name;
-        spell::begin(observed, &chosen);
+        spell::start_spell(observed, &chosen);
         if attached.matches == 0 {
             return Err(format!("{name}: nothing in the program matches any of its exports"));
         }

@@ -196,9 +196,9 @@ impl Run {
         }
         let patience = self.patience()?;
         for chosen in carried.iter().map(Packed::chosen) {
-            spell::begin(&observed, &chosen?);
+            spell::start_spell(&observed, &chosen?);
         }
-        observation.modules().iter().for_each(|chosen| spell::begin(&observed, chosen));
+        observation.modules().iter().for_each(|chosen| spell::start_spell(&observed, chosen));
         let built_in = Arc::clone(observation.built_in());
         let session = Arc::new(Session::new(Arc::clone(&observed), built_in));
         if observation.explains() {

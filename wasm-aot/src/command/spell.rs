@@ -5,7 +5,7 @@ use std::sync::Arc;
 use wasm_aot::observer::{Observation, Selection};
 
 /// Has a monitor end when its time is over.
-pub(super) fn begin(observation: &Arc<Observation>, chosen: &Chosen) {
+pub(super) fn start_spell(observation: &Arc<Observation>, chosen: &Chosen) {
     let Some(time) = chosen.lasts() else { return };
     let (observation, name) = (Arc::downgrade(observation), chosen.name());
     let end = move || {

@@ -351,7 +351,7 @@ impl Draft {
     }
 
     /// Has a receiver told of instances. One that is only called need not be.
-    pub fn tell(&mut self, receiver: Arc<dyn Receiver>) {
+    pub fn add_receiver(&mut self, receiver: Arc<dyn Receiver>) {
         self.0.receivers.push(receiver);
     }
 

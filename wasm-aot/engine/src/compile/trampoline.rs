@@ -85,7 +85,7 @@ pub(crate) fn pair(ty: &FuncType, target: &Target) -> Result<[Compiled; 2], Comp
 }
 
 /// Compiles a function that `build` writes.
-fn make(
+fn make_trampoline(
     signature: Signature,
     target: &Target,
     build: impl FnOnce(&mut FunctionBuilder<'_>, &[Value]),
@@ -114,7 +114,7 @@ fn load(builder: &mut FunctionBuilder<'_>, ty: ValType, values: Value, i: usize)
 fn enter(ty: &FuncType, target: &Target) -> Result<Compiled, CompileError> {
     let mut entry = Signature::new(CallConv::SystemV);
     entry.params.extend([AbiParam::new(types::I64); 3]);
-    make(entry, target, |builder, params| {
+    make_trampoline(entry, target, |builder, params| {
         let &[vmctx, code, values] = params else { unreachable!("three parameters") };
         let mut args = vec![vmctx];
         args.extend(ty.params().iter().enumerate().map(|(i, ty)| load(builder, *ty, values, i)));
@@ -130,7 +130,7 @@ fn enter(ty: &FuncType, target: &Target) -> Result<Compiled, CompileError> {
 
 fn leave(ty: &FuncType, target: &Target) -> Result<Compiled, CompileError> {
     let slots = ty.params().len().max(ty.results().len()) as u32;
-    make(signature(ty), target, |builder, params| {
+    make_trampoline(signature(ty), target, |builder, params| {
         let trusted = MemFlagsData::trusted();
         let host = params[0];
         note_exit(builder, host);
@@ -182,7 +182,7 @@ fn note_exit(builder: &mut FunctionBuilder<'_>, vmctx: Value) {
 fn throw(target: &Target) -> Result<Compiled, CompileError> {
     let mut thrower = Signature::new(CallConv::Tail);
     thrower.params.extend([AbiParam::new(types::I64); 2]);
-    make(thrower, target, |builder, params| {
+    make_trampoline(thrower, target, |builder, params| {
         let trusted = MemFlagsData::trusted();
         let &[vmctx, exception] = params else { unreachable!("two parameters") };
         let frame = builder.ins().get_frame_pointer(types::I64);

@@ -50,7 +50,7 @@ pub(crate) fn report(store: &StoreCore, fault: &Fault) -> Error {
         frame.offset = Some(at);
     }
     frames.extend(here(store).frames);
-    super::dump::note(store, fault, unaffordable);
+    super::dump::remember_fault(store, fault, unaffordable);
     let backtrace = Backtrace { frames };
     let trap = if unaffordable.is_some() { Trap::Budget } else { fault.trap };
     match super::hooks::probe_failure().filter(|_| trap == Trap::Probe) {

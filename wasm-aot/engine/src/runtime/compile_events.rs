@@ -34,7 +34,7 @@ impl Readers {
     }
 
     /// Tells all receivers that are left, if there are any.
-    pub(super) fn tell(&self, compiled: impl FnOnce() -> Vec<(u32, u32)>) {
+    pub(super) fn publish(&self, compiled: impl FnOnce() -> Vec<(u32, u32)>) {
         let mut readers = self.0.lock();
         readers.retain(|reader| reader.strong_count() > 0);
         if readers.is_empty() {
@@ -54,14 +54,14 @@ mod tests {
     #[test]
     fn everybody_is_told_once_of_what_happens_while_they_listen() {
         let readers = Readers::default();
-        readers.tell(|| unreachable!("nobody wants to know"));
+        readers.publish(|| unreachable!("nobody wants to know"));
         let first = readers.subscribe();
-        readers.tell(|| vec![(1, 10)]);
+        readers.publish(|| vec![(1, 10)]);
         let second = readers.subscribe();
-        readers.tell(|| vec![(2, 20)]);
+        readers.publish(|| vec![(2, 20)]);
         assert_eq!((first.take(), second.take()), (vec![(1, 10), (2, 20)], vec![(2, 20)]));
         assert_eq!((first.take(), first.0.lock().capacity()), (vec![], 0));
         drop((first, second));
-        readers.tell(|| unreachable!("nobody is left"));
+        readers.publish(|| unreachable!("nobody is left"));
     }
 }

@@ -63,7 +63,7 @@ pub(super) unsafe fn read(store: &StoreCore, pc: usize, frame: usize) -> Option<
 
 /// Notes what frames a trap has taken away, and which are left outside of its activation. If there
 /// was no budget for an instruction, the innermost was there.
-pub(super) fn note(store: &StoreCore, fault: &Fault, unaffordable: Option<u32>) {
+pub(super) fn remember_fault(store: &StoreCore, fault: &Fault, unaffordable: Option<u32>) {
     if !store.reads_frames {
         return;
     }

@@ -179,24 +179,25 @@ struct Wait {
 }
 
 /// Those that will be asked.
-struct Watch {
+struct Deadlines {
     waiting: Mutex<Vec<Wait>>,
     changed: Condvar,
 }
 
-static WATCH: Watch = Watch { waiting: Mutex::new(Vec::new()), changed: Condvar::new() };
+static DEADLINES: Deadlines =
+    Deadlines { waiting: Mutex::new(Vec::new()), changed: Condvar::new() };
 /// How long until a thread that was in the host is asked again.
 const AGAIN: Duration = Duration::from_millis(2);
 
 fn watch(wait: Wait) {
     static STARTED: AtomicBool = AtomicBool::new(false);
     {
-        let mut waiting = WATCH.waiting.lock();
+        let mut waiting = DEADLINES.waiting.lock();
         // Who sets deadlines again and again leaves no trace of those that are past caring.
         waiting.retain(|other| !other.is_replaced_by(&wait));
         waiting.push(wait);
     }
-    WATCH.changed.notify_one();
+    DEADLINES.changed.notify_one();
     if !STARTED.swap(true, SeqCst)
         && std::thread::Builder::new().name("wasm-deadlines".into()).spawn(serve).is_err()
     {
@@ -206,13 +207,13 @@ fn watch(wait: Wait) {
 
 fn serve() {
     let _quiet = signals::Blocked::all();
-    let mut waiting = WATCH.waiting.lock();
+    let mut waiting = DEADLINES.waiting.lock();
     loop {
         let now = Instant::now();
         waiting.retain_mut(|wait| wait.at > now || wait.is_still_due(now));
         match waiting.iter().map(|wait| wait.at).min() {
-            Some(next) => drop(WATCH.changed.wait_until(&mut waiting, next)),
-            None => WATCH.changed.wait(&mut waiting),
+            Some(next) => drop(DEADLINES.changed.wait_until(&mut waiting, next)),
+            None => DEADLINES.changed.wait(&mut waiting),
         }
     }
 }

@@ -376,7 +376,7 @@ impl ModuleInner {
             let lies = code.base() + span.start as usize..code.base() + span.end as usize;
             receivers.iter().for_each(|receiver| receiver.compiled(index, lies.clone()));
         }
-        self.readers.tell(|| {
+        self.readers.publish(|| {
             let mut sizes = BTreeMap::<u32, u32>::new();
             for (part, span) in parts.iter().zip(code.tables.functions.iter()) {
                 *sizes.entry(self.info.imported.functions + part.function as u32).or_default() +=

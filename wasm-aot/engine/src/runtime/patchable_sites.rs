@@ -159,7 +159,7 @@ impl Site {
     }
 
     /// Switches it as is wanted.
-    fn settle(&self) {
+    fn update_gate(&self) {
         let Some(cell) = &self.cell else { return };
         cell.locked(|| {
             cell.until.store(if self.counters > 0 { u64::MAX } else { self.latest }, Relaxed);
@@ -343,7 +343,7 @@ impl PatchableSitesState {
         })?;
         for site in used {
             self.sites[site].connect(&mut self.memory, near)?;
-            self.sites[site].settle();
+            self.sites[site].update_gate();
         }
         Ok(())
     }
@@ -393,7 +393,7 @@ impl PatchableSitesState {
                 if is_on {
                     counter.since.push(site.counted());
                 }
-                site.settle();
+                site.update_gate();
             }
         }
         self.instructions[number].counter = Some(counter);
@@ -421,7 +421,7 @@ impl PatchableSitesState {
                 site.latest = site.counted();
                 flag.since.push(site.latest);
             }
-            site.settle();
+            site.update_gate();
         }
     }
 }

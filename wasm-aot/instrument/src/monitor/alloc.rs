@@ -95,7 +95,7 @@ struct AllocSite {
 }
 
 /// Makes the monitor.
-pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError> {
+pub(super) fn alloc_monitor(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError> {
     let depth = choice.number("depth").map_or(DEPTH, |depth| depth as usize);
     Ok(Arc::new(Allocations { choice: choice.clone(), depth, state: Mutex::default() }))
 }
@@ -124,7 +124,7 @@ fn deed(info: &ModuleInfo, index: u32, label: &str) -> Option<Deed> {
 impl HookedMonitor for Allocations {
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
         let mut deeds = Vec::new();
-        draft.tell(Arc::<Self>::clone(&self));
+        draft.add_receiver(Arc::<Self>::clone(&self));
         for function in &outline.functions {
             let Some(deed) = deed(outline.info, function.index, &function.label) else { continue };
             let ty = outline.info.function_type(function.index);

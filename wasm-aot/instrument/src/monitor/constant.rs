@@ -47,14 +47,14 @@ struct Seen {
 }
 
 /// Makes the monitor.
-pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError> {
+pub(super) fn constant_monitor(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError> {
     let (functions, sums) = Default::default();
     Ok(Arc::new(Constants { choice: choice.clone(), functions, sums }))
 }
 
 impl HookedMonitor for Constants {
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
-        draft.tell(Arc::<Self>::clone(&self));
+        draft.add_receiver(Arc::<Self>::clone(&self));
         let mut functions = Vec::new();
         for function in outline.chosen(&self.choice) {
             let params = outline.info.function_type(function.index).params().to_vec();

@@ -41,7 +41,7 @@ pub(super) fn hotness(choice: &Choice, counts: &Counts) -> Report {
     let executed = each.iter().filter(|(_, instruction)| instruction.count > 0).count();
     let note = format!("{total} executions of {executed} instructions, of {all}");
     if choice.has("listing") {
-        report.drawing = Some(listing::of(&functions, total) + &note + "\n");
+        report.drawing = Some(listing::draw_listing(&functions, total) + &note + "\n");
     }
     let mut reached = 0;
     for (function, instruction) in each {

@@ -17,7 +17,7 @@ pub(super) struct Coverage {
 }
 
 /// Makes the monitor.
-pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError> {
+pub(super) fn coverage_monitor(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError> {
     Ok(Arc::new(Coverage { choice: choice.clone(), fired_one_shots: OneShotProbes::new() }))
 }
 

@@ -42,7 +42,7 @@ struct Planned {
 }
 
 /// Makes the monitor.
-pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError> {
+pub(super) fn functions_monitor(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError> {
     let (plan, sums) = Default::default();
     let (choice, file) = (choice.clone(), choice.profile_file()?);
     Ok(Arc::new(Functions { choice, speed: Speed::since_now(), plan, sums, file }))
@@ -53,7 +53,7 @@ impl HookedMonitor for Functions {
         let meter = Meter::new(draft);
         let count = outline.info.functions.len() as u32;
         let accounts = draft.words(2 * (count + 1));
-        draft.tell(Arc::<Self>::clone(&self));
+        draft.add_receiver(Arc::<Self>::clone(&self));
         for function in outline.chosen(&self.choice) {
             put_spans(draft, outline, function, |span| match span {
                 Span::Begin(function) => Action::Inline(Sequence(Arc::new(OpenAccount {

@@ -32,13 +32,13 @@ pub(super) struct Run {
 
 /// A program that a monitor watches: what it is called, if that was said, and since when.
 #[derive(Clone, Debug)]
-pub(super) struct Watching {
+pub(super) struct ObservedSpan {
     program: Option<std::sync::Arc<str>>,
     begun: Instant,
     worked: Duration,
 }
 
-impl Watching {
+impl ObservedSpan {
     /// From now on.
     pub(super) fn begin(program: Option<std::sync::Arc<str>>) -> Self {
         Self { program, begun: Instant::now(), worked: clocks::of_process() }
@@ -66,18 +66,18 @@ impl Watching {
 #[derive(Clone, Debug)]
 pub(super) struct ProfileFile {
     file: std::sync::Arc<File>,
-    watching: Watching,
+    observed_span: ObservedSpan,
 }
 
 impl ProfileFile {
     /// A file that was opened just now.
-    pub(super) fn new(file: File, watching: Watching) -> Self {
-        Self { file: file.into(), watching }
+    pub(super) fn new(file: File, observed_span: ObservedSpan) -> Self {
+        Self { file: file.into(), observed_span }
     }
 
     /// Writes a profile whose functions are there.
     pub(super) fn write(&self, module: Option<&str>, profile: Profile) -> std::io::Result<()> {
-        self.write_whole(&self.watching.complete(module, profile))
+        self.write_whole(&self.observed_span.complete(module, profile))
     }
 
     /// Writes a profile with its header.

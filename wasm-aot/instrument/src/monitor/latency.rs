@@ -21,7 +21,7 @@
 //! Counts are only added to by machine code, limits are only written by the host: neither is lost.
 
 use super::hooked::{HookedMonitor, ask_where, fingerprint};
-use super::kept::{self, ProfileFile, Watching};
+use super::kept::{self, ObservedSpan, ProfileFile};
 use super::meter::Speed;
 use super::outline::{Function, Outline};
 use super::{Cell, Choice, MonitorError, Report};
@@ -77,7 +77,7 @@ pub(super) struct Latency {
     this: Weak<Latency>,
     /// Where its profile goes.
     file: Option<ProfileFile>,
-    watching: Watching,
+    observed_span: ObservedSpan,
 }
 
 /// A function that is observed, and what stands in it.
@@ -154,7 +154,7 @@ struct OpenCall {
 }
 
 /// Makes the monitor.
-pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError> {
+pub(super) fn latency_monitor(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError> {
     let refused = |option: &str, why: String| MonitorError::Value {
         option: option.into(),
         value: choice.value(option).unwrap_or_default().into(),
@@ -192,7 +192,7 @@ pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorEr
             this: this.clone(),
             policy,
             file,
-            watching: choice.watching(),
+            observed_span: choice.observed_span(),
         }
     }))
 }
@@ -203,7 +203,7 @@ impl HookedMonitor for Latency {
         let (short, observed): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|function| !self.choice.names() && function.is_brief(SHORT));
         let words = draft.words(2 * observed.len() as u32);
-        draft.tell(Arc::<Self>::clone(&self));
+        draft.add_receiver(Arc::<Self>::clone(&self));
         let mut functions = Vec::new();
         for (place, function) in (0..).zip(&observed) {
             let call = |number: u64| {
@@ -256,7 +256,7 @@ impl HookedMonitor for Latency {
         let mut report = Report::new("latency", &columns);
         let Some((functions, short)) = self.functions.get() else { return report };
         let mut state = self.state.lock();
-        state.tell(self);
+        state.report_calls(self);
         let Some(conductor) = &state.conductor else { return report };
         let places = Places::of(module);
         let mut profile = conductor.profile(now());
@@ -332,7 +332,7 @@ impl HookedMonitor for Latency {
             let source = places.of_function(index);
             kept::label_of(module.inner().label(index), index, &source)
         });
-        let profile = self.watching.complete(module.name(), profile);
+        let profile = self.observed_span.complete(module.name(), profile);
         if let Some(Err(error)) = self.file.as_ref().map(|file| file.write_whole(&profile)) {
             report.remark(format!("file: {error}"));
         }
@@ -380,7 +380,7 @@ impl Latency {
                 let seen = monitor.seen();
                 let mut state = monitor.state.lock();
                 let due = state.due(&monitor, &seen);
-                state.tell(&monitor);
+                state.report_calls(&monitor);
                 let mut next = now();
                 state.attend(&monitor, |conductor, modes| next = conductor.tick(now(), modes));
                 let [mut back, out] = monitor.changes(&state, is_free);
@@ -591,13 +591,13 @@ impl LatencyState {
     }
 
     /// Tells the conductor how often functions were called since the last time.
-    fn tell(&mut self, monitor: &Latency) {
+    fn report_calls(&mut self, monitor: &Latency) {
         for at in 0..self.instances.len() {
-            self.tell_of(monitor, at);
+            self.report_calls_of_instance(monitor, at);
         }
     }
 
-    fn tell_of(&mut self, monitor: &Latency, at: usize) {
+    fn report_calls_of_instance(&mut self, monitor: &Latency, at: usize) {
         let (Some(conductor), Some(words)) = (&mut self.conductor, monitor.words.get()) else {
             return;
         };
@@ -631,7 +631,7 @@ impl LatencyState {
         if retires {
             // What was called until now is known: with the mode, that ends.
             self.parts[place].left = 1;
-            self.tell_of(monitor, at);
+            self.report_calls_of_instance(monitor, at);
             self.parts[place].left = 0;
             if let Some(conductor) = &mut self.conductor {
                 conductor.retired(FuncId(place as u32 + 1), armed, now());
@@ -736,7 +736,7 @@ impl Receiver for Latency {
 
     fn end(&self, slots: InstanceSlots) {
         let mut state = self.state.lock();
-        state.tell(self);
+        state.report_calls(self);
         state.instances.retain(|instance| instance.slots != slots);
     }
 }

@@ -8,7 +8,7 @@ use wasmparser::Operator;
 
 /// The text of functions that were called: how often each instruction was executed, its part of all
 /// executions, and where it comes from.
-pub(super) fn of(functions: &[FunctionCounts<'_>], total: u64) -> String {
+pub(super) fn draw_listing(functions: &[FunctionCounts<'_>], total: u64) -> String {
     let mut out = String::from("== hotness ==\n");
     for function in functions.iter().filter(|function| function.calls() > 0) {
         let _ = writeln!(out, "{}: {} calls", function.label(), function.calls());

@@ -46,14 +46,14 @@ struct Traced {
 }
 
 /// Makes the monitor.
-pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError> {
+pub(super) fn loop_traces_monitor(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError> {
     let (functions, sums) = Default::default();
     Ok(Arc::new(LoopTraces { choice: choice.clone(), functions, sums }))
 }
 
 impl HookedMonitor for LoopTraces {
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
-        draft.tell(Arc::<Self>::clone(&self));
+        draft.add_receiver(Arc::<Self>::clone(&self));
         let mut functions = Vec::new();
         for function in outline.chosen(&self.choice) {
             let paths = Paths::of(function);

@@ -75,7 +75,7 @@ enum MemoryEvent {
 }
 
 /// Makes the monitor.
-pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError> {
+pub(super) fn memory_monitor(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError> {
     let trace = choice.file("trace")?.map(|file| Mutex::new(BufWriter::new(Stream::new(file))));
     let (pages, events, state) = Default::default();
     Ok(Arc::new(Memory { choice: choice.clone(), trace, pages, events, state }))
@@ -90,7 +90,7 @@ impl HookedMonitor for Memory {
         });
         let pages: Vec<Pages> = memories.collect();
         let mut events = Vec::new();
-        draft.tell(Arc::<Self>::clone(&self));
+        draft.add_receiver(Arc::<Self>::clone(&self));
         for function in outline.chosen(&self.choice) {
             let start = outline.info.body(function.index).start;
             for instruction in &function.instructions {

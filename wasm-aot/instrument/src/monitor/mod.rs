@@ -76,7 +76,7 @@ pub const KINDS: &[MonitorKind] = &[
         name: "alloc",
         about: "allocations by call site, and which of them are still live",
         options: &[("depth=N", "callers that make up a site (default 4)")],
-        source: Source::Hooks(alloc::begin),
+        source: Source::Hooks(alloc::alloc_monitor),
     },
     MonitorKind {
         name: "blocks",
@@ -103,7 +103,7 @@ pub const KINDS: &[MonitorKind] = &[
         name: "const",
         about: "function arguments that are always the same",
         options: &[],
-        source: Source::Hooks(constant::begin),
+        source: Source::Hooks(constant::constant_monitor),
     },
     MonitorKind {
         name: "control-flow",
@@ -115,13 +115,13 @@ pub const KINDS: &[MonitorKind] = &[
         name: "coverage",
         about: "executed instructions and blocks of each function",
         options: &[("missed", "ranges that were not executed")],
-        source: Source::Hooks(coverage::begin),
+        source: Source::Hooks(coverage::coverage_monitor),
     },
     MonitorKind {
         name: "functions",
         about: "calls and self time of each function",
         options: &[("file=FILE", "a profile for `fastinst report`, `diff` and `merge`")],
-        source: Source::Hooks(functions::begin),
+        source: Source::Hooks(functions::functions_monitor),
     },
     MonitorKind {
         name: "globals",
@@ -152,13 +152,13 @@ pub const KINDS: &[MonitorKind] = &[
             ("policy=NAME", "adaptive, paper, exact or count"),
             ("file=FILE", "a profile for `fastinst report`, `diff` and `merge`"),
         ],
-        source: Source::Hooks(latency::begin),
+        source: Source::Hooks(latency::latency_monitor),
     },
     MonitorKind {
         name: "loop-traces",
         about: "paths taken by the iterations of each loop",
         options: &[],
-        source: Source::Hooks(loop_traces::begin),
+        source: Source::Hooks(loop_traces::loop_traces_monitor),
     },
     MonitorKind {
         name: "loops",
@@ -173,7 +173,7 @@ pub const KINDS: &[MonitorKind] = &[
             "trace=FILE",
             "every access: function, offset, kind, memory, address, size, contents",
         )],
-        source: Source::Hooks(memory::begin),
+        source: Source::Hooks(memory::memory_monitor),
     },
     MonitorKind {
         name: "opcodes",
@@ -194,7 +194,7 @@ pub const KINDS: &[MonitorKind] = &[
             ("time-all", "time short calls, too"),
             ("contexts=N", "maximum number of contexts"),
         ],
-        source: Source::Hooks(profile::begin),
+        source: Source::Hooks(profile::profile_monitor),
     },
     MonitorKind {
         name: "trace",
@@ -204,7 +204,7 @@ pub const KINDS: &[MonitorKind] = &[
             ("file=FILE", "output file, instead of stderr"),
             ("form=FORM", "text, csv or json: one line per event"),
         ],
-        source: Source::Hooks(trace::begin),
+        source: Source::Hooks(trace::trace_monitor),
     },
 ];
 

@@ -167,7 +167,7 @@ impl Native {
     /// exceptions of the module's own there are none, and the library finds out by their frames
     /// which calls a foreign one has ended.
     fn plan(self: Arc<Self>, throws: bool, draft: &mut Draft) -> FunctionHooks {
-        draft.tell(Arc::<Self>::clone(&self));
+        draft.add_receiver(Arc::<Self>::clone(&self));
         let FunctionSwitches { imported, states, words, counts, .. } = &*self.switches;
         let modes = [(Mode::Entry, true), (Mode::Exit, false), (Mode::Unwind, false)];
         let modes = &modes[..if throws { 3 } else { 2 }];

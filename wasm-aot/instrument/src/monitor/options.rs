@@ -1,6 +1,6 @@
 //! What people write behind `--monitor`: a name, and options.
 
-use super::kept::{ProfileFile, Watching};
+use super::kept::{ObservedSpan, ProfileFile};
 use super::{KINDS, MonitorKind, output};
 use globset::{Glob, GlobMatcher};
 use std::fs::File;
@@ -256,12 +256,12 @@ impl Choice {
 
     /// The file that its option `file` names, to be written anew.
     pub(super) fn profile_file(&self) -> Result<Option<ProfileFile>, MonitorError> {
-        Ok(self.file("file")?.map(|file| ProfileFile::new(file, self.watching())))
+        Ok(self.file("file")?.map(|file| ProfileFile::new(file, self.observed_span())))
     }
 
     /// What is watched from now on.
-    pub(super) fn watching(&self) -> Watching {
-        Watching::begin(self.program.clone())
+    pub(super) fn observed_span(&self) -> ObservedSpan {
+        ObservedSpan::begin(self.program.clone())
     }
 
     /// Opens the file of a profile that is made of counts.

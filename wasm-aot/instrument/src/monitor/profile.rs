@@ -65,7 +65,7 @@ pub(super) struct Profile {
 const TIME_ALL: &str = "time-all";
 
 /// Makes the monitor.
-pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError> {
+pub(super) fn profile_monitor(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError> {
     let mut files = Vec::new();
     for form in flame::Form::ALL {
         files.extend(choice.file(form.option())?.map(|file| (form, file)));
@@ -80,7 +80,7 @@ pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorEr
 impl HookedMonitor for Profile {
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
         let meter = *self.meter.get_or_init(|| Meter::new(draft));
-        draft.tell(Arc::<Self>::clone(&self));
+        draft.add_receiver(Arc::<Self>::clone(&self));
         let enter = |function: u32, is_brief: bool| {
             let number = u64::from(function) << 1 | u64::from(is_brief);
             let receiver = Arc::<Self>::clone(&self);

@@ -123,7 +123,7 @@ enum TraceEventKind {
 }
 
 /// Makes the monitor.
-pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError> {
+pub(super) fn trace_monitor(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError> {
     let out = match choice.file("file")? {
         Some(file) => Out::File(BufWriter::new(Stream::new(file))),
         None => Out::Stderr(BufWriter::new(std::io::stderr())),
@@ -150,7 +150,7 @@ impl HookedMonitor for Trace {
                 events.push(TraceEvent { kind, function: function.to_owned(), types });
                 Action::Call(call)
             };
-        draft.tell(Arc::<Self>::clone(&self));
+        draft.add_receiver(Arc::<Self>::clone(&self));
         for function in outline.chosen(&self.choice) {
             let (index, name) = (function.index, function.label.as_str());
             let ty = outline.info.function_type(index);

@@ -91,7 +91,7 @@ impl Trees {
         &self.rows[number as usize / ROW][number as usize % ROW]
     }
 
-    fn make(&mut self, function: u32, is_timed: bool) -> u32 {
+    fn add_node(&mut self, function: u32, is_timed: bool) -> u32 {
         let number = self.free.pop().unwrap_or_else(|| {
             if self.used == self.rows.len() * ROW {
                 self.rows.push(Box::new([const { unused() }; ROW]));
@@ -110,7 +110,7 @@ impl Trees {
 
     /// An instance begins: the address of its root.
     pub(super) fn begin(&mut self, slots: InstanceSlots) -> usize {
-        let root = self.make(NO_FUNCTION, true);
+        let root = self.add_node(NO_FUNCTION, true);
         self.trees.insert(slots.vmctx, Tree { slots, nodes: vec![(root, root)] });
         self.address(root)
     }
@@ -131,7 +131,7 @@ impl Trees {
             return false;
         };
         let is_timed = self.times_all || (!is_brief && self.node(from).timed.load(Relaxed) != 0);
-        let child = self.make(function, is_timed);
+        let child = self.add_node(function, is_timed);
         let address = self.address(child);
         let mut place = &self.node(from).places[(function % PLACES) as usize];
         while let Some(taken) = self.numbers.get(&place.load(Relaxed)) {

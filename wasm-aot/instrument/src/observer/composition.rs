@@ -87,22 +87,29 @@ impl<'p> Composition<'p> {
         let mut draft = drafted.transpose().map_err(ObserverError::program)?.unwrap_or_default();
         let facts: Vec<Facts> = matched.iter().map(|it| it.facts.clone()).collect();
         let lowered = lower::lower(&facts, &capabilities);
-        let (mut monitors, mut derived, mut coming) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut monitors, mut all_virtual_probes, mut coming) =
+            (Vec::new(), Vec::new(), Vec::new());
         for (matched, lowering) in matched.into_iter().zip(lowered) {
             let instance_pointers = instance_pointers(store, &matched, &lowering, &mut draft);
-            let (monitor, comes) =
-                Monitor::drafted(matched, lowering, instance_pointers, &mut draft, &mut derived);
+            let (monitor, comes) = Monitor::drafted(
+                matched,
+                lowering,
+                instance_pointers,
+                &mut draft,
+                &mut all_virtual_probes,
+            );
             monitors.push(monitor);
             coming.push(comes);
         }
-        let derived = VirtualProbes::plan(derived, program, store.engine(), &mut draft)
-            .map_err(ObserverError::program)?;
+        let all_virtual_probes =
+            VirtualProbes::plan(all_virtual_probes, program, store.engine(), &mut draft)
+                .map_err(ObserverError::program)?;
         let plan = draft.finish();
         let code = code.filter(|code| {
-            plan == Plan::default() && (!derived.counts() || code.inner().options.counts)
+            plan == Plan::default() && (!all_virtual_probes.counts() || code.inner().options.counts)
         });
         let code = code.filter(|code| built_in.is_none_or(|monitors| monitors.fits(code)));
-        let engine = match derived.counts() {
+        let engine = match all_virtual_probes.counts() {
             false => store.engine().clone(),
             true => store.engine().counting().map_err(ObserverError::program)?,
         };
@@ -110,7 +117,7 @@ impl<'p> Composition<'p> {
         let module = made.map_err(ObserverError::program)?;
         let begun = built_in.map_or(Ok(()), |monitors| monitors.begin(&module));
         begun.map_err(ObserverError::program)?;
-        derived.compiled(&module);
+        all_virtual_probes.compiled(&module);
         if let Some(bound) = monitors.iter().find(|monitor| monitor.is_called) {
             module
                 .bind(store.as_context_mut().core().id, &bound.observer.name)
@@ -124,9 +131,9 @@ impl<'p> Composition<'p> {
             *compile_events = notification::compile_events(observer, &module);
         }
         let threads = Mutex::new(vec![store.as_context_mut().core().id]);
-        let (monitors, places, derived) =
-            (Mutex::new(monitors), Mutex::new(places), Mutex::new(derived));
-        Ok(Observation { module, calls, monitors, threads, places, derived })
+        let (monitors, places, all_virtual_probes) =
+            (Mutex::new(monitors), Mutex::new(places), Mutex::new(all_virtual_probes));
+        Ok(Observation { module, calls, monitors, threads, places, all_virtual_probes })
     }
 }
 
@@ -141,8 +148,8 @@ fn instance_pointers<T: 'static>(
     (is_there && observer.request.threads).then(|| {
         let mut store = store.as_context_mut();
         let instance_pointers = InstancePointers::new(draft.words(1), guest, list);
-        instance_pointers.settle(store.core().id, observer.instance.base(store.core()));
-        draft.tell(Arc::<InstancePointers>::clone(&instance_pointers));
+        instance_pointers.set(store.core().id, observer.instance.base(store.core()));
+        draft.add_receiver(Arc::<InstancePointers>::clone(&instance_pointers));
         instance_pointers
     })
 }
@@ -172,7 +179,7 @@ impl Monitor {
         lowering: Lowering,
         instance_pointers: Option<Arc<InstancePointers>>,
         draft: &mut Draft,
-        derived: &mut Vec<VirtualProbe>,
+        all_virtual_probes: &mut Vec<VirtualProbe>,
     ) -> (Self, Coming) {
         let Matched { observer, guest, list, inserted, contained, facts, virtual_probes, .. } =
             matched;
@@ -194,7 +201,7 @@ impl Monitor {
                 How::Counts(virtual_probes, points.collect())
             }
             (Action::Nothing(_) | Action::Count(_) | Action::OneShot { .. }, _, Layer::Own(_)) => {
-                derived.extend(virtual_probes);
+                all_virtual_probes.extend(virtual_probes);
                 How::Fixed
             }
             (Action::Guest { .. } | Action::Host(_) | Action::Hooks(_), Gate::Word { .. }, _) => {

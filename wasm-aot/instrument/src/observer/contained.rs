@@ -143,6 +143,6 @@ impl Receiver for Contained {
         let what = format!(
             "monitor {name}: {export}, at offset {offset:#x}: {why}; it is switched off, and the program goes on"
         );
-        self.listener.tell(&what);
+        self.listener.complain(&what);
     }
 }

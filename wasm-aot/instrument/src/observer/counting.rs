@@ -75,7 +75,7 @@ impl Strategy for Counting {
         self.state.lock().is_wanted
     }
 
-    fn settle(&self, is_wanted: bool) -> Result<(), Error> {
+    fn apply_switches(&self, is_wanted: bool) -> Result<(), Error> {
         let mut state = self.state.lock();
         state.is_wanted = is_wanted;
         if differ(&mut state.calls, &self.switches) {
@@ -105,10 +105,10 @@ impl Strategy for Counting {
         state.events
     }
 
-    fn tell(&self, core: &StoreCore, instance: Instance) {
+    fn write_cells(&self, core: &StoreCore, instance: Instance) {
         let mut state = self.state.lock();
         self.read(&mut state, &waiting(core));
-        state.calls.tell(core, |_| Some(instance));
+        state.calls.write_cells(core, |_| Some(instance));
     }
 }
 

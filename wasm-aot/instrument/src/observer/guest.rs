@@ -93,7 +93,7 @@ pub(super) struct Listener(pub(super) Option<Arc<Tell>>);
 type Tell = dyn Fn(&str) + Send + Sync;
 
 impl Listener {
-    pub(super) fn tell(&self, what: &str) {
+    pub(super) fn complain(&self, what: &str) {
         if let Some(listener) = &self.0 {
             listener(what);
         }

@@ -256,7 +256,7 @@ impl Strategy for Installed {
         self.state.lock().is_wanted
     }
 
-    fn settle(&self, is_wanted: bool) -> Result<(), Error> {
+    fn apply_switches(&self, is_wanted: bool) -> Result<(), Error> {
         let mut state = self.state.lock();
         state.is_wanted = is_wanted;
         let is_due = is_wanted && self.switches.on() > 0;
@@ -296,7 +296,7 @@ impl Strategy for Installed {
         let is_wanted = state.is_wanted;
         *state = InstalledState { counter: Some(Word(0)), ..InstalledState::default() };
         drop(state);
-        self.settle(is_wanted).map(|()| true)
+        self.apply_switches(is_wanted).map(|()| true)
     }
 
     fn events(&self) -> u64 {

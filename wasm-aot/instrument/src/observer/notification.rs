@@ -28,13 +28,13 @@ impl Observation {
     /// went wrong.
     pub fn begin<T: 'static>(&self, store: &mut Store<T>) -> Vec<ObserverError> {
         let number = self.thread(store.as_context_mut().core().id);
-        self.tell(store.as_context_mut(), Occurrence::ThreadStart, &[number])
+        self.call_listeners(store.as_context_mut(), Occurrence::ThreadStart, &[number])
     }
 
     /// Tells monitors that the thread that has the store has ended, and how; gives what went wrong.
     /// [`report`](Self::report) comes after it.
     pub fn end<T: 'static>(&self, store: &mut Store<T>, why: Option<&Error>) -> Vec<ObserverError> {
-        let mut wrong = self.tell_compiled(&mut store.as_context_mut());
+        let mut wrong = self.report_compiled(&mut store.as_context_mut());
         if let Some(Error::Trap(report)) = why {
             let frame = report.backtrace.frames.first();
             let function = frame.map_or(-1, |frame| i64::from(frame.function));
@@ -49,16 +49,16 @@ impl Observation {
                 .and_then(|frame| frame.offset?.checked_sub(start(frame.function)?))
                 .map_or(-1, i64::from);
             let told = [i64::from(report.trap.number()), function, pc];
-            wrong.extend(self.tell(store.as_context_mut(), Occurrence::Trap, &told));
+            wrong.extend(self.call_listeners(store.as_context_mut(), Occurrence::Trap, &told));
         }
         let number = self.thread(store.as_context_mut().core().id);
-        wrong.extend(self.tell(store.as_context_mut(), Occurrence::ThreadEnd, &[number]));
+        wrong.extend(self.call_listeners(store.as_context_mut(), Occurrence::ThreadEnd, &[number]));
         wrong
     }
 
     /// Tells monitors of functions that were compiled once more since they were told, in other
     /// versions of the code.
-    pub(super) fn tell_compiled<T: 'static>(
+    pub(super) fn report_compiled<T: 'static>(
         &self,
         store: &mut StoreContextMut<'_, T>,
     ) -> Vec<ObserverError> {
@@ -82,7 +82,7 @@ impl Observation {
         wrong
     }
 
-    fn tell<T: 'static>(
+    fn call_listeners<T: 'static>(
         &self,
         mut store: StoreContextMut<'_, T>,
         event: Occurrence,
@@ -135,7 +135,7 @@ impl Growth for Growing {
         let done = self.0.react(&mut store, Occurrence::MemoryGrown, &told);
         store.core().interruption().end_interlude(interlude);
         if let Err(error) = done {
-            self.0.listener.tell(&format!("{error}; the program goes on"));
+            self.0.listener.complain(&format!("{error}; the program goes on"));
         }
     }
 }

@@ -67,7 +67,7 @@ pub struct Observation {
     /// Whose functions are called at each instruction: monitor and rule.
     pub(super) places: Mutex<Places>,
     /// What follows from what the code tells anyway, before monitors say what they have seen.
-    pub(super) derived: Mutex<VirtualProbes>,
+    pub(super) all_virtual_probes: Mutex<VirtualProbes>,
 }
 
 /// Instructions, and the monitors and rules that are called there, in their order.
@@ -177,14 +177,14 @@ impl Observation {
 
     /// A program that nobody looks at so far.
     pub fn of(module: &Module) -> Self {
-        let (monitors, threads, places, derived) = Default::default();
+        let (monitors, threads, places, all_virtual_probes) = Default::default();
         Self {
             module: module.clone(),
             calls: ProbeCalls::default(),
             monitors,
             threads,
             places,
-            derived,
+            all_virtual_probes,
         }
     }
 
@@ -288,10 +288,10 @@ impl Observation {
         let lowering =
             lower::lower(std::slice::from_ref(&matched.facts), &self.capabilities()).swap_remove(0);
         // What comes while the program runs is apart from its code: nothing is drafted, or derived.
-        let (mut draft, mut derived) = (Draft::default(), Vec::new());
+        let (mut draft, mut all_virtual_probes) = (Draft::default(), Vec::new());
         let (mut monitor, coming) =
-            Monitor::drafted(matched, lowering, None, &mut draft, &mut derived);
-        debug_assert!(draft.finish() == Plan::default() && derived.is_empty());
+            Monitor::drafted(matched, lowering, None, &mut draft, &mut all_virtual_probes);
+        debug_assert!(draft.finish() == Plan::default() && all_virtual_probes.is_empty());
         monitor.begin(&self.module, coming)?;
         monitor.compile_events = notification::compile_events(&monitor.observer, &self.module);
         let all = monitor.matches + monitor.observer.hears();
@@ -352,7 +352,7 @@ impl Observation {
         which: Option<usize>,
     ) -> Vec<ObserverError> {
         self.settle(&mut store);
-        let mut wrong = self.tell_compiled(&mut store);
+        let mut wrong = self.report_compiled(&mut store);
         let monitors = self.monitors.lock();
         let wanted = monitors.iter().enumerate().filter(|(number, monitor)| {
             !monitor.is_gone && which.is_none_or(|which| *number == which)
@@ -365,7 +365,7 @@ impl Observation {
     /// Gives monitors' cells what belongs to them by now: what they only add to is not always added
     /// at once. [`report`](Self::report) does it.
     pub fn settle(&self, mut store: impl AsContextMut) {
-        let mut derived = self.derived.lock();
+        let mut all_virtual_probes = self.all_virtual_probes.lock();
         let monitors = self.monitors.lock();
         let mut context = store.as_context_mut();
         let core = context.core();
@@ -373,10 +373,10 @@ impl Observation {
             let observer = &monitors[number].observer;
             observer.is_in(core.id).then(|| observer.instance())
         };
-        derived.settle(&self.module, core, cells);
+        all_virtual_probes.write_cells_of_all(&self.module, core, cells);
         for monitor in monitors.iter().filter(|monitor| monitor.observer.is_in(core.id)) {
             if let Some(strategy) = &monitor.strategy {
-                strategy.tell(core, monitor.observer.instance());
+                strategy.write_cells(core, monitor.observer.instance());
             }
         }
     }

@@ -36,12 +36,12 @@ pub(super) trait Strategy: Debug + Send + Sync {
     fn is_wanted(&self) -> bool;
 
     /// Has the code be as probes were switched, if it is to observe; otherwise it rests.
-    fn settle(&self, is_wanted: bool) -> Result<(), Error>;
+    fn apply_switches(&self, is_wanted: bool) -> Result<(), Error>;
 
     /// Has it observe, or rest. Which probes are on stays as it is.
     fn attach(&self, on: bool) -> Result<(), Error> {
         self.switches().resting().store(!on, Relaxed);
-        self.settle(on)
+        self.apply_switches(on)
     }
 
     /// Has its calls counted; tells whether they are.
@@ -53,5 +53,5 @@ pub(super) trait Strategy: Debug + Send + Sync {
     fn events(&self) -> u64;
 
     /// Gives cells of its instance what belongs to them by now.
-    fn tell(&self, _: &StoreCore, _: Instance) {}
+    fn write_cells(&self, _: &StoreCore, _: Instance) {}
 }

@@ -44,7 +44,7 @@ impl InstancePointers {
     }
 
     /// In a store, the instance is there.
-    pub(super) fn settle(&self, store: StoreId, vmctx: usize) {
+    pub(super) fn set(&self, store: StoreId, vmctx: usize) {
         self.addresses.lock().insert(store, vmctx);
     }
 }
@@ -111,7 +111,7 @@ impl Observation {
             };
             compare(store, &mut observer, number, monitor, instance_pointers, program)?;
             instance_pointers
-                .settle(store_id, observer.instance().base(store.as_context_mut().core()));
+                .set(store_id, observer.instance().base(store.as_context_mut().core()));
             own.push((number as usize, observer));
         }
         bound_memories(&mut store.as_context_mut());

@@ -157,7 +157,7 @@ impl VirtualProbe {
     }
 
     /// Gives cells what belongs to them.
-    fn tell(&mut self, instance: Instance, core: &StoreCore) {
+    fn write_cells(&mut self, instance: Instance, core: &StoreCore) {
         let more = self.calls.take();
         if more != 0 {
             self.effects.additions.iter().for_each(|(cell, by)| {
@@ -253,10 +253,14 @@ impl VirtualProbeCells {
     }
 
     /// Gives cells what belongs to them: those of monitors that have an instance in the store.
-    pub(super) fn tell(&mut self, core: &StoreCore, instance: impl Fn(usize) -> Option<Instance>) {
+    pub(super) fn write_cells(
+        &mut self,
+        core: &StoreCore,
+        instance: impl Fn(usize) -> Option<Instance>,
+    ) {
         for one in &mut self.0 {
             if let Some(instance) = instance(one.observer) {
-                one.tell(instance, core);
+                one.write_cells(instance, core);
             }
         }
     }
@@ -348,7 +352,7 @@ impl VirtualProbes {
 
     /// Gives cells what belongs to them by now: those of monitors that have an instance in the
     /// store.
-    pub(super) fn settle(
+    pub(super) fn write_cells_of_all(
         &mut self,
         module: &Module,
         core: &StoreCore,
@@ -362,8 +366,8 @@ impl VirtualProbes {
         if let Some(fired_one_shots) = &self.fired_one_shots {
             self.once.read_one_shots(module, fired_one_shots, &waiting);
         }
-        self.counted.tell(core, &instance);
-        self.once.tell(core, &instance);
+        self.counted.write_cells(core, &instance);
+        self.once.write_cells(core, &instance);
     }
 }
 

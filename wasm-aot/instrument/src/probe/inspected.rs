@@ -105,7 +105,7 @@ impl Inspected {
         });
         let receiver: Arc<dyn wasm_aot_engine::instrument::compile::Receiver> =
             Arc::<Self>::clone(&inspected);
-        draft.tell(Arc::clone(&receiver));
+        draft.add_receiver(Arc::clone(&receiver));
         let start = body_start(module, function);
         for (i, site) in inspected.sites.iter().enumerate() {
             // A trap takes activations away from outside of their code.

@@ -114,7 +114,7 @@ type Executed = Vec<((usize, u32), u64)>;
 fn fired(bytes: &[u8], optimize: Optimize, counts: bool) -> Option<[Executed; 2]> {
     let notes = Arc::new(Notes::default());
     let mut draft = Draft::default();
-    draft.tell(notes.clone());
+    draft.add_receiver(notes.clone());
     let all = instructions(bytes);
     let words = draft.words(all.len() as u32);
     for (i, (_, function, _, at)) in all.iter().enumerate() {
@@ -184,7 +184,7 @@ fn by_mode(text: &str, modes: &[Mode], function: &str, args: &[Val]) -> Vec<Vec<
     let bytes = wat::parse_str(text).expect("text");
     let notes = Arc::new(Notes::default());
     let mut draft = Draft::default();
-    draft.tell(notes.clone());
+    draft.add_receiver(notes.clone());
     let info =
         crate::module::read(&bytes, crate::features::Features::default()).expect("valid").info;
     let defined = info.imported.functions..info.functions.len() as u32;
@@ -398,7 +398,7 @@ fn in_turns_from(
     let bytes = wat::parse_str(text).expect("text");
     let notes = Arc::new(Notes::default());
     let mut draft = Draft::default();
-    draft.tell(notes.clone());
+    draft.add_receiver(notes.clone());
     let words = draft.words(2);
     let mut place = 0;
     let hooks = instructions(&bytes)
