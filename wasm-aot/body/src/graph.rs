@@ -1,5 +1,5 @@
-//! The blocks of a function and the edges between them, as the translator sees them: code that
-//! cannot be reached is in no block.
+//! The control-flow graph of a function: basic blocks and the edges between them, as the compiler
+//! sees them. Unreachable code is in no block.
 //!
 //! A block begins at the function's beginning, at a loop, at an `end` that a branch leads to,
 //! and behind whatever may branch. A branch to a block lands on its `end`; a branch to a loop lands

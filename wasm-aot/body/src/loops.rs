@@ -1,5 +1,5 @@
-//! The loops of a function in which a thread can go over into another version of the code: where
-//! they are, what encloses them, and which locals are read afterwards.
+//! The loops of a function at which threads can change the variant of its code (on-stack
+//! replacement): where each is, what encloses it, and which locals are live at its header.
 //!
 //! A local is *live* at a loop if its value there is read before it is written again, on any way
 //! from there. All others need not be carried over. Ways through exceptions are not edges between

@@ -1,4 +1,5 @@
-//! Reports of monitors, in rows; those of several instances, one for each thread, made one.
+//! The rows of monitors' reports, and the merging of reports of several instances, one for each
+//! thread.
 //!
 //! Two instances that looked at different threads have seen different events. A variable that is
 //! only added to says of both together what it would have said if one had seen all events; so does

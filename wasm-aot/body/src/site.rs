@@ -1,5 +1,5 @@
-//! The instructions of a function where they stand: how blocks nest, where branches land, and where
-//! basic blocks begin and end.
+//! The instructions of a function with their context: how blocks nest, where branches land, and
+//! where basic blocks begin and end.
 //!
 //! A branch to a block lands on its `end`, a branch to a loop on the `loop`. A basic block begins
 //! at the function's beginning, at a loop, at an `end` that is branched to, and behind whatever may

@@ -1,8 +1,8 @@
-//! From the counters of some edges, and what has left in the middle, to how often each block and
-//! each edge was executed.
+//! Derives how often each block and edge was executed, from the counters of some edges and the
+//! partial-block exits.
 
+use crate::counter_placement::CounterPlacement;
 use crate::graph::{Block, Graph, OUTSIDE};
-use crate::places::Places;
 use std::collections::BTreeMap;
 
 /// How many frames were taken away while they were at an instruction.
@@ -22,7 +22,7 @@ pub struct Flow {
 /// Derives everything from the counters of the edges that are counted.
 pub fn solve(
     graph: &Graph,
-    places: &Places,
+    places: &CounterPlacement,
     counters: &[u64],
     partial_exits: &PartialExits,
 ) -> Flow {
@@ -203,7 +203,7 @@ mod tests {
     fn whatever_way_was_gone_follows_from_the_edges_that_are_counted() {
         arbtest::arbtest(|u| {
             let (graph, gone, partial_exits) = walk(u)?;
-            let places = Places::of(&graph);
+            let places = CounterPlacement::of(&graph);
             let mut counters: Vec<u64> = places.edges().iter().map(|edge| gone[*edge]).collect();
             for (turn, counter) in places.turns() {
                 let comes = graph

@@ -1,4 +1,4 @@
-//! The types of the language, and how their values lie in Wasm slots.
+//! The value types of scripts, and how their values are passed to Wasm functions.
 //!
 //! A value is a row of slots: one for a number, a map (its handle) or a reference, two for a string
 //! (address and length), and the parts of a tuple one after the other. Everything that stores,

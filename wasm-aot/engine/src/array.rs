@@ -1,4 +1,4 @@
-//! Rows of plain values: made just now, or part of a file that is mapped.
+//! Tables of plain values that are owned, or part of a mapped file.
 //!
 //! # Safety
 //!

@@ -1,5 +1,5 @@
-//! Compiled modules that are kept: a folder of files, named for the hash of all that their code
-//! depends on.
+//! A cache of compiled modules: a folder of files, each named for the hash of everything that its
+//! code depends on.
 //!
 //! A file appears by renaming, so that others see all of it or nothing. What cannot be loaded is
 //! compiled again and replaced. When the folder is larger than it may be, what has not been used

@@ -1,4 +1,4 @@
-//! What modules are compiled for, and by.
+//! The engine: what modules are compiled for, and with which options.
 
 use crate::compile::{Budget, Cpu, Optimize, Options, Sites, Target};
 use crate::error::Error;

@@ -1,4 +1,4 @@
-//! What can go wrong before a program runs, and where.
+//! Errors before a program runs, each with its place.
 
 use crate::exception::ExnRef;
 use crate::trap::Trap;

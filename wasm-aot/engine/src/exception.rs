@@ -1,4 +1,4 @@
-//! Which store something is of, and exceptions that the host holds.
+//! Identities of stores, and exceptions that the host holds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};

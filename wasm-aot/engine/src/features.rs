@@ -1,5 +1,4 @@
-//! Which modules are valid: a version of the specification, and proposals that are added or left
-//! out.
+//! Which modules are valid: a version of the specification, with proposals added or left out.
 
 use serde::{Deserialize, Serialize};
 use wasmparser::WasmFeatures;

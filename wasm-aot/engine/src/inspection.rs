@@ -1,4 +1,4 @@
-//! What a compiled module consists of, for people.
+//! Describes a compiled module for `wasm-aot inspect`.
 
 use crate::engine::Engine;
 use crate::error::{Error, demangled};

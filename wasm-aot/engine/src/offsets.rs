@@ -1,4 +1,4 @@
-//! Tables from offsets of code to numbers, in little room.
+//! Compact tables from code offsets to numbers.
 //!
 //! Most instructions of a module have an entry: which instruction of Wasm they come from, why they
 //! may trap. In whole words such tables would be as large as the code. Here an entry says how it

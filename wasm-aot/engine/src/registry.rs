@@ -1,5 +1,5 @@
-//! Types of functions have one number in the whole process, so that a call through a table compares
-//! two words.
+//! Numbers function types, one number for each in the process, so that a call through a table
+//! compares two words.
 //!
 //! Equal means: the same group of types, position by position, where a reference within the group
 //! is relative to the group. That is how the specification compares types that refer to themselves.

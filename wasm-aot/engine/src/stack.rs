@@ -1,4 +1,4 @@
-//! How far down a thread's stack machine code may go.
+//! How deep machine code may use a thread's stack.
 //!
 //! # Safety
 //!

@@ -1,5 +1,4 @@
-//! Why a program was stopped by its own doing. One number for each, in machine code's tables and in
-//! the runtime.
+//! The reasons of traps, with the numbers that machine code's tables and the runtime use.
 
 use cranelift_codegen::ir::TrapCode;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Types of values, functions and what modules import and export.
+//! Types of values, functions, imports and exports.
 //!
 //! A concrete function type is named by a number. Inside a
 //! [`ModuleInfo`](crate::module::ModuleInfo) it is the module's own index; everywhere else, the

@@ -1,5 +1,4 @@
-//! Whether a file of machine code is what its module compiles to: the same bytes come out of the
-//! same compiler.
+//! Verifies that a file of machine code is what its module compiles to, by compiling it again.
 
 use crate::compile::{self, Target};
 use crate::error::Error;

@@ -1,4 +1,4 @@
-//! What is said of each monitor that observes a program, whatever it is made of.
+//! The description of one client: a monitor of whatever kind that observes a program.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! Golden machine code: what the compiler makes of the modules in `disas/`, for one processor, is
-//! what stands below them. `BLESS=1` writes it anew; the difference is reviewed.
+//! Golden machine code: compiles the modules in `disas/` for one processor, and compares the code
+//! with the listing below each. `BLESS=1` writes the listings anew; the difference is reviewed.
 //!
 //! A file says in lines that begin with `;;!` what is made of it, and in lines that begin with
 //! `;;|` which script looks at it. Machine code that depends on the machine is not in there:

@@ -1,5 +1,5 @@
-//! What observes programs that wasm-aot runs: [`monitor`]s that are built in, modules that look on
-//! ([`observer`]), and an embedder's own [`probe`]s.
+//! Everything that observes programs that wasm-aot runs: built-in [`monitor`]s, monitors that are
+//! modules ([`observer`]), and an embedder's own [`probe`]s.
 //!
 //! All of them are made of what `wasm_aot_engine::instrument` offers: hooks that are compiled into
 //! versions of a program's code, and counts. `DESIGN.md` walks through the files.

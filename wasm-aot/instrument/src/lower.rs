@@ -1,4 +1,4 @@
-//! What stands in the program's code for a monitor: the one place where that is decided.
+//! Lowering: decides what a monitor becomes in the program's code. Nothing else decides it.
 //!
 //! ```text
 //!   Facts (of the monitor) ──┐

@@ -1,4 +1,4 @@
-//! What variables and modes mean, in a phrase each.
+//! One-line explanations of variables and modes, for help texts.
 
 use super::{Event, Mode, Occurrence};
 

@@ -1,4 +1,4 @@
-//! The one table of events, modes and bound variables.
+//! The table of events, modes and bound variables that scripts, monitors and the engine share.
 //!
 //! `table.tsv` lists every instruction of WebAssembly 3.0, of threads, wide arithmetic and the
 //! older encoding of exceptions: name, opcode, category, which modes it has, and what can be asked

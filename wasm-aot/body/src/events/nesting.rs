@@ -1,4 +1,4 @@
-//! How instructions are nested, where they may branch to, and which of them end a basic block.
+//! How blocks nest, where branches may lead, and which instructions end a basic block.
 
 use wasmparser::{Catch, Operator};
 

@@ -1,4 +1,4 @@
-//! What a probe can ask at an event.
+//! The variables that a probe can use at each event.
 //!
 //! A variable is *static* if its value is known when a site is matched, *dynamic* if it is known
 //! when the site is reached, or a *formula*: an expression of the language over other variables, so

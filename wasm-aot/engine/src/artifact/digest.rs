@@ -1,4 +1,4 @@
-//! What tells whether a file is whole: a hash of our header and of every part.
+//! Detects damaged files: a hash of the header and of every section.
 //!
 //! It finds damage, not hostility, so that it may be a fast one. The file is read for it, not
 //! looked at through a mapping: what is mapped and touched counts as memory of the process, and

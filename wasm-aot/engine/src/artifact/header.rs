@@ -1,4 +1,5 @@
-//! Our header: who made a file, for what, and where everything is in it.
+//! The header of a file of machine code: which compiler made it, for which processor and options,
+//! and where each section is.
 
 use crate::compile::Options;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! Loading: our header is compared with what we are, the digest with what is there, and everything
-//! else is mapped.
+//! Loads files of machine code: compares the header with this engine, checks the digest, and maps
+//! everything else.
 
 use super::digest::Digest;
 use super::header::{AT, FileSection, Header, MAGIC, PREFIX, ROOM, VERSION};

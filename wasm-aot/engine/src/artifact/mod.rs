@@ -1,5 +1,5 @@
-//! Compiled modules as files: ELF files that debuggers and profilers read, and that we map without
-//! reading them.
+//! Compiled modules as ELF files: debuggers and profilers read them, and the engine maps them
+//! without parsing them.
 //!
 //! ```text
 //!        0  ELF header, program headers

@@ -1,4 +1,4 @@
-//! Which values of tables can be read where they lie in a file.
+//! Marks the types whose values can be used in place, in a mapped file.
 //!
 //! # Safety
 //!

@@ -1,4 +1,4 @@
-//! Writing: sections, symbols, and our header.
+//! Writes files of machine code: sections, symbols, and the header.
 
 use super::digest::Digest;
 use super::header::{AT, FileSection, Header, MAGIC, PREFIX, ROOM, VERSION};

@@ -1,4 +1,4 @@
-//! Accesses to memory: what an instruction touches, known before it is executed.
+//! Describes memory accesses: what an instruction will read or write, before it is executed.
 
 use super::memory::memory_of;
 use wasmparser::{MemArg, Operator};

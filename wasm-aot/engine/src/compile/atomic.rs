@@ -1,4 +1,4 @@
-//! Atomic accesses, and waiting for others.
+//! Translates atomic accesses, and waiting and notifying.
 //!
 //! Every access is sequentially consistent, and traps unless its address is a multiple of its size.
 //! Accesses that are narrower than their operands use the operands' low bits and extend what was

@@ -1,4 +1,4 @@
-//! Budgets of instructions: where code pays for what it executes.
+//! Emits the code that charges budgets of instructions.
 //!
 //! An instruction of which something is seen outside of its activation, as of a store, a call or a
 //! branch, is paid for before it is executed, together with those before it in its *row*, which

@@ -1,4 +1,5 @@
-//! Calls: direct, through tables, through references, in place of the caller, and to the runtime.
+//! Translates calls: direct, through tables, through references, tail calls, and calls of the
+//! runtime.
 //!
 //! Inside of a try region every call that may throw is a `try_call` whose exceptional way leads to
 //! the innermost landing.

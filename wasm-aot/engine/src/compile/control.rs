@@ -1,4 +1,4 @@
-//! Blocks, loops, conditions and branches.
+//! Translates blocks, loops, conditions and branches.
 //!
 //! A frame remembers where a branch to it goes and how high the operand stack was. Code that cannot
 //! be reached is not translated: only its frames are counted, as [`FrameKind::Dead`]. Where a frame

@@ -1,7 +1,7 @@
-//! Counters on edges.
+//! Emits edge counters, on the edges that [`CounterPlacement`] chooses.
 //!
-//! A counter is a word of the vmctx, which only one thread at a time executes with: adding to it is
-//! one instruction, and asks for no register.
+//! A counter is a word of the vmctx. One thread at a time executes an instance, so counting is one
+//! `add` without a lock, and needs no register.
 
 use super::budget::Budget;
 use super::function::Translator;
@@ -11,7 +11,7 @@ use crate::trap::{Access, Trap};
 use crate::vm::{Builtin, Layout};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, TrapCode, Value, condcodes::IntCC, types};
 use rayon::prelude::*;
-use wasm_aot_body::{Graph, Places, Way};
+use wasm_aot_body::{CounterPlacement, Graph, Way};
 
 /// The most counters of a module: their offsets in the vmctx have 32 bits.
 pub(super) const COUNTERS: usize = 1 << 26;
@@ -21,7 +21,7 @@ pub(super) const COUNTERS: usize = 1 << 26;
 pub(crate) struct Counting {
     /// How many words of instances come before the counters.
     pub(super) before: u32,
-    functions: Vec<Places>,
+    functions: Vec<CounterPlacement>,
     /// The first counter of each function, and how many there are altogether.
     first: Vec<u32>,
     /// The calls of each function through tables and references, and the number of the first.
@@ -43,9 +43,10 @@ impl Counting {
     pub(super) fn of(bodies: &[Body<'_>], targets: bool) -> Result<Self, CompileError> {
         let each = |body: &Body<'_>| {
             let graph = Graph::of(&body.body).unwrap_or_default();
-            (Places::of(&graph), if targets { graph.calls } else { Vec::new() })
+            (CounterPlacement::of(&graph), if targets { graph.calls } else { Vec::new() })
         };
-        let (functions, calls): (Vec<Places>, Vec<Vec<u32>>) = bodies.par_iter().map(each).unzip();
+        let (functions, calls): (Vec<CounterPlacement>, Vec<Vec<u32>>) =
+            bodies.par_iter().map(each).unzip();
         let first = sums(functions.iter().map(|places| places.counters() as usize))?;
         let first_call = sums(calls.iter().map(Vec::len))?;
         Ok(Self { before: 0, functions, first, calls, first_call })

@@ -1,4 +1,4 @@
-//! Exceptions, in the standard's encoding and in the one before it.
+//! Translates exceptions, in the standard's encoding and in the older one.
 //!
 //! A try region has a *landing*: a block that is given the exception, whichever call of the region
 //! it came out of. There the clauses are compared one after the other; what none of them takes goes

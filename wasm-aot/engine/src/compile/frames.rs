@@ -1,5 +1,5 @@
-//! Frames that can be read when a trap takes them away: each keeps its instance and its locals in
-//! memory, at places that are known.
+//! Emits readable frames, for core dumps: each frame keeps its instance and its locals in memory,
+//! at known places.
 //!
 //! ```text
 //!    rbp - distance      the address of the instance's vmctx

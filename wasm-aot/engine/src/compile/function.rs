@@ -1,4 +1,4 @@
-//! One function: validated, translated and compiled.
+//! Validates, translates and compiles one function.
 
 use super::budget::BudgetRow;
 use super::control::Frame;

@@ -1,8 +1,8 @@
-//! Hooks in the code of a function: where they fire, and what they can get hold of there.
+//! Emits the hooks of a function: where they fire, and which values they can use there.
 //!
-//! The translator tells of every [`Mode`] that it comes by. A hook's code stands in line with the
-//! function's, sees operands and locals as the values that they are in it, and is
-//! optimised together with them; where nothing is planned, nothing is emitted.
+//! The translator calls this file at every [`Mode`] of an instruction. A hook's code is part of the
+//! function's, uses operands and locals as SSA values, and is optimised together with the function.
+//! Where nothing is planned, nothing is emitted.
 
 use super::access::Access;
 use super::control::arguments;

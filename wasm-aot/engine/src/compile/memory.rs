@@ -1,4 +1,4 @@
-//! Linear memory: where an access goes, and what keeps it inside.
+//! Translates accesses to linear memory: addresses, and what keeps them inside.
 //!
 //! A memory with 32-bit addresses has a reservation of eight gigabytes and a page: an index and an
 //! offset, both below four, cannot leave it, and what is beyond the memory's end is not mapped. So

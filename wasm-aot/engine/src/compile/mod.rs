@@ -1,4 +1,4 @@
-//! From a module's bytes to machine code, on one screen.
+//! The compiler: from a module's bytes to machine code, every phase on one screen.
 //!
 //! Bodies are validated and compiled function by function on all processors; what each thread makes
 //! depends on its function alone, so that the same bytes give the same code.

@@ -1,13 +1,13 @@
-//! Functions of other modules in the code of a function: called, or written out in it.
+//! Calls or inlines functions of another module in the code of a function.
 //!
-//! A module that looks on ([`Guest`]) has an instance of its own, whose addresses are known by now:
-//! its vmctx and the bases of its memories are constants. Writing a function out is translating it
-//! where it is called, with its own operands, frames and locals: for as long as that lasts, the
-//! translator believes to be in the other module. Arguments that are constants are folded into it,
-//! with the branches that depend on them.
+//! A monitor that is a module ([`Guest`]) has an instance of its own, whose addresses are known:
+//! its vmctx and the bases of its memories are constants. Inlining translates the monitor's
+//! function in place of the call, with operands, frames and locals of its own; meanwhile the
+//! translator uses the other module's declarations. Constant arguments are folded, with the
+//! branches that depend on them.
 //!
-//! A body's instructions keep the place of the instruction at which it stands, with a bit that
-//! tells them apart ([`ASIDE`]).
+//! Inlined instructions keep the place of the instruction at which they are, with a bit that tells
+//! them apart ([`ASIDE`]).
 
 use super::control::Frame;
 use super::control::FrameKind;

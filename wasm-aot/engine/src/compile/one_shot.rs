@@ -1,5 +1,5 @@
-//! Sites that note, once, that control has come by: the first who does switches the site off, and
-//! that is the note.
+//! One-shot probes: sites that record, once, that they were reached. The first thread that reaches
+//! one switches it off, and its first byte is the record.
 //!
 //! ```text
 //!     E8 rel32    call noting        not executed so far

@@ -1,4 +1,4 @@
-//! Each operator goes to the file that knows it.
+//! Dispatches each operator to the file that translates it.
 
 use super::function::Translator;
 use crate::error::CompileError;

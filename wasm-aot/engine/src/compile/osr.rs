@@ -1,9 +1,9 @@
-//! Places where a thread goes over from one version of a function's code into another one, in the
-//! middle of an activation.
+//! On-stack replacement: emits OSR exits and OSR entries, by which a thread leaves one variant of a
+//! function for another in the middle of an activation.
 //!
-//! A place is at the header of a loop. While it is off, the code runs over it; while it is on, it
-//! jumps to a cold block of the same function, which puts the values that are live there into the
-//! instance's buffer and calls, in place of itself, what a table names for this loop:
+//! Each loop header has an OSR exit. Off, the code runs over it. On, it jumps to a cold block of
+//! the same function, which stores the live state in the instance's OSR buffer and tail-calls the
+//! OSR entry that a table has for this loop:
 //!
 //! ```text
 //!    header:  A9 ........   off: nothing            cold:   buffer ← locals, operands

@@ -1,5 +1,5 @@
-//! Room for OSR exits in machine code: a comparison and a branch to a cold block become an
-//! instruction that does nothing, or, by its first byte, a jump to that block.
+//! Makes the OSR exits of machine code: a marked comparison and branch to a cold block become an
+//! instruction that does nothing, or, with another first byte, a jump to that block.
 //!
 //! ```text
 //!    48 83 F9 01         cmp rcx, 1            A9 xx xx xx xx    test eax, imm32     E9 ...   jmp cold

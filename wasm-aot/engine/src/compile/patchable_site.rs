@@ -1,5 +1,5 @@
-//! Patchable sites: before an instruction, five bytes that do nothing, or, by their first byte, call
-//! whatever they were told to call.
+//! Patchable sites: five bytes before an instruction that do nothing, or, with another first byte,
+//! call a stub.
 //!
 //! ```text
 //!     A9 imm32    test eax, imm32    off

@@ -1,4 +1,4 @@
-//! Where a function begins, so that its short loops lie well.
+//! Chooses where a function begins, so that its short loops lie within a cache line.
 //!
 //! What the processor fetches, and what it remembers of decoded instructions, comes in lines. A
 //! loop of a few instructions takes up to a fifth longer if it lies across two of them. Code

@@ -1,13 +1,12 @@
-//! Which hooks are compiled into a version of a module's code.
+//! Plans: which hooks are compiled into a variant of a module's code.
 //!
-//! A plan is a value: versions of the same module are equal if their plans are. It is made by a
-//! [`Draft`], into which monitors that know nothing of each other put their hooks, one after the
-//! other. A hook stands at an instruction, in a [`Mode`] of it; of several at the same one, the
-//! one that was put there first fires first.
+//! A plan is a value: variants of a module are equal if their plans are. It is made by a [`Draft`],
+//! to which independent monitors add their hooks one after the other. A hook is at an instruction,
+//! in a [`Mode`]; several at the same place fire in the order in which they were added.
 //!
-//! A hook calls a [`Receiver`] with values of the program's, writes machine code of its own
-//! ([`Inline`]), or makes a [`OneShotProbe`]. What it keeps between two firings lies in words of the
-//! instance that it fires in; a draft gives them out.
+//! A hook calls a [`Receiver`] with values of the program, emits machine code of its own
+//! ([`Inline`]), or is a [`OneShotProbe`]. Its data are words of the instance that it fires in; a
+//! draft allots them.
 
 use super::hook::Emitter;
 use super::one_shot::OneShotProbe;

@@ -1,5 +1,5 @@
-//! A module that is compiled once more while its instances run, piece by piece: functions from
-//! their beginnings, and entries of their loops.
+//! Compiles variants of functions while a module's instances run, a chunk at a time: whole
+//! functions, and the OSR entries of their loops.
 
 use super::counting::Counting;
 use super::function::{Callee, Compiled, Compiler, Setting};

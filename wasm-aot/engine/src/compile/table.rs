@@ -1,4 +1,5 @@
-//! Tables: words that are read and written in place, and the rest by the runtime.
+//! Translates table instructions: words are read and written in place, the rest is done by the
+//! runtime.
 
 use super::function::Translator;
 use crate::trap::Trap;

@@ -1,4 +1,4 @@
-//! What is known about the addresses of a module's code: made just now, or part of a file.
+//! The tables that describe the addresses of a module's code: owned, or part of a file.
 
 use super::one_shot::OneShotSite;
 use super::osr_exit::OsrExit;

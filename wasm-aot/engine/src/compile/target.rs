@@ -1,4 +1,4 @@
-//! What is compiled for: this processor, and the options that change the code.
+//! The target of compilation: the processor, and the options that change the code.
 
 use super::budget::Budget;
 use crate::error::CompileError;

@@ -1,4 +1,4 @@
-//! The machine code of a module, in one piece, and the tables that say what its addresses mean.
+//! Links the machine code of functions into one piece, with the tables that describe its addresses.
 //!
 //! Calls between functions are relative, so that the piece may lie anywhere. Tables are sorted by
 //! offset, for binary search in a file that is mapped and not parsed.

@@ -1,4 +1,4 @@
-//! Code between the host's calling convention and Wasm's.
+//! Generates trampolines between the host's calling convention and Wasm's.
 //!
 //! ```text
 //!   enter  host → Wasm   fn(vmctx, code, values)            one for each type: loads the arguments, calls, stores the results

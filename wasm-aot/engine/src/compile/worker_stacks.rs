@@ -1,8 +1,8 @@
-//! Stacks and threads to compile on.
+//! The compiler's threads, with large stacks.
 //!
-//! The compiler goes deep where a module nests deeply, and it may be asked for a trampoline by a
-//! host function that Wasm code has called at the very end of its stack. So it runs on threads of
-//! its own, whose stacks are large. A process that may not have threads compiles where it is.
+//! The compiler recurses deeply where a module nests deeply. A host function that Wasm code has
+//! called at the very end of its stack may need a trampoline compiled. So the compiler runs on
+//! threads of its own. A process that may not have threads compiles on the calling one.
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! A module's debug information, where it lies in the module.
+//! Finds a module's debug information in its bytes.
 
 use super::ModuleInfo;
 use gimli::{Dwarf, EndianSlice, LittleEndian, SectionId};

@@ -1,4 +1,4 @@
-//! A module as it is declared: everything but the bodies of its functions.
+//! The declarations of a module: everything but the bodies of its functions.
 //!
 //! Spaces of indices hold what is imported first and what is defined after it, as in the
 //! specification.

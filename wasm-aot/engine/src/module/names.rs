@@ -1,5 +1,4 @@
-//! What a module calls its functions: read when it is asked for, since most runs of a program never
-//! do.
+//! The names of a module's functions, parsed on demand, since most runs need none.
 
 use crate::array::Array;
 use std::sync::OnceLock;

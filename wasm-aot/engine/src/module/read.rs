@@ -1,4 +1,4 @@
-//! Bytes in, declarations and bodies out, validated on the way.
+//! Parses and validates a module: declarations and bodies.
 //!
 //! Bodies are handed out unvalidated together with a validator for each, so that they can be taken
 //! up by several threads.

@@ -1,4 +1,4 @@
-//! Going into machine code, and coming out of it by every way there is.
+//! Enters machine code from the host, and leaves it by every way there is.
 //!
 //! An *activation* is one entry from the host. It remembers the host's stack pointer; code that has
 //! to leave early, be it a trap in a signal handler or a host function that failed, gives the

@@ -1,5 +1,4 @@
-//! What is observed in a module whose instances may be running: attached, detached, and left out
-//! here and there.
+//! Attaches, detaches and leaves out what observes a module whose instances may be running.
 
 use super::attached_plan::AttachedPlan;
 use super::barrier;

@@ -1,4 +1,4 @@
-//! Plans that are attached while instances run: their words, and who is told of instances.
+//! Plans that are attached while instances run: their words, and their receivers.
 
 use super::late::Due;
 use super::module::ModuleInner;

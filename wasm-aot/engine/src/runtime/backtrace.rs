@@ -1,4 +1,4 @@
-//! Who called whom: frames of machine code, followed from frame pointer to frame pointer.
+//! Backtraces: walks frames of machine code from frame pointer to frame pointer.
 //!
 //! # Safety
 //!

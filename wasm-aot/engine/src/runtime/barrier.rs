@@ -1,5 +1,5 @@
-//! How other cores come to see what was stored into code: as the environment asks for it, which is
-//! read once (`WORDPATCH_BARRIER` and its neighbours), or the best that there is.
+//! The barrier that makes other cores see stores into code: as the environment asks
+//! (`WORDPATCH_BARRIER` and its neighbours, read once), or the best available.
 
 use crate::error::Error;
 use std::sync::OnceLock;

@@ -1,4 +1,5 @@
-//! What goes to and fro between programs and their host, told to an observer as it happens.
+//! Reports to an observer, as it happens, every call and value that crosses between programs and
+//! their host.
 //!
 //! The observer sees calls in both directions with what they pass, and what the host changes in
 //! memories, tables and globals by way of this crate. What a host may write to through a slice or a

@@ -1,4 +1,4 @@
-//! Trampolines for types that no module has brought along: compiled when first needed, and kept.
+//! Trampolines for types that no module has: compiled when first needed, and kept.
 //!
 //! # Safety
 //!

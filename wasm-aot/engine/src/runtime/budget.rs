@@ -1,5 +1,5 @@
-//! Budgets of instructions: what a store's code may still execute, and what a trap leaves to be
-//! paid.
+//! Budgets of instructions: how much a store's code may still execute, and what a trap still has to
+//! pay.
 
 use super::instance::InstanceData;
 use super::store::{Store, StoreContextMut, StoreCore};

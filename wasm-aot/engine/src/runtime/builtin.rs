@@ -1,5 +1,5 @@
-//! What machine code asks for: see [`Builtin`]. Whatever fails tells so by its result; the code
-//! that asked traps itself.
+//! The runtime functions that machine code calls, see [`Builtin`]. A failure is a result; the
+//! calling code traps itself.
 //!
 //! # Safety
 //!

@@ -1,5 +1,5 @@
-//! Operations on many bytes or elements, which a program may ask for by the gigabyte: in pieces,
-//! with a look between them whether it is to stop.
+//! Bulk operations on bytes or elements, done in pieces with a check for interruption between them,
+//! since a program may ask for gigabytes.
 //!
 //! # Safety
 //!

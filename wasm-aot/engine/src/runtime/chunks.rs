@@ -1,5 +1,5 @@
-//! Code of a module that was made after the module: pieces of other variants of its functions,
-//! which only become more. There may be one for each function, so most of them are in an index.
+//! The code chunks of a module: code of variants that was compiled after the module. Chunks are
+//! only added. There may be one for each function, so most of them are in an index.
 //!
 //! # Safety
 //!

@@ -1,4 +1,4 @@
-//! Machine code in memory, and what is known about its addresses.
+//! Machine code in memory, and the tables that describe its addresses.
 //!
 //! # Safety
 //!

@@ -1,8 +1,7 @@
-//! Which functions are compiled for other variants of the code while the program runs, for those
-//! who want to know.
+//! Compile events: which functions are compiled for other variants while the program runs.
 //!
-//! Everybody who does has a list of their own and takes what is in it: what all have been told of
-//! is nowhere any more.
+//! Each reader has a list of its own and takes its events from there, so events that all readers
+//! have taken occupy no memory.
 
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};

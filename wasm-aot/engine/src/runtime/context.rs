@@ -1,5 +1,5 @@
-//! The memory of a vmctx: what the layout places, and room behind it for counters that may be
-//! wanted while the program runs.
+//! The memory of a vmctx: what the layout places, and reserved bytes behind it for counters that
+//! may be needed while the program runs.
 //!
 //! Room is addresses of zeroes: it becomes memory where counters count. Counters are read while
 //! the thread that they belong to adds to them.

@@ -1,5 +1,5 @@
-//! What machine code calls to charge accounts, and to enter and leave contexts: see
-//! [`vm::context`](crate::vm::context).
+//! Routines that machine code calls to charge time to accounts, and to enter and leave calling
+//! contexts: see [`vm::context`](crate::vm::context).
 //!
 //! # Safety
 //!

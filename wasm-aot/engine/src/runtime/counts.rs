@@ -1,4 +1,4 @@
-//! How often everything of a module was executed, by all its instances.
+//! Execution counts of everything in a module, by all its instances, derived from edge counters.
 
 use super::code::Code;
 use super::module::ModuleInner;
@@ -182,7 +182,7 @@ impl Counts {
         let none = flow::PartialExits::default();
         let functions = module.info.bodies.iter().enumerate().map(|(defined, range)| {
             let graph = Graph::of(&body(module, range)).unwrap_or_default();
-            let places = flow::Places::of(&graph);
+            let places = flow::CounterPlacement::of(&graph);
             let (own, others) = rest.split_at(places.counters() as usize);
             rest = others;
             let flow =

@@ -1,5 +1,5 @@
 //! Where machine code finds a memory or a table: in the vmctx of the instance that defines it, or
-//! in a box of ours.
+//! in a separate allocation.
 //!
 //! # Safety
 //!

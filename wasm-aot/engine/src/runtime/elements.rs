@@ -1,4 +1,4 @@
-//! Tables: references in a row.
+//! Tables of references.
 //!
 //! # Safety
 //!

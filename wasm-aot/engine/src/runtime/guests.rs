@@ -1,5 +1,5 @@
-//! Instances whose functions are compiled into other modules' code: everything that has an address
-//! has it by now.
+//! Instances whose functions are compiled into other modules' code: all their addresses are known
+//! when they are compiled.
 //!
 //! # Safety
 //!

@@ -1,4 +1,4 @@
-//! What embedders hold: names of a store's memories, tables, globals and tags.
+//! Handles of embedders: names of a store's memories, tables, globals and tags.
 //!
 //! # Safety
 //!

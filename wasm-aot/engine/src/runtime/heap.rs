@@ -1,4 +1,4 @@
-//! What references of machine code lead to: exceptions, and values of the host's.
+//! The objects that machine code's references denote: exceptions, and values of the host.
 //!
 //! Objects never move, and machine code keeps no list of its references. So what is still held is
 //! found conservatively: every word of the stacks that machine code runs on, of tables, globals and

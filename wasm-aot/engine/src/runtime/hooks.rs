@@ -1,6 +1,7 @@
-//! Hooks that fire, and what instances keep for them.
+//! Calls the receivers of hooks, and keeps the words of instances for them.
 //!
-//! A receiver that panics is told so, and the program goes on: it has done nothing wrong.
+//! A panic of a receiver is reported to it, and the program continues, as the program did nothing
+//! wrong.
 //!
 //! # Safety
 //!

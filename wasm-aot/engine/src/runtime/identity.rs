@@ -1,5 +1,5 @@
-//! Identities of activations: given when it is asked for for one, and forgotten when the activation
-//! is over, however it ends.
+//! Identities of activations: given when one is asked for, and forgotten when the activation ends,
+//! however it ends.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

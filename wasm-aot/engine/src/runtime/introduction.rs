@@ -1,5 +1,5 @@
-//! Modules are introduced before their first instance begins: to an instrument that looks at all
-//! modules of the process, whatever code has made them.
+//! Introduces each module, before its first instance begins, to the instrument that observes all
+//! modules of the process.
 
 use super::module::Module;
 use std::sync::OnceLock;

@@ -1,14 +1,14 @@
-//! Functions that are compiled for what is observed when they are called for the first time.
+//! Compiles functions with hooks when they are called for the first time.
 //!
-//! Most functions of a large program are never called, and compiling them for what is observed
-//! takes longer than compiling them at first. So what is observed before anything was executed may
-//! have them wait: a function's slot leads to a stub then that comes here. The thread that has
-//! called it has it compiled, and goes on in it; others that call it meanwhile wait for the lock
-//! under which that is done, and find it there. As nothing of the function was executed before,
-//! nothing of it is missed; and monitors that measure time are told how long it took.
+//! Most functions of a large program are never called, and compiling them with hooks takes longer
+//! than compiling them at first. So a layer that is attached before anything was executed may leave
+//! functions *late*: the slot of a late function leads to a stub that calls this file. The calling
+//! thread compiles the function and continues in it; other threads that call it meanwhile wait for
+//! the lock. Nothing of the function was executed before, so the monitor misses nothing. Monitors
+//! that measure time are told how long the compilation took.
 //!
-//! The monitor that has put the hooks there may say that a function is not [due](Due) yet: then
-//! they are left out of it, until they are [put back](super::Module::leave_out).
+//! The monitor may say that a function is not [due](Due) yet. Then its hooks are left out, until
+//! they are [put back](super::Module::leave_out).
 //!
 //! # Safety
 //!
@@ -16,9 +16,9 @@
 #![allow(unsafe_code)]
 
 use super::activation;
-use super::making::Late;
 use super::module::{Module, ModuleInner};
 use super::variant::{Current, Origin, TakesEffect, Variants};
+use super::variant_compilation::Late;
 use std::sync::Weak;
 use wordpatch::Ticks;
 

@@ -1,4 +1,4 @@
-//! Linear memories: address space that is reserved, and how much of it may be used.
+//! Linear memories: reserved address space, and how much of it is accessible.
 //!
 //! # Safety
 //!

@@ -1,4 +1,4 @@
-//! Imports by name.
+//! Resolves imports by name.
 
 use super::function::{Caller, Func};
 use super::handle::Extern;

@@ -1,4 +1,4 @@
-//! What runs modules: stores, instances, and everything that machine code needs.
+//! The runtime: stores, instances, and everything that machine code needs.
 
 mod activation;
 mod attach;
@@ -31,7 +31,6 @@ mod introduction;
 mod late;
 mod linear;
 mod linker;
-mod making;
 mod module;
 mod partial_exits;
 mod patchable_sites;
@@ -52,6 +51,7 @@ mod throw;
 mod typed;
 mod value;
 mod variant;
+mod variant_compilation;
 mod wait;
 
 pub use crate::exception::ExnRef;

@@ -1,4 +1,4 @@
-//! A module, compiled and mapped: what instances are made of.
+//! A module that is compiled and in memory, ready to be instantiated.
 
 use super::attached_plan::AttachedPlan;
 use super::chunks::Chunks;

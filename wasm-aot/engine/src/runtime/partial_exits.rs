@@ -1,5 +1,4 @@
-//! Partial-block exits: which instructions frames were at when they were unwound in the middle of a
-//! block.
+//! Partial-block exits: at which instructions frames were unwound in the middle of a block.
 //!
 //! Counters say how often a block was entered, marks that it was left at its end. A trap, an
 //! exception or a failure of the host's takes frames away in the middle of their blocks: the code

@@ -1,5 +1,4 @@
-//! What patchable sites call: for each site that is wanted, a few instructions that
-//! count who comes by.
+//! Counters and flags at patchable sites: the stubs that sites call, and when each site is on.
 //!
 //! ```text
 //!          push rax; mov rax, cell; lock inc qword [rax]

@@ -1,4 +1,4 @@
-//! Places of a module as people read them.
+//! Formats places of a module: function, offset, source line.
 
 use super::module::{Module, ModuleInner};
 use super::source::Sources;

@@ -1,5 +1,5 @@
-//! Patch points: what is switched of each variant of a module's functions, one variant behind the
-//! other.
+//! Patch points: for each variant of a function, the bytes that a switch stores, and where its OSR
+//! entries are.
 //!
 //! # Safety
 //!

@@ -1,13 +1,12 @@
-//! Dead probes are pruned: taken out of code that is executed often.
+//! The pruner: removes dead probes from code that is executed often.
 //!
-//! A probe is dead that has nothing more to tell, or that has switched itself off. One thread for a
-//! module, for all sets of probes, looks now and then where the program is, and has the dead
-//! ones left out of a function once they have cost about as much there as compiling the function
-//! does; so all of it never costs more than twice what would have been best (ski rental). At first
-//! functions are compiled from their beginnings alone, for those that are called; entries into loops
-//! follow for activations that go on for long in the code from before. The thread takes a small part
-//! of a processor's time: it pauses for longer than its work takes, and for longer still where there
-//! is nothing to do.
+//! A probe is dead if it has fired and needs to fire no more, or if it has switched itself off. One
+//! thread for each module samples which functions are running. It leaves the dead probes out of a
+//! function once they have cost about as much as compiling the function does, so all of it never
+//! costs more than twice the optimum (ski rental). At first functions are compiled without OSR
+//! entries, for threads that call them; the entries follow for activations that stay long in the
+//! older code. The thread takes a small part of a processor's time: it pauses for longer than its
+//! work takes, and longer still where there is nothing to do.
 
 use super::module::{Module, ModuleInner};
 use crate::error::Error;

@@ -1,8 +1,9 @@
-//! What one of those who have a module counted is told: what was counted while it wanted that.
+//! A client's share of a module's counters: what was counted while the client observed.
 //!
-//! Counters are everybody's, and may go on counting while one of them does not. What they count
-//! then is noted, and is not its own. Threads that are on their way out of code that counts when
-//! it is not wanted any more are counted for those that were the last to want it.
+//! Counters are shared by all clients and never reset, and may continue to count while one client
+//! does not observe. What they count then is saved, and subtracted from that client's report. A
+//! thread that leaves code that counts after the last client has gone is still counted for that
+//! client.
 
 use super::counts::Reading;
 use super::module::Module;

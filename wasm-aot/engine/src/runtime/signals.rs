@@ -1,5 +1,5 @@
-//! Signals that are traps of machine code, or ask it to stop. All others go to the handler that was
-//! there before.
+//! The signal handler: turns faults of machine code into traps, and stops machine code on request.
+//! All other signals go to the handler that was installed before.
 //!
 //! # Safety
 //!

@@ -1,4 +1,4 @@
-//! Source lines, from the debug information of a module.
+//! Source lines, from a module's debug information.
 
 use super::module::ModuleInner;
 use crate::module::debug_information;

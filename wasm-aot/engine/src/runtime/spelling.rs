@@ -1,4 +1,4 @@
-//! Instructions as the text format spells them, as far as one line has room.
+//! Prints instructions as the text format spells them, shortened to a line.
 
 use wasmparser::Operator;
 

@@ -1,5 +1,5 @@
-//! Everything that instances of one embedder share: what they own, what their machine code is told,
-//! and the embedder's data.
+//! A store: what instances of one embedder own, what their machine code is given, and the
+//! embedder's data.
 //!
 //! # Safety
 //!

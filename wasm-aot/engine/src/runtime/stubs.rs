@@ -1,8 +1,8 @@
-//! For each function of a module a jump to wherever its slot says: what stands before functions
-//! leads there, and slots are data.
+//! Stubs and slots: for each function a jump through a slot, which holds the address of the current
+//! variant. The entry byte of other variants leads there.
 //!
-//! Where functions are compiled when they are called first, the slot of one that was not leads to a
-//! second stub, which has it compiled and jumps by the slot again:
+//! A function that is to be compiled at its first call has a slot that leads to a second stub,
+//! which has the function compiled and jumps through the slot again:
 //!
 //! ```text
 //!   function:  jmp stub          stub:  jmp [slot]          late:  call keeping ── arrived(module, …)

@@ -1,5 +1,5 @@
-//! The switch between variants of a function, as a model: every state that a thread may meet while
-//! bytes and words are stored one after the other, and what becomes of the thread there.
+//! A model of the switch between variants: every state that a thread may see while bytes and words
+//! are stored one after the other, and where the thread goes from there.
 //!
 //! The protocol ([`version`](super::version), [`sides`](super::sides)) stores, of one function with
 //! one loop, in this order:

@@ -1,4 +1,4 @@
-//! What calls through tables and references went to.
+//! Counts the targets of calls through tables and references.
 //!
 //! Each place of such a call has two words behind the counters of its instance: the function that
 //! was called last, and how often it was. Machine code adds to the second while the first is the

@@ -1,11 +1,11 @@
-//! What others want done with a store while its program runs.
+//! Tasks: functions that other threads post to the thread that owns a store.
 //!
-//! Only the thread that executes a program may touch its store. So a thread that wants something of
-//! it leaves an *task*, a function that is given the store, and waits. The program's thread
-//! carries it out at a moment at which it executes nothing of a monitor's: when a host function
-//! returns to the program, on a wake-up while one waits for something, or where the program comes
-//! by a *safepoint*, which is attached to the functions that it is in while a thread waits, and detached
-//! afterwards. A program that no thread waits for has no safepoints.
+//! Only the thread that executes a program may touch its store. Another thread that needs the store
+//! posts a *task*, a function that is given the store, and waits. The program's thread runs the
+//! task at a moment at which it executes nothing of a monitor: when a host function returns to the
+//! program, on a wake-up while it waits in the host, or at a *safepoint*. Safepoints are hooks that
+//! are attached to the functions that the thread is in while a task waits, and detached afterwards.
+//! A program without waiting tasks has no safepoints.
 //!
 //! # Safety
 //!

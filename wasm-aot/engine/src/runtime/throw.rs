@@ -1,4 +1,5 @@
-//! Exceptions leave a frame for the landing of the call that it waits in, or for the frame outside.
+//! Throws exceptions: unwinds to the landing pad of the call that a frame waits in, or to the next
+//! frame outside.
 //!
 //! # Safety
 //!

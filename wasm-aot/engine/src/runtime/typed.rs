@@ -1,4 +1,4 @@
-//! Functions whose types the Rust compiler knows.
+//! Functions with Rust types.
 //!
 //! # Safety
 //!

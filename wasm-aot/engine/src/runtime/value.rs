@@ -1,4 +1,4 @@
-//! Values, as the embedder sees them and as they cross into machine code: 16 bytes each.
+//! Values as the embedder sees them, and as they are passed to machine code: 16 bytes each.
 //!
 //! # Safety
 //!

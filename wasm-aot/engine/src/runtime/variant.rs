@@ -1,4 +1,4 @@
-//! Variants of a module's functions, and the switches that lead from one into the other.
+//! Variants of a module's functions, and the switches between them.
 //!
 //! Before each function, and at its loops, there is an instruction that does nothing, or, by its
 //! first byte, a jump to the same place in the variant that is current. The current variant of a

@@ -1,4 +1,4 @@
-//! Threads that wait for a word of shared memory, and those that wake them.
+//! Waiting for words of shared memories, and waking the threads that wait.
 //!
 //! A thread that waits compares the word while it holds the lock of the address's queue, and one
 //! that wakes takes the same lock: so no waker comes between the comparison and the wait.

@@ -1,5 +1,4 @@
-//! What machine code asks the runtime to do: functions of the host's calling convention, called
-//! through a table.
+//! The table of runtime functions that machine code calls, with their signatures.
 
 use cranelift_codegen::ir::{Type, types};
 use cranelift_codegen::isa::CallConv;

@@ -1,4 +1,4 @@
-//! Numbers that an instance keeps, by where machine code finds them.
+//! Numbers that an instance keeps, by their places in memory.
 
 /// A number that an instance keeps: a global, or a word of a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

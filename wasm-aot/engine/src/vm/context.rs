@@ -1,4 +1,5 @@
-//! Calling contexts and the clock that charges them, as machine code sees both.
+//! Calling contexts and the clock that charges them: the layout that machine code and the runtime
+//! share.
 //!
 //! An *account* begins with two words: ticks, and how often it was opened. A [`ContextNode`] is an
 //! account that knows which function it is of, and which others were called from it. Those whose

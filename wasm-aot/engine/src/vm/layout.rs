@@ -1,5 +1,4 @@
-//! Where in a vmctx the parts lie. Derived from declarations alone, so that compiler and runtime
-//! agree.
+//! The layout of a vmctx, computed from declarations alone, so that compiler and runtime agree.
 
 use crate::module::ModuleInfo;
 use crate::vm::{FuncImport, FuncRef, Memory, Table};

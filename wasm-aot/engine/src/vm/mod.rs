@@ -1,4 +1,4 @@
-//! What machine code and the runtime both see: structures in memory, and where they lie.
+//! Data structures that machine code and the runtime share, and their layouts.
 //!
 //! Every function's first argument is the address of its instance's *vmctx*, a block of memory that
 //! begins with a fixed head and goes on with what the module's declarations ask for:

@@ -1,4 +1,5 @@
-//! Address space that a linear memory reserves, so that machine code need not check its accesses.
+//! The address space that a linear memory reserves, so that machine code need not check its
+//! accesses.
 //!
 //! # Safety
 //!

@@ -1,4 +1,4 @@
-//! `alloc`: what the program allocates, where, and what of it is still there.
+//! `alloc`: what the program allocates, where, and how much of it is still live.
 //!
 //! Allocators are known by the names of their functions, exported or not; which argument is what
 //! follows from the name. Of allocators that call each other, the outermost counts. A site is where

@@ -1,4 +1,4 @@
-//! A built-in monitor at work: static, or attached while the program runs.
+//! One built-in monitor of a program, static or attached.
 
 use super::hooked::{self, HookedMonitor};
 use super::{Choice, MonitorError, Report, Source};

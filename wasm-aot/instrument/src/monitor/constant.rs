@@ -1,4 +1,4 @@
-//! `const`: arguments that are always the same.
+//! `const`: which arguments of functions are always the same.
 //!
 //! The first call of a function in an instance keeps its arguments in words of the instance; every
 //! later one adds to a second word, for each, the bits that differ. So nothing depends on what was

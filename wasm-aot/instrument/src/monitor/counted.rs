@@ -1,4 +1,4 @@
-//! Monitors that say how often something was executed.
+//! The monitors that are made of execution counts, such as `hotness`, `branches` and `calls`.
 
 use super::kept::{self, ProfileFile};
 use super::{Cell, Choice, Report, listing};

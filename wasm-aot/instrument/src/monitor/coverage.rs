@@ -1,4 +1,4 @@
-//! `coverage`: which instructions and blocks were executed, as the code notes it.
+//! `coverage`: which instructions and blocks were executed, by one-shot probes.
 
 use super::hooked::HookedMonitor;
 use super::one_shot::{OneShotFunction, OneShotProbes};
@@ -13,21 +13,21 @@ use wasm_aot_engine::instrument::runtime::{Module, Origin, Places};
 #[derive(Debug)]
 pub(super) struct Coverage {
     choice: Choice,
-    fired_one_shots: Arc<OneShotProbes>,
+    probes: Arc<OneShotProbes>,
 }
 
 /// Makes the monitor.
 pub(super) fn coverage_monitor(choice: &Choice) -> Result<Arc<dyn HookedMonitor>, MonitorError> {
-    Ok(Arc::new(Coverage { choice: choice.clone(), fired_one_shots: OneShotProbes::new() }))
+    Ok(Arc::new(Coverage { choice: choice.clone(), probes: OneShotProbes::new() }))
 }
 
 impl HookedMonitor for Coverage {
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
-        self.fired_one_shots.plan(outline, outline.chosen(&self.choice), draft);
+        self.probes.plan(outline, outline.chosen(&self.choice), draft);
     }
 
     fn compiled(self: Arc<Self>, module: &Module, origin: Origin) {
-        self.fired_one_shots.compiled(module, origin);
+        self.probes.compiled(module, origin);
     }
 
     fn facts(&self) -> Facts {
@@ -49,7 +49,7 @@ impl HookedMonitor for Coverage {
         let mut report = Report::new("coverage", columns);
         let places = Places::of(module);
         let mut sums = [0; 4];
-        self.fired_one_shots.each(module, &[], |function, executed| {
+        self.probes.each(module, &[], |function, executed| {
             let covered = executed.instructions;
             let count = covered.iter().filter(|covered| **covered).count();
             let counts = [count, covered.len(), executed.blocks, function.blocks.len()];

@@ -1,4 +1,4 @@
-//! Forms of a profile that other tools draw: folded stacks, flame graphs, pprof, Graphviz.
+//! Profiles in formats of other tools: folded stacks, flame graphs, pprof, Graphviz.
 
 use super::kept::Run;
 use super::profile::Table;

@@ -1,4 +1,4 @@
-//! Monitors that put hooks of their own into the code.
+//! The interface of built-in monitors that have hooks, and helpers to emit their code.
 
 use super::outline::Outline;
 use super::report::Report;

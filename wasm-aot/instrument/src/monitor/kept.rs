@@ -1,5 +1,5 @@
-//! A tree of calling contexts as a profile that `fastinst report` reads: functions with their calls
-//! and times, who called them, and stacks.
+//! Writes a tree of calling contexts as a profile for `fastinst report`: functions with calls and
+//! times, arcs, and stacks.
 //!
 //! The monitors `latency`, `functions` and `calls` write what they know in the same form
 //! ([`ProfileFile`]).

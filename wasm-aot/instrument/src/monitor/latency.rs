@@ -1,24 +1,24 @@
-//! `latency`: how long calls take, of a sample that costs a given share of processor time.
+//! `latency`: how long calls take, from a sample that costs a given share of CPU time.
 //!
-//! The twin of the native profiler: what is timed, and when, is up to the same [`Conductor`]. Every
-//! function that is observed has two words in the instance: how often it was called, and which call
-//! is to be timed next. So a call that is not timed costs an addition and a comparison; one that is
-//! timed asks the host for the time, at its beginning and at its end, and brings it home in a
-//! variable of the activation. A function that is called too often even for that loses its hooks
-//! between its terms: then it runs as if nobody looked, and how often it was called is estimated.
-//! Its code without hooks is there all the time, so that this takes a few stores.
+//! It works like the native profiler: the same sampling controller ([`Conductor`]) decides what is
+//! timed, and when. Every observed function has two words in the instance: how often it was called,
+//! and which call is to be timed next. So a call that is not timed costs an addition and a
+//! comparison. A timed call asks the host for the time at its beginning and at its end, and keeps
+//! the first in a variable of the activation. A function that is called too often even for that
+//! loses its hooks between its sampling windows. Then it runs at full speed, and the number of its
+//! calls is estimated. Its code without hooks is kept, so this takes a few stores.
 //!
 //! Compiling functions with hooks costs as much as compiling the program did, and most functions
-//! are not called, or take no time. So the policy that has a budget spends as much again on
-//! compiling: a function that is called for the first time has its hooks at once if that can be
-//! paid. All others are executed without, until they are seen to be executed and their turn comes,
-//! those first that are executed most for their size.
+//! are not called, or take no time. So the policy with a budget spends the same share again on
+//! compiling. A function that is called for the first time has its hooks at once if the budget
+//! allows it. All others run without hooks until they are seen to be executed, and get theirs in
+//! turn, those first that are executed most for their size.
 //!
-//! Landings for exceptions cost every call in a function its registers. So functions have one only
-//! where the module may catch what leaves them. A timed call that ended by a trap, or by another
-//! exception, is found by its frame when another one begins above, and is lost.
+//! Landing pads for exceptions cost every call in a function its registers. So functions have one
+//! only where the module may catch what leaves them. A timed call that ended by a trap, or by
+//! another exception, is detected by its frame when another one begins above, and is discarded.
 //!
-//! Counts are only added to by machine code, limits are only written by the host: neither is lost.
+//! Only machine code adds to counts, and only the host writes limits: neither is lost.
 
 use super::hooked::{HookedMonitor, ask_where, fingerprint};
 use super::kept::{self, ObservedSpan, ProfileFile};

@@ -1,4 +1,4 @@
-//! Functions as people read them, with counts beside them: as text, and as graphs.
+//! Prints functions with counts beside their instructions: as text, and as graphs.
 
 use std::fmt::Write as _;
 use wasm_aot_engine::instrument::runtime::{

@@ -1,4 +1,4 @@
-//! `memory`: how often each page was read and written, and if wanted, every access.
+//! `memory`: how often each page was read and written, and, on request, every access.
 //!
 //! Pages have counters in the instance, two words each, in the order of pages; so counting is an
 //! addition at an address that follows from that of the access. What traps has accessed nothing. An

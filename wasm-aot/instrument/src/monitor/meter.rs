@@ -1,4 +1,5 @@
-//! Time in machine code: an account is charged for what has passed since the clock was read last.
+//! Measures time in machine code: the current account is charged with the time since the clock was
+//! last read.
 //!
 //! An *account* is two words in memory: ticks, and how often it was opened. At each moment one
 //! account of an instance is charged. A switch to another one charges the present one with what has

@@ -1,4 +1,4 @@
-//! Monitors: what people want to know of a running program, and what has to be observed for it.
+//! The built-in monitors: their table, and what each needs to observe.
 //!
 //! A monitor is chosen by its name, with options behind it: `hotness,function=parse*,top=20`. It
 //! says what it needs, and the engine's code is made so that it is there; at the end, or when

@@ -1,5 +1,5 @@
-//! The profile of the process that the engine runs in: where `libfastinst.so` is preloaded, a
-//! module's functions stand in it beside native ones.
+//! Enters the functions of modules in the native profile of the process, where `libfastinst.so` is
+//! preloaded.
 //!
 //! ```text
 //!   first instance ── introduce ──▶ Library::find ── register ──▶ numbers of probes

@@ -1,15 +1,15 @@
-//! Which instructions were executed, as the code notes it.
+//! Chooses the one-shot probes of functions, and derives from them which instructions were
+//! executed.
 //!
-//! When the last instruction of a block begins, all of the block has been executed. That is noted
-//! there, once: what is left of it is an instruction that does nothing. Who leaves a block in its
-//! middle is noted by whoever takes the frame away. So notes say all there is to say, to the
-//! instruction.
+//! When the last instruction of a block begins, all of the block has been executed. A one-shot
+//! probe there records it, and does nothing afterwards. A frame that is unwound in the middle of a
+//! block is recorded as a partial-block exit. Together they give exact coverage of instructions.
 //!
-//! A block needs no note if all its ways lead to blocks that are come to from nowhere else: it was
-//! executed if any of them was reached. That is known at once if nothing is called there.
+//! A block needs no probe if all of its successors have no other predecessor: it was executed if
+//! any of them was reached. This holds at any moment only where the block calls nothing.
 //!
-//! What was noted has nothing more to tell. Its places are taken out of functions that are executed
-//! often, and what was executed runs as if nobody looked.
+//! A probe that has fired is dead. The pruner removes dead probes from functions that are executed
+//! often, which then run at full speed.
 
 use super::outline::{self, Outline};
 use std::collections::BTreeSet;

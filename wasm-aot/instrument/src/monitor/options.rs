@@ -1,4 +1,4 @@
-//! What people write behind `--monitor`: a name, and options.
+//! Parses what users write after `--monitor`: a name, and options.
 
 use super::kept::{ObservedSpan, ProfileFile};
 use super::{KINDS, MonitorKind, output};

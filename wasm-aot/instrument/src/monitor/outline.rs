@@ -1,4 +1,5 @@
-//! A module before it is compiled, as monitors look at it that choose places for hooks.
+//! The view of a module that monitors use to choose places for hooks, before the module is
+//! compiled.
 
 use super::Choice;
 use std::cell::OnceCell;

@@ -1,6 +1,5 @@
-//! Files that monitors write. They are opened before the program is known, so that what cannot be
-//! written is refused early, and keep their contents until the monitor has something to write: a
-//! run that is refused harms no earlier result.
+//! Files that monitors write. They are opened before the program is known, so that an unwritable
+//! file is refused early, and keep their contents until the monitor has something to write: a
 
 use std::fs::File;
 use std::io::{Result, Seek as _, Write};

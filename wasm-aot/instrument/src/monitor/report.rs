@@ -1,5 +1,5 @@
-//! What a monitor has to say: columns and rows, and lines above and below them; as text, as CSV, or
-//! as JSON.
+//! A monitor's report: columns and rows, and lines above and below them; printed as text, CSV or
+//! JSON.
 
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;

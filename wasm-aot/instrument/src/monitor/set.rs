@@ -1,5 +1,5 @@
 //! The built-in monitors of a program: static ones, which observe it from its beginning to its end,
-//! and those that come and go while it runs.
+//! and those that are attached and detached while it runs.
 
 use super::built_in::{AttachState, BuiltIn};
 use super::outline::Outline;

@@ -1,4 +1,4 @@
-//! What instances say in their words, added up: of those that live, and of those that have ended.
+//! Adds up the words of instances, those that live and those that have ended.
 
 use wasm_aot_engine::instrument::compile::InstanceSlots;
 

@@ -1,4 +1,4 @@
-//! What matching finds: which function is called where, with what.
+//! The result of matching: which function of a monitor is called where, with which arguments.
 
 use std::collections::BTreeMap;
 use wasm_aot_engine::instrument::compile::Mode;

@@ -1,5 +1,5 @@
-//! What monitors need in a program's code, put together before it is compiled: they are compared
-//! with it one after the other, lowered together, and drafted in their order.
+//! Merges what several monitor modules need in a program's code, before it is compiled: they are
+//! matched with the program one after the other, lowered together, and drafted in their order.
 
 use super::counting::Counting;
 use super::insertion::Inserted;

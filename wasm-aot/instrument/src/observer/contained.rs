@@ -1,13 +1,13 @@
-//! Monitors whose failures are their own: what traps or does not end switches its monitor off, and
-//! the program goes on.
+//! Contains failures of monitors (`on-trap=off`): a trap, or a call that does not end, switches the
+//! monitor off, and the program continues.
 //!
-//! Their functions are called through the host, in activations of their own, so that whatever
-//! happens there ends there. That takes time; all others are called by the program's code, and a
-//! failure of theirs is the program's end.
+//! The functions of such a monitor are called through the host, in activations of their own, so a
+//! failure ends there. That takes time. All other monitors are called by the program's code, and
+//! their failure ends the program.
 //!
-//! A call that does not end is interrupted by somebody who looks now and then which one is being
-//! made. Both agree, under a lock, on whether it is still being made: the program is never
-//! interrupted for a monitor that has just returned.
+//! A watchdog interrupts a call that does not end. It and the calling thread agree, under a lock,
+//! on whether the call is still running, so the program is never interrupted for a monitor that has
+//! just returned.
 
 use super::guest::{Listener, Observer};
 use super::switches::Switches;

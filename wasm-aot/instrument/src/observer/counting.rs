@@ -1,8 +1,8 @@
-//! A monitor that can be switched, and whose calls follow from how often instructions are executed:
-//! while it observes, the program's code counts, and nothing of the monitor is in it.
+//! The strategy of a switchable monitor whose calls follow from execution counts: while it
+//! observes, the program counts, and its code contains nothing of the monitor.
 //!
-//! What counters say belongs to it in part ([`Share`]); of single probes that are off it is noted
-//! how often control has come there.
+//! A [`Share`] of the counters belongs to the monitor. For each single probe that is off, the count
+//! of its instruction is saved.
 
 use super::strategy::{Strategy, SwitchableProbe};
 use super::switches::Switches;

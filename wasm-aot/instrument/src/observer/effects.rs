@@ -1,13 +1,13 @@
-//! Functions that only add constants to cells of their monitor's, or set them: what that comes to
-//! follows from how often they would have been called.
+//! Effect summaries: finds monitor functions that only add constants to cells of their memory, or
+//! set them, so that their effect follows from how often they would have been called.
 //!
-//! If that is all that a monitor does while the program runs, nobody can tell whether its cells are
-//! changed at once or before somebody looks at them. So its functions are not called at all, see
-//! `derived.rs`.
+//! If all of a monitor's functions are of this kind, no reader can tell whether its cells change at
+//! once or just before they are read. So its functions are not called at all, see
+//! `virtual_probes.rs`.
 //!
-//! A function that is given the operand of a branch may do other things with each way that the
-//! branch goes, for how often each was gone is counted, too: it is followed once for each way, with
-//! what is known of the operand there.
+//! A function that is given the operand of a branch may do something else for each way of the
+//! branch, as each way is counted, too. It is evaluated once for each way, with what is known of
+//! the operand there.
 
 use super::binding::{Argument, Binding, BoundMode};
 use std::collections::BTreeMap;

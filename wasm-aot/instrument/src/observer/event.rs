@@ -1,5 +1,4 @@
-//! What happens in the engine, and not at an instruction: exports of monitors that begin with
-//! `engine:`.
+//! Events of the engine that are at no instruction: exports of monitors that begin with `engine:`.
 //!
 //! ```text
 //!     engine:memory_grown (memory, after)

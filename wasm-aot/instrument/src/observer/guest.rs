@@ -1,5 +1,4 @@
-//! A module that looks on, instantiated: its functions can be asked, and texts can be handed to
-//! them.
+//! An instance of a monitor module: calls its functions while matching, and passes texts to them.
 
 use super::ObserverError;
 use super::event::{Reaction, reactions};

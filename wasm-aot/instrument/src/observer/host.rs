@@ -1,5 +1,5 @@
-//! What the engine has for modules that look on, beside WASI: what the program is like, taking
-//! probes away, and a few tools.
+//! The host functions for monitor modules beside WASI: reflection on the program, removing probes,
+//! and a few tools.
 
 use super::insertion::{self, InsertionRefusal};
 use super::rule::MARKER;

@@ -1,12 +1,12 @@
-//! Probes that a monitor puts into the program itself, before it runs or while it does, from
-//! wherever it is executed.
+//! Probes that a monitor inserts itself, before the program runs or while it does, on whatever
+//! thread.
 //!
-//! They are probes of the engine's (see [`crate::probe`]): they hold for whatever is executed next,
-//! and call the monitor through the host. The monitor knows each by a number, as it knows those
-//! that its exports ask for, and takes it away by that number.
+//! They are probes of the engine's (see [`crate::probe`]): they take effect at once, and call the
+//! monitor through the host. The monitor knows each by a number, like those of its exports, and
+//! removes it by that number.
 //!
-//! Before a monitor was compared with the program, its wishes are kept; those that have parameters
-//! are compared then, too.
+//! Insertions that are requested before the monitor was matched with the program are queued; those
+//! with parameters are checked then, too.
 
 use super::binding::{Argument, Binding, BoundMode, Sees};
 use super::guest::Observer;

@@ -1,18 +1,18 @@
-//! What of a monitor stands in the code of a program that runs, if its probes can be switched.
+//! The strategy of a switchable monitor that has probes in the program's code: which of them are
+//! compiled into which functions at the moment.
 //!
-//! Each probe has a word that says whether it is called, see `switches`. What is beyond that is
-//! thrift: code need not have probes that are off, and then costs what it costs where nobody ever
-//! was.
+//! Each probe has a word that decides whether it is called, see `switches`. The rest saves time: a
+//! probe that is off need not be in the code, and then costs nothing.
 //!
-//! - A monitor that is off altogether is not in the code at all: its plan is not observed, or all
-//!   of its hooks are left out.
-//! - Probes that somebody has switched off are left out of their functions, and put back when they
-//!   are switched on.
-//! - Probes that have gone by themselves are left out of functions in which the program is seen:
-//!   elsewhere it is not worth it.
+//! - A monitor that is off as a whole is not in the code: its plan is not observed, or all of
+//!   its hooks are left out.
+//! - Probes that a user has switched off are left out of their functions, and put back when
+//!   they are switched on.
+//! - Probes that have switched themselves off are pruned from functions that are being
+//!   executed; elsewhere it is not worth it.
 //!
-//! Probes that are on are always in the code: they are put back before anybody hears that they are
-//! on.
+//! Probes that are on are always in the code: they are put back before the request to switch them
+//! on is answered.
 
 use super::binding::Binding;
 use super::contained::Contained;

@@ -1,4 +1,4 @@
-//! A program's sites, compared with what monitors ask for.
+//! Matches a program's sites with what monitors ask for.
 //!
 //! A validator says what lies on the operand stack at each instruction. Predicates and other
 //! questions are asked in the order of sites, once for each match; what is answered is a constant

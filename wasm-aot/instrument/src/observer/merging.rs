@@ -1,4 +1,4 @@
-//! What several threads have seen, as one report.
+//! Merges the reports of several threads.
 
 use super::{Observation, ObserverError};
 use wasm_aot_body::report::{Declaration, SECTION};

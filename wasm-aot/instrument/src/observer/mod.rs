@@ -1,11 +1,11 @@
-//! Modules that look on: monitors that are WebAssembly themselves.
+//! Monitors that are WebAssembly modules themselves.
 //!
-//! The names of such a module's exports say when its functions want to be called (`name`). Each is
-//! compared with every `site` of a program (`matching`); what can be known when a site is matched
-//! becomes a constant, by asking the module if need be (`guest`). What is left, which function is
-//! called where with what (`binding`), is compiled into the program.
+//! The names of such a module's exports say when its functions are to be called (`name`). Each is
+//! compared with every `site` of a program (`matching`). What can be known when a site is matched
+//! becomes a constant, by calling the module if need be (`guest`). The result, which function is
+//! called where with which arguments (`binding`), is compiled into the program.
 //!
-//! Module and program are instances of one store, each with a memory of its own.
+//! Monitor and program are instances of one store, each with a memory of its own.
 
 mod binding;
 mod composition;

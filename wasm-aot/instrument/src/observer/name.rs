@@ -1,4 +1,5 @@
-//! Names of exports, which say when a function wants to be called, and with what.
+//! Parses the names of exports, which say when a function is to be called, and with which
+//! arguments.
 //!
 //! ```text
 //!     wasm:opcode:i32.load:after / $3(fname, fid) / ($4(pc), arg0, offset)

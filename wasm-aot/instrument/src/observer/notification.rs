@@ -1,7 +1,7 @@
-//! What happens in the engine, as monitors are told.
+//! Calls the exports of monitors that listen to events of the engine.
 //!
-//! Each thread's instances are told of their own thread; of the program itself, which is compiled
-//! once, those are told that were compared with it first.
+//! Each thread's instances are called for their own thread. For the program itself, which is
+//! compiled once, the instances that were matched with it first are called.
 
 use super::{Observation, Observer, ObserverError};
 use std::sync::Arc;

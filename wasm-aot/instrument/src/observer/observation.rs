@@ -1,5 +1,5 @@
-//! A program that is looked at: matched, compiled with what its monitors want to be called for, and
-//! asked in the end what was seen.
+//! A program with its monitor modules: it is matched, compiled with the calls of their functions,
+//! and asked for reports in the end.
 
 use super::binding::{Binding, Bindings, BoundMode};
 use super::composition::Composition;

@@ -1,7 +1,7 @@
-//! What a program's module looks like, for monitors: how many of each there are, and the bytes by
-//! which each is declared.
+//! The description of a program's module for monitors: how many of each item there are, and the
+//! bytes of each declaration.
 //!
-//! Whoever reads says where to and how much fits; the answer is how long it is.
+//! The caller says where to write and how much fits; the result is the full length.
 
 use super::host::{Program, text_memory};
 use std::ops::Range;

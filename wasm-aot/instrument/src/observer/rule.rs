@@ -1,4 +1,5 @@
-//! Rules: what the names of a module's exports ask for, compared with what its functions take.
+//! Rules: checks what the names of a module's exports ask for against the parameters of its
+//! functions.
 
 use super::name::{self, Asked, Call, Event, Malformed, Name, Param};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Which probes of a monitor are meant: `NAME[:RULE][@FUNCTION][+OFFSET]`.
+//! Parses selections of a monitor's probes: `NAME[:RULE][@FUNCTION][+OFFSET]`.
 //!
 //! ```text
 //!     ways                            all probes of the monitor ways

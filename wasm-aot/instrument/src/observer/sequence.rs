@@ -1,4 +1,4 @@
-//! Calls of monitors' functions, as code of the program.
+//! Emits the calls of monitors' functions in the program's code.
 
 use super::binding::{Argument, Binding, Sees};
 use super::switches::Word;

@@ -1,5 +1,5 @@
-//! Places in a program where something happens, as modules of this family see them: what the body
-//! of a function says ([`Site`]), and what monitors ask of it.
+//! The sites of a program as monitor modules see them: what the body of a function says ([`Site`]),
+//! and what monitors ask of it.
 
 pub(crate) use wasm_aot_body::events::Nesting;
 pub(crate) use wasm_aot_body::{Site, sites};

@@ -1,8 +1,7 @@
-//! Which probes of a monitor are called, and how often still.
+//! The words that say which probes of a monitor are called, and how many times more.
 //!
-//! Each probe has a word, which machine code looks at whenever it comes by: that is what holds.
-//! Code that is compiled without a probe is only another way of saying that its word is zero (see
-//! `installed`).
+//! Machine code reads a probe's word whenever it is reached, and the word decides. Code that is
+//! compiled without a probe only saves time where its word is zero (see `installed`).
 //!
 //! | word | meaning | changed by |
 //! |---|---|---|

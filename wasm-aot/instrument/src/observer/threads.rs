@@ -1,14 +1,15 @@
 //! Programs with threads: each thread has a store of its own, and in it instances of the monitors
-//! that see what the thread does.
+//! that observe the thread.
 //!
-//! The program is compiled once. Its code does not know where such a monitor is: a word of the
-//! program's instance says so, which is written when the program is instantiated in a store
-//! ([`InstancePointers`]). What a monitor has found out for the sites is in the code, though. So a thread that
-//! joins compares its instance with the program as the first was, and whatever it answers has to be
-//! the same: a record that one instance has made for a site lies at the same address in all others.
+//! The program is compiled once, so its code does not contain the address of such a monitor's
+//! instance. A word of the program's instance holds it, which is written when the program is
+//! instantiated in a store ([`InstancePointers`]). What a monitor has found out for the sites is in
+//! the code, though. So the monitor's instance of a thread that joins is matched with the program
+//! like the first one, and its answers have to be the same: a record that one instance has made for
+//! a site lies at the same address in all others.
 //!
-//! Probes are switched for all threads at once. At the end each instance tells what its thread has
-//! done, and the reports become one ([`Observation::merged`]).
+//! Probes are switched for all threads at once. At the end each instance reports on its thread, and
+//! the reports are merged ([`Observation::merged`]).
 
 use super::binding::Binding;
 use super::notification::growing;

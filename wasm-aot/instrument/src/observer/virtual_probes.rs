@@ -1,5 +1,5 @@
-//! Virtual probes: functions of a monitor whose effect follows from what the program's code tells
-//! anyway are never called. Their cells are computed when they are read.
+//! Virtual probes: monitor functions whose effect follows from execution counts are never called.
+//! Their cells are computed when they are read.
 //!
 //! | what a function does | what it follows from |
 //! |---|---|
@@ -18,7 +18,7 @@ use crate::monitor::OneShotProbes;
 use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use wasm_aot_body::{Graph, Places, often};
+use wasm_aot_body::{CounterPlacement, Graph, often};
 use wasm_aot_engine::Counts;
 use wasm_aot_engine::Engine;
 use wasm_aot_engine::Error;
@@ -192,7 +192,7 @@ pub(super) fn costs(all: &[VirtualProbe], program: &Program) -> lower::Costs {
         calls += own
             .map(|one| one.effects.cells().count() as u64 * often(depth(one.offset)))
             .sum::<u64>();
-        counters += Places::of(&graph).cost(&graph);
+        counters += CounterPlacement::of(&graph).cost(&graph);
     }
     lower::Costs { calls, counters }
 }
@@ -240,10 +240,10 @@ impl VirtualProbeCells {
     fn read_one_shots(
         &mut self,
         module: &Module,
-        fired_one_shots: &OneShotProbes,
+        one_shot_probes: &OneShotProbes,
         waiting: &[usize],
     ) {
-        fired_one_shots.each(module, waiting, |function, executed| {
+        one_shot_probes.each(module, waiting, |function, executed| {
             for one in self.of(function.index) {
                 // A function has been called if its first instruction was executed.
                 let place = function.instructions.partition_point(|at| *at < one.offset);
@@ -308,7 +308,7 @@ fn read_function(
 pub(super) struct VirtualProbes {
     counted: VirtualProbeCells,
     once: VirtualProbeCells,
-    fired_one_shots: Option<Arc<OneShotProbes>>,
+    one_shot_probes: Option<Arc<OneShotProbes>>,
 }
 
 impl VirtualProbes {
@@ -320,11 +320,11 @@ impl VirtualProbes {
         draft: &mut Draft,
     ) -> Result<Self, Error> {
         let (counted, once): (Vec<_>, Vec<_>) = all.into_iter().partition(VirtualProbe::is_sum);
-        let fired_one_shots = (!once.is_empty()).then(OneShotProbes::new);
-        if let Some(fired_one_shots) = &fired_one_shots {
+        let one_shot_probes = (!once.is_empty()).then(OneShotProbes::new);
+        if let Some(one_shot_probes) = &one_shot_probes {
             let functions: HashSet<u32> = once.iter().map(|one| one.function).collect();
             let features = engine.target().options.features;
-            fired_one_shots.plan_of(
+            one_shot_probes.plan_of(
                 &program.bytes,
                 features,
                 |function| functions.contains(&function),
@@ -334,7 +334,7 @@ impl VirtualProbes {
         Ok(Self {
             counted: VirtualProbeCells::new(counted),
             once: VirtualProbeCells::new(once),
-            fired_one_shots,
+            one_shot_probes,
         })
     }
 
@@ -345,8 +345,8 @@ impl VirtualProbes {
 
     /// The program was compiled so.
     pub(super) fn compiled(&self, module: &Module) {
-        if let Some(fired_one_shots) = &self.fired_one_shots {
-            fired_one_shots.compiled(module, Origin::Own);
+        if let Some(one_shot_probes) = &self.one_shot_probes {
+            one_shot_probes.compiled(module, Origin::Own);
         }
     }
 
@@ -363,8 +363,8 @@ impl VirtualProbes {
         if let Some(counts) = reading.and_then(|reading| module.counts_of(&reading)) {
             self.counted.read(module, &counts);
         }
-        if let Some(fired_one_shots) = &self.fired_one_shots {
-            self.once.read_one_shots(module, fired_one_shots, &waiting);
+        if let Some(one_shot_probes) = &self.one_shot_probes {
+            self.once.read_one_shots(module, one_shot_probes, &waiting);
         }
         self.counted.write_cells(core, &instance);
         self.once.write_cells(core, &instance);

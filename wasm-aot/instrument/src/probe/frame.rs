@@ -1,4 +1,4 @@
-//! An activation as a probe sees it.
+//! A probe's view of an activation.
 
 use super::inspected::Inspected;
 use super::{Mode, Place};

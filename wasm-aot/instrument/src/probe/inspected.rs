@@ -1,4 +1,4 @@
-//! A function with a flag at each of its places.
+//! A function that has a probe point at each of its places.
 
 use super::probe_point::ProbePoint;
 use super::{Board, InsertedProbe, Place, ProbeError, ProbeId, ProbeKind, body_start};

@@ -1,10 +1,10 @@
-//! Probes: Rust code of an embedder's that runs where the program comes by.
+//! Probes: an embedder's Rust code that runs at places of a program.
 //!
-//! A probe stands at a [`Place`]: an instruction of a function, or the function's beginning or end.
-//! The first probe of a function has it compiled once more, with a flag at every place; threads
-//! that are in the function go over with their next call or the next turn of their loop. From then
-//! on a probe is inserted and removed by storing a flag, which holds for whatever is executed next,
-//! by any thread.
+//! A probe is at a [`Place`]: an instruction of a function, or the function's beginning or end. The
+//! first probe of a function has it compiled once more, with a flag at every place; threads that
+//! are in the function enter the new code with their next call or the next iteration of their loop.
+//! From then on a probe is inserted and removed by storing a flag, which takes effect at once, for
+//! every thread.
 //!
 //! # Rules
 //!

@@ -1,4 +1,5 @@
-//! The machine code at a place: what costs something only while somebody stands there.
+//! Emits a probe point: the machine code at one place, which reads a flag, and costs more only
+//! while probes are inserted there.
 
 use super::inspected::{CALLS, COUNTS, MEASURES, ProbeCell};
 use cranelift_codegen::ir::{AtomicRmwOp, BlockArg, InstBuilder, MemFlagsData, Value, types};

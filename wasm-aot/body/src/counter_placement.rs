@@ -15,7 +15,7 @@ pub(crate) type Key = (u32, Way);
 
 /// The edges of a function that are counted, and the number of each counter.
 #[derive(Clone, Debug, Default)]
-pub struct Places {
+pub struct CounterPlacement {
     counters: HashMap<Key, u32>,
     /// Blocks that are counted instead of edges to themselves, by where they begin.
     turns: HashMap<u32, u32>,
@@ -26,7 +26,7 @@ pub struct Places {
     loops: Vec<u32>,
 }
 
-impl Places {
+impl CounterPlacement {
     /// Chooses the edges of a graph that are counted; their counters are numbered from 0 in the
     /// order of edges.
     pub fn of(graph: &Graph) -> Self {

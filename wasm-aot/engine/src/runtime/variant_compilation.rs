@@ -1,5 +1,5 @@
-//! Variants are made when they are wanted, in pieces, so that what is compiled first is current
-//! while the rest is still being compiled.
+//! Compiles missing variants of functions, a chunk at a time, and switches to each chunk while the
+//! rest is still being compiled.
 
 use super::attached_plan::any_partial_exits;
 use super::barrier;
