@@ -187,7 +187,7 @@ impl Runner {
                 match module.encode() {
                     Err(_) => Ok(()),
                     Ok(bytes) => {
-                        // Custom sections that nobody but the text format knows are not looked at.
+                        // Custom sections that only the text format knows are ignored.
                         let _ = Module::validate(&self.engine, bytes);
                         Err(format!("expected \"{message}\", and it was accepted"))
                     }

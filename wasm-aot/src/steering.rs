@@ -291,7 +291,7 @@ pub fn attached_as(monitor: &str, Attached { name, before, .. }: &Attached) -> S
     }
 }
 
-/// What came of something that is asked for. If it panics, only whoever has asked hears of it.
+/// What came of something that is asked for. A panic is reported to the caller only.
 pub fn survived<T>(obey: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(obey)).unwrap_or_else(|panic| {
         let why = panic

@@ -22,7 +22,7 @@ pub struct CounterPlacement {
     /// The edges, by the numbers of their counters.
     edges: Vec<usize>,
     /// Loops: behind the counters of edges, each has one for activations that come there from
-    /// another version of the code, and one for those that go.
+    /// another variant of the code, and one for those that go.
     loops: Vec<u32>,
 }
 
@@ -57,7 +57,7 @@ impl CounterPlacement {
         self.turns.values().map(|counter| (self.edges[*counter as usize], *counter))
     }
 
-    /// The counter of activations that come from another version to the loop at `at`.
+    /// The counter of activations that come from another variant to the loop at `at`.
     pub fn coming(&self, at: u32) -> Option<u32> {
         let loops = self.loops.binary_search(&at).ok()?;
         Some((self.edges.len() + 2 * loops) as u32)

@@ -2,7 +2,7 @@
 //! replacement): where each is, what encloses it, and which locals are live at its header.
 //!
 //! A local is *live* at a loop if its value there is read before it is written again, on any way
-//! from there. All others need not be carried over. Ways through exceptions are not edges between
+//! from there. All others are not part of the live state. Ways through exceptions are not edges between
 //! blocks: what a clause of the function reads is live everywhere.
 
 use crate::graph::{Graph, OUTSIDE, Way};
@@ -10,10 +10,10 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use wasmparser::{FunctionBody, Operator};
 
-/// The most locals that are carried over, and the most words of all sets of locals of a function:
-/// where there are more, a thread stays in its version.
+/// The most locals of the live state, and the most words of all sets of locals of a function:
+/// where there are more, a thread stays in its variant.
 const LIVE: usize = 1000;
-/// The most that all loops of a function carry over together.
+/// The most that all loops of a function have as live state together.
 pub const OSR_LOCALS: usize = 8192;
 const WORDS: usize = 1 << 22;
 /// The most loops of a function that have a place to go over.

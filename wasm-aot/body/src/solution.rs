@@ -26,7 +26,7 @@ pub fn solve(
     counters: &[u64],
     partial_exits: &PartialExits,
 ) -> Flow {
-    // At the headers of loops activations come from another version of the code, or go into one
+    // At the headers of loops activations come from another variant of the code, or go into one
     // before anything of the block is executed.
     let crossed = places
         .crossed(counters)
@@ -85,7 +85,7 @@ pub fn solve(
     Flow { blocks, edges, partial_exits: partial_exits.clone() }
 }
 
-/// How many activations came to the header of each loop from another version, less those that went
+/// How many activations came to the header of each loop from another variant, less those that went
 /// into one.
 type Crossed = BTreeMap<u32, i128>;
 

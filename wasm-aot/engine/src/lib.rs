@@ -46,7 +46,7 @@ pub use trap::Trap;
 pub use types::*;
 pub use verification::verify;
 
-/// The engine as those see it who observe programs: what a monitor's or a probe's code is made of,
+/// The engine's interface for instruments: what a monitor's or a probe's code is made of,
 /// and what they may ask of modules and stores.
 pub mod instrument {
     pub use crate::error::Printable;
@@ -74,7 +74,7 @@ pub mod instrument {
         pub use crate::offsets::{ASIDE, NOTHING, Offsets};
     }
 
-    /// What runs, as those see it who look on.
+    /// The runtime's interface for instruments.
     pub mod runtime {
         pub use crate::runtime::{
             BlockCount, Boundary, Call, Callee, CompileEvents, Counted, Counts, Crossing, Due,

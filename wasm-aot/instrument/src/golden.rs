@@ -105,7 +105,7 @@ impl<'a> GoldenRequest<'a> {
         Listing::of(&made.text, operators(&self.module, &made.info), names, &[]).written()
     }
 
-    /// A version of the functions that threads go over into: each from its beginning, and from its
+    /// A variant of the functions that threads enter by OSR: each from its beginning, and from its
     /// loops.
     fn entries(&self, target: &Target, plan: &Plan) -> String {
         let known = OnceLock::<OsrLoops>::new();

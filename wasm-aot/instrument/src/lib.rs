@@ -2,7 +2,7 @@
 //! modules ([`observer`]), and an embedder's own [`probe`]s.
 //!
 //! All of them are made of what `wasm_aot_engine::instrument` offers: hooks that are compiled into
-//! versions of a program's code, and counts. `DESIGN.md` walks through the files.
+//! variants of a program's code, and counts. `DESIGN.md` walks through the files.
 
 mod client;
 #[cfg(test)]

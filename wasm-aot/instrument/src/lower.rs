@@ -467,7 +467,7 @@ impl Functions {
         }
     }
 
-    /// Whether somebody else than the monitor may switch its probes.
+    /// Whether a user may switch its probes, and not only the monitor itself.
     fn is_switched_by_user(&self) -> bool {
         self.is_toggled || self.is_contained || self.is_limited
     }

@@ -291,7 +291,7 @@ impl Session {
         Ok(())
     }
 
-    /// Has events counted that somebody waits for.
+    /// Has events counted that a burst waits for.
     pub fn count_events(&self) -> Result<(), SessionError> {
         let guests = self.guests()?;
         let counted = self.observation.count_events()?;

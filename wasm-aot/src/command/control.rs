@@ -30,11 +30,11 @@ use wasm_aot::wasi::Interruption;
 use wasm_aot::{AsContextMut, Engine, Limits, TaskHandle};
 use wordpatch::os::sockets::Listener;
 
-/// How often events are counted that somebody waits for.
+/// How often events are counted that a burst waits for.
 const LOOK: Duration = Duration::from_millis(2);
 /// The longest line that is read.
 const LINE: u64 = 4096;
-/// How long somebody is waited for who has connected.
+/// How long a client that has connected may take to send its line.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is asked.
@@ -247,7 +247,7 @@ impl Control {
         Ok("attached monitors no longer take turns\n".into())
     }
 
-    /// What is attached observes and rests in turn until somebody says otherwise.
+    /// What is attached observes and rests in turn until another request.
     fn burst(self: &Arc<Self>, on: &str, off: Option<&str>) -> Result<String, String> {
         let burst = Burst::parse(on, off)?;
         let mut state = self.state.lock();

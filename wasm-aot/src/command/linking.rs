@@ -99,7 +99,7 @@ impl<'a> Linking<'a> {
         self.provide(self.monitor, instance, store)
     }
 
-    /// A module has an instance: whoever waits for its functions gets them.
+    /// A module has an instance: modules that wait for its functions get them.
     fn provide(
         &mut self,
         module: &str,

@@ -1,4 +1,4 @@
-//! What the command line says, and who does it.
+//! The command line: its definition, and the dispatch to the commands.
 //!
 //! Exit codes: what the program gave; 1 if something was refused or a script has failed; 2 for a
 //! wrong command line; 126 if a program cannot be run, 127 if there is none; 134 for a trap, as if

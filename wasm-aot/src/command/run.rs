@@ -185,7 +185,7 @@ impl Run {
             stop.interrupt();
         });
         if let Some(timeout) = timeout {
-            // Who waits inside of a call is woken by this, who computes by the deadline.
+            // This wakes a thread that waits inside of a call; the deadline stops one that computes.
             let wake = move || {
                 std::thread::sleep(timeout);
                 interruption.raise();

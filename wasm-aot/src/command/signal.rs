@@ -31,7 +31,7 @@ pub(crate) fn on_interrupt(stop: impl Fn() + Send + 'static) {
 pub(crate) fn watch() {
     let wanted = [libc::SIGINT, libc::SIGTERM];
     // SAFETY: (1) an empty set is made before signals are added to it; (2) blocking signals changes
-    // nothing but who takes them.
+    // nothing but their handler.
     let set = unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
@@ -62,7 +62,7 @@ pub(crate) fn watch() {
         }
     };
     if std::thread::Builder::new().spawn(serve).is_err() {
-        // Nobody would take them: they end us as they end others.
+        // Without a handler they end this process, as they end others.
         // SAFETY: (1) the set was made above.
         unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut()) };
     }

@@ -1,7 +1,7 @@
 //! Threads of a program: `wasi` `thread-spawn`.
 //!
 //! Each thread has a store and an instance of its own, with the same shared memories and the same
-//! world. Whoever traps or exits first ends all of them; the return of a thread's function ends
+//! world. The first that traps or exits ends all of them; the return of a thread's function ends
 //! that thread only, and that of the program's start all others.
 
 use super::Failure;
@@ -285,7 +285,7 @@ impl Group {
     /// A thread ends the program.
     fn end(&self, how: Result<(), Failure>) {
         let mut state = self.state.lock();
-        // What others say who were stopped is not why.
+        // The reports of threads that were stopped are not the reason.
         if !state.is_over {
             state.ended = Some(how);
             state.stop();

@@ -83,7 +83,7 @@ pub(super) struct Header {
     pub(super) counters: u32,
     /// How many of their calls are counted by where they go.
     pub(super) calls: u32,
-    /// How many loops there are at which threads can go over into another version.
+    /// How many loops there are at which threads can change the variant (OSR exits).
     pub(super) loops: u32,
     /// Offset and length of each part.
     pub(super) parts: [(u64, u64); FileSection::ALL.len()],

@@ -97,7 +97,7 @@ fn symbols(compilation: &Compilation) -> Vec<(String, u64, u64)> {
         };
         (name, u64::from(span.start), u64::from(span.end - span.start))
     });
-    // A name with a zero in it would end there for everybody who reads it.
+    // A name with a zero in it would end there for every reader.
     functions
         .chain(trampolines)
         .map(|(name, start, len)| (name.replace('\0', "?"), start, len))

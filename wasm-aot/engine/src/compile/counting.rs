@@ -82,7 +82,7 @@ impl Counting {
         Some(layout.counter(self.before + self.first[defined] + counter))
     }
 
-    /// Where the counter is of activations that come from another version to a loop of a function,
+    /// Where the counter is of activations that come from another variant to a loop of a function,
     /// or that go into one.
     fn osr_exit(&self, defined: usize, layout: &Layout, at: usize, comes: bool) -> Option<i32> {
         let places = self.functions.get(defined)?;
@@ -144,7 +144,7 @@ impl Translator<'_> {
         self.counting.counter(defined as usize, self.layout, at, way)
     }
 
-    /// Counts that an activation comes to the loop at `at` from another version, or goes into one.
+    /// Counts that an activation comes to the loop at `at` from another variant, or goes into one.
     pub(super) fn count_osr(&mut self, at: usize, comes: bool) {
         let defined = self.index - self.info.imported.functions;
         if let Some(counter) = self.counting.osr_exit(defined as usize, self.layout, at, comes) {
@@ -152,7 +152,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Counts a turn of the loop that begins here, if its first block is counted.
+    /// Counts an iteration of the loop that begins here, if its first block is counted.
     pub(super) fn count_turn(&mut self) {
         let defined = (self.index - self.info.imported.functions) as usize;
         if let Some(counter) = self.counting.turn(defined, self.layout, self.offset) {

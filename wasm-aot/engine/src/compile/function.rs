@@ -73,7 +73,7 @@ pub(crate) struct Compiled {
     pub(crate) handlers: Vec<Handler>,
     /// Its short loops.
     pub(crate) loops: Vec<Loop>,
-    /// Where threads can go over into another version.
+    /// Where threads can change the variant (OSR exits).
     pub(crate) osr_exits: Vec<OsrExit>,
     pub(crate) patchable_sites: Vec<PatchableSite>,
     /// Where something is noted, in order.
@@ -132,7 +132,7 @@ impl Compiler {
     }
 
     /// Compiles a function from its beginning, or from the header of one of its loops. None if the
-    /// loop has no entry, since more is on the stack there than is carried over.
+    /// loop has no entry, since more is on the stack there than the OSR buffer takes.
     pub(super) fn code(
         &mut self,
         setting: Setting<'_>,
@@ -373,7 +373,7 @@ pub(super) struct Translator<'a> {
     pub(super) signatures: HashMap<u32, SigRef>,
     pub(super) functions: HashMap<u32, FuncRef>,
     pub(super) builtins: HashMap<u8, SigRef>,
-    /// Whom patchable sites call, and which instructions have one.
+    /// The placeholder callee of patchable sites, and which instructions have one.
     pub(super) placeholder_callee: Option<FuncRef>,
     pub(super) shared_sites: SharedSites,
     /// Where its frames keep what can be read of them, if they are to.
@@ -444,7 +444,7 @@ impl<'a> Translator<'a> {
             row: BudgetRow::new(target.options.frames),
             offset: 0,
         };
-        // Who comes in the middle has a frame already, which this one takes the place of.
+        // A thread that enters by OSR has a frame already, which this one replaces.
         if osr_entry.is_none() {
             translator.limit_stack();
         }

@@ -91,7 +91,7 @@ pub struct Compilation {
     pub(crate) counters: u32,
     /// How many calls through tables and references are counted by where they go.
     pub(crate) calls: u32,
-    /// How many loops there are at which threads can go over into another version.
+    /// How many loops there are at which threads can change the variant (OSR exits).
     pub(crate) loops: u32,
 }
 

@@ -9,7 +9,7 @@
 //!    header:  A9 ........   off: nothing            cold:   buffer ← locals, operands
 //!             E9 ........   on: jmp cold                    return_call table[loop](vmctx, buffer)
 //!    body                                                             │
-//!                                       another version's entry of the loop: locals, operands ← buffer; header, body, and what follows
+//!                                       another variant's entry of the loop: locals, operands ← buffer; header, body, and what follows
 //! ```
 //!
 //! An *entry* of a loop is the function compiled once more from the loop's header on, as a function
@@ -63,8 +63,8 @@ pub(super) fn marked(location: u32) -> Option<u32> {
 const UNCOMMON: i64 = -128;
 const NUMBERS: i64 = 96;
 
-/// The most operands and exceptions that are carried over: where there are more, a thread stays in
-/// its version.
+/// The most operands and exceptions that are live state: where there are more, a thread stays in
+/// its variant.
 const OPERANDS: usize = 8192;
 
 /// Where a module's threads can go over: the loops of each function, and the numbers of the first
@@ -136,7 +136,7 @@ struct BufferPlace(i32);
 
 /// How far into the buffer the word of the vmctx leads.
 pub(crate) const MIDDLE: usize = 128;
-/// How large a buffer is: for the locals that any function carries over, and as many operands as
+/// How large a buffer is: for the locals that any function has as live state, and as many operands as
 /// any loop does.
 pub(crate) const BUFFER: usize = 16 * (wasm_aot_body::OSR_LOCALS + OPERANDS);
 
@@ -251,7 +251,7 @@ impl Translator<'_> {
         stores
     }
 
-    /// Where locals are in the buffer: those come first that most loops carry over.
+    /// Where locals are in the buffer: those come first that are live at most loops.
     fn osr_buffer_layout(&mut self) -> &OsrBufferLayout {
         if self.osr_buffer_layout.is_none() {
             let (mut place, mut locals) = (BufferPlace::first(), HashMap::new());
@@ -265,7 +265,7 @@ impl Translator<'_> {
 
     /// Writes the code of all OSR exits. What several of them put into the buffer, the same values
     /// at the same places, they come together for: as loops lie inside of each other, most of what
-    /// one carries over another one does, too. All come together where the frame is given up.
+    /// one stores another one does, too. All come together where the frame is given up.
     pub(super) fn finish_osr_exits(&mut self) {
         let mut all = std::mem::take(&mut self.pending);
         if all.is_empty() {
@@ -375,7 +375,7 @@ impl Translator<'_> {
     }
 
     /// Whether a loop that begins here is outside of the one that this code is the entry of: then
-    /// this code goes over instead.
+    /// this code exits there instead.
     pub(super) fn leaves_through_osr_exit(&mut self) -> bool {
         let Some(osr_entry) = self.osr_entry else { return false };
         let Some(index) = self.osr_loop_here() else { return false };
@@ -389,7 +389,7 @@ impl Translator<'_> {
         true
     }
 
-    /// The header of a loop around the one that this code is the entry of: who branches there goes
+    /// The header of a loop around the one that this code is the entry of: a branch there leaves
     /// over.
     pub(super) fn end_outer_loop(&mut self, start: Block, at: usize, below: Vec<Value>) {
         let Some(index) = self.loops.find(at) else { return };

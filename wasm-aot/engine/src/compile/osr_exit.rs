@@ -13,7 +13,7 @@
 //! Where the OSR exit is the first thing in its loop, branches back to the loop go *behind* it
 //! while it is off, so that the loop runs as if there were none. They are switched too, by the
 //! lowest byte of their distance. A thread that meets only some of the bytes switched runs over the
-//! OSR exit, or goes over a turn later.
+//! OSR exit, or leaves an iteration later.
 
 use callpatch::x86::stubs::fill_with_nothing as fill;
 use callpatch::x86::{Form, Role};
@@ -28,7 +28,7 @@ pub(crate) const OFF: u8 = match Form::Jump.off(Role::Detour) {
 /// The first byte of one that is on: `jmp rel32`.
 pub(crate) const ON: u8 = Form::Jump.on();
 
-/// A byte that is switched where threads go over into another version of a function.
+/// A byte that is switched where threads change the variant of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct OsrExit {

@@ -172,7 +172,7 @@ impl Translator<'_> {
         self.shared_sites.last = Some((block, None));
     }
 
-    /// Whom sites would call.
+    /// The placeholder callee of sites.
     pub(super) fn placeholder_callee(&mut self) -> FuncRef {
         if let Some(known) = self.placeholder_callee {
             return known;

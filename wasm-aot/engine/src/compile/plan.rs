@@ -139,7 +139,7 @@ impl Hash for Call {
     }
 }
 
-/// Who is called when a hook fires, and told of instances whose words it uses.
+/// The host's code that a hook calls; it is also told of instances whose words it uses.
 pub trait Receiver: Debug + Send + Sync {
     /// A hook has fired. Machine code waits.
     fn fire(&self, firing: &mut Firing<'_>);
@@ -311,7 +311,7 @@ impl Plan {
         self.0.as_ref().map_or(&[], |parts| &parts.restored)
     }
 
-    /// Who is told of instances.
+    /// The receivers, which are told of instances.
     pub(crate) fn receivers(&self) -> &[Arc<dyn Receiver>] {
         self.0.as_ref().map_or(&[], |parts| &parts.receivers)
     }

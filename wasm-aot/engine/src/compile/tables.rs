@@ -16,7 +16,7 @@ pub struct Tables {
     pub traps: Offsets,
     pub addresses: Offsets,
     pub(crate) handlers: Array<Handler>,
-    /// Where threads can go over into another version, in the order of their offsets.
+    /// Where threads can change the variant (OSR exits), in the order of their offsets.
     pub osr_exits: Array<OsrExit>,
     /// Patchable sites, in the order of their offsets.
     pub patchable_sites: Array<PatchableSite>,

@@ -58,7 +58,7 @@ pub struct Text {
     pub(crate) frames: Vec<u32>,
     /// What is compiled in: code knows where its hooks are.
     pub(crate) plan: Plan,
-    /// Where threads can go over into another version, in the order of their offsets.
+    /// Where threads can change the variant (OSR exits), in the order of their offsets.
     pub osr_exits: Vec<OsrExit>,
     /// Patchable sites, in the order of their offsets.
     pub patchable_sites: Vec<PatchableSite>,

@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering::Relaxed;
 impl Module {
     /// Has everything that is executed from now on counted, in all instances, whether they are
     /// running or not: a thread begins to count with its next call of a function, and with the next
-    /// turn of the loop that it is in if the module has sites at loops. May be called from any
+    /// iteration of the loop that it is in if the module has sites at loops. May be called from any
     /// thread; the first time compiles the module once more.
     ///
     /// # Errors
@@ -159,13 +159,13 @@ impl Module {
     }
 
     /// Has threads that are in other code of these functions come into what is current with the
-    /// next turn of their loop.
+    /// next iteration of their loop.
     pub(super) fn hurry(&self, functions: &[usize]) -> Result<(), Error> {
         self.inner.follow(&mut self.inner.variants.lock(), functions, TakesEffect::NextIteration)
     }
 
     /// Has nothing counted any more: a thread ceases with its next call of a function, and with the
-    /// next turn of its loop. What was counted stays.
+    /// next iteration of its loop. What was counted stays.
     pub fn detach_counts(&self) {
         // What cannot be compiled any more goes on as it is.
         let _ = self.want_counts(None);

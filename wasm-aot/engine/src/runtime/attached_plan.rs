@@ -68,7 +68,7 @@ impl AttachedPlan {
         InstanceSlots { vmctx, words: vmctx + first as usize }
     }
 
-    /// Who is told of instances.
+    /// The receivers, which are told of instances.
     pub(super) fn receivers(&self) -> &[Arc<dyn Receiver>] {
         self.plan.receivers()
     }

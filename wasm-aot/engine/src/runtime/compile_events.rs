@@ -13,7 +13,7 @@ type List = Mutex<Vec<(u32, u32)>>;
 #[derive(Debug)]
 pub struct CompileEvents(Arc<List>);
 
-/// All who want to know.
+/// All readers.
 #[derive(Debug, Default)]
 pub(super) struct Readers(Mutex<Vec<Weak<List>>>);
 
@@ -25,7 +25,7 @@ impl CompileEvents {
 }
 
 impl Readers {
-    /// One more, who is told of what happens from now on.
+    /// Adds a reader, which gets the events from now on.
     pub(super) fn subscribe(&self) -> CompileEvents {
         let list = Arc::<List>::default();
         self.0.lock().push(Arc::downgrade(&list));

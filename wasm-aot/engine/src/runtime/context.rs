@@ -30,7 +30,7 @@ pub(super) const WORDS: usize = 8 << 20;
 pub(crate) struct Context {
     base: CodeAddr,
     len: usize,
-    /// How far in the buffer is for values that go from one version of the code into another.
+    /// How far in the buffer is for values that go from one variant of the code into another.
     buffer: usize,
 }
 
@@ -78,7 +78,7 @@ impl ModuleInner {
         self.options.sites != Sites::NONE && self.options.reservations
     }
 
-    /// How many words for counters there may be in versions that are made while the program runs:
+    /// How many words for counters there may be in variants that are made while the program runs:
     /// no more edges are counted than there are functions and bytes of code, and a call whose
     /// target is counted, with two words, has two bytes and no edge of its own.
     pub(super) fn most_counters(&self) -> usize {
@@ -88,7 +88,7 @@ impl ModuleInner {
         }
     }
 
-    /// How many bytes such versions may need: counters, and words of plans behind them.
+    /// How many bytes such variants may need: counters, and words of plans behind them.
     pub(super) fn room_for_counters(&self) -> usize {
         if self.has_room_for_counters() { 8 * self.most_counters() + WORDS } else { 0 }
     }

@@ -60,7 +60,7 @@ impl std::fmt::Debug for HostFunction {
     }
 }
 
-/// What a host function is told about who calls it: the store, its data, and what the calling
+/// What a host function is told about its caller: the store, its data, and what the calling
 /// instance exports.
 #[derive(Debug)]
 pub struct Caller<'a, T> {
@@ -385,7 +385,7 @@ impl Func {
         }
     }
 
-    /// What an instance imports: code and vmctx. Host functions get a copy that knows who calls.
+    /// What an instance imports: code and vmctx. Host functions get a copy that knows its caller.
     pub(crate) fn import(
         &self,
         store: &mut StoreCore,

@@ -114,7 +114,7 @@ impl InstanceData {
     }
 }
 
-/// Who has called an activation, the nearest first, as far as they are functions of its own module:
+/// The callers of an activation, the nearest first, as far as they are functions of its module:
 /// which function, and the place of the call in the module.
 pub fn callers(vmctx: usize, frame: usize, most: usize) -> Vec<(u32, u32)> {
     // SAFETY: as below.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use wordpatch::os::signals;
 use wordpatch::os::threads::{self, Tid};
 
-/// Whether a store's code is asked to stop, and who runs it.
+/// Whether a store's code is asked to stop, and which thread runs it.
 #[derive(Debug, Default)]
 pub struct Interruption {
     requested: AtomicBool,
@@ -120,7 +120,7 @@ impl Interruption {
         self.requested.load(SeqCst)
     }
 
-    /// Raised as long as code is asked to stop: for those who only look.
+    /// Raised as long as code is asked to stop: for code that only reads it.
     pub fn requested(&self) -> &AtomicBool {
         &self.requested
     }
@@ -142,7 +142,7 @@ impl Interruption {
     /// if it waits for something, or is in the host.
     pub(crate) fn look(&self) -> Vec<usize> {
         let (thread, before) = (self.thread.load(SeqCst), self.looks.load(SeqCst));
-        // Who sleeps in a system call is not to be woken.
+        // A thread that sleeps in a system call is not to be woken.
         if thread == 0 || !threads::runs(Tid(thread)) {
             return Vec::new();
         }
@@ -193,7 +193,7 @@ fn watch(wait: Wait) {
     static STARTED: AtomicBool = AtomicBool::new(false);
     {
         let mut waiting = DEADLINES.waiting.lock();
-        // Who sets deadlines again and again leaves no trace of those that are past caring.
+        // Deadlines that are set again and again leave no obsolete ones behind.
         waiting.retain(|other| !other.is_replaced_by(&wait));
         waiting.push(wait);
     }
@@ -237,7 +237,7 @@ impl Wait {
             self.is_deadline = false;
             interruption.requested.store(true, SeqCst);
         }
-        // Who is not running looks for the request when it begins to.
+        // A thread that is not running checks for the request when it begins.
         if !interruption.is_requested() || interruption.thread.load(SeqCst) == 0 {
             return false;
         }

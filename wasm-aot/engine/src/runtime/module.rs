@@ -52,7 +52,7 @@ pub struct ModuleInner {
     pub bytes: Array<u8>,
     /// What is to look at it, if it comes from a file that says so.
     pub(crate) monitors: Array<u8>,
-    /// The only stores that its code may be executed in, and on whose account: whom it calls has
+    /// The only stores that its code may be executed in, and for which monitor: what it calls has
     /// instances there.
     pub(crate) bound: Mutex<Option<(Vec<StoreId>, String)>>,
     /// The number of each type.
@@ -61,7 +61,7 @@ pub struct ModuleInner {
     /// that.
     pub(crate) enter: Vec<Option<u32>>,
     pub(crate) leave: Vec<Option<u32>>,
-    /// How many counters the version of its code has that counts, once it was wanted.
+    /// How many counters the variant of its code has that counts, once it was wanted.
     pub(crate) counting: OnceLock<u32>,
     /// How many of its calls are counted by where they go, once that was wanted.
     pub(crate) counting_calls: OnceLock<u32>,
@@ -69,7 +69,7 @@ pub struct ModuleInner {
     /// the one that is current.
     pub(crate) variants: Mutex<Variants>,
     pub(super) patchable_sites: PatchableSites,
-    /// Where its threads can go over from one version to another, as soon as it was looked up.
+    /// Where its threads can go over from one variant to another, as soon as it was looked up.
     pub(super) osr_loops: OnceLock<compile::OsrLoops>,
     pub(crate) chunks: Chunks,
     /// Plans that were attached while instances ran.
@@ -139,7 +139,7 @@ impl Module {
         Self { inner }
     }
 
-    /// What those see of it who look on.
+    /// The view of it for instruments.
     pub fn inner(&self) -> &Arc<ModuleInner> {
         &self.inner
     }
@@ -251,7 +251,7 @@ impl Module {
         Ok(())
     }
 
-    /// It may be executed in that store, too: whom its code calls has instances there.
+    /// It may be executed in that store, too: what its code calls has instances there.
     pub fn bind_another_store(&self, store: StoreId) {
         if let Some((stores, _)) =
             self.inner.bound.lock().as_mut().filter(|(stores, _)| !stores.contains(&store))

@@ -12,9 +12,9 @@
 //! wanted of each. It counts, once and for all that use it: what a counter of an instruction has
 //! counted is by how much its sites have since it stands, and a flag is whether they have at all. A
 //! site is on while a counter stands at one of its instructions, or a flag that has not seen
-//! any other thread; where only flags stand, the first thread that comes by switches it off.
+//! any other thread; where only flags stand, the first thread that arrives switches it off.
 //!
-//! An instruction may have several sites: one in each version of its function. All of them are
+//! An instruction may have several sites: one in each variant of its function. All of them are
 //! switched together.
 //!
 //! # Safety
@@ -43,7 +43,7 @@ use wordpatch::{CodeAddr, CodeMemory};
 pub enum SiteProbe {
     /// That they count.
     Counter(usize),
-    /// That it is noted whether control came by: the instruction, and which flag it is.
+    /// Whether the instruction was reached: the instruction, and the number of the flag.
     Flag(usize, u64),
 }
 
@@ -79,7 +79,7 @@ struct PatchableSitesState {
     memory: Vec<(CodeMemory, usize)>,
 }
 
-/// An instruction, its sites, and who counts it.
+/// An instruction, its sites, its counter and its flags.
 #[derive(Debug)]
 struct Instruction {
     offset: u32,
@@ -101,7 +101,7 @@ struct SiteCounter {
     since: Vec<u64>,
 }
 
-/// Whether control came by since an instruction's sites had these counts; or before.
+/// Whether the instruction was reached since an instruction's sites had these counts; or before.
 #[derive(Debug, Default)]
 struct Flag {
     is_set: bool,
@@ -127,9 +127,9 @@ struct Site {
 #[derive(Debug, Default)]
 #[repr(C)]
 struct SiteCell {
-    /// How often control came by while the site was on.
+    /// How often the site was reached while it was on.
     count: AtomicU64,
-    /// Who counts further than so switches the site off.
+    /// The count at which the next thread switches the site off.
     until: AtomicU64,
     /// Not 0 while a thread switches the site.
     lock: AtomicU32,
@@ -253,7 +253,7 @@ impl ModuleInner {
         }
     }
 
-    /// How often control came by an instruction while it was to be counted.
+    /// How often an instruction was reached while it was to be counted.
     pub fn counted_at_site(&self, number: usize) -> u64 {
         let state = self.patchable_sites.0.lock();
         let Instruction { sites, counter: Some(counter), .. } = &state.instructions[number] else {
@@ -262,7 +262,7 @@ impl ModuleInner {
         counter.before + state.since(sites, &counter.since)
     }
 
-    /// Whether control came by while a flag was on.
+    /// Whether the place was reached while a flag was there.
     pub fn is_site_flag_set(&self, want: SiteProbe) -> bool {
         let state = self.patchable_sites.0.lock();
         match want {
@@ -315,7 +315,7 @@ impl PatchableSitesState {
         each_site(code, |mut site, instructions| {
             let (number, mut is_used) = (self.sites.len() as u32, false);
             for compiled in instructions {
-                // Every version has the same instructions.
+                // Every variant has the same instructions.
                 let Some(at) =
                     self.instructions.binary_search_by_key(&compiled.offset, |one| one.offset).ok()
                 else {

@@ -70,7 +70,7 @@ pub enum Demanded {
     Elements,
 }
 
-/// Who is asked before something grows.
+/// The callback that allows or refuses growth.
 struct Limiter(Box<dyn FnMut(Demand) -> bool + Send>);
 
 impl std::fmt::Debug for Limiter {
@@ -98,7 +98,7 @@ pub(crate) struct TagData {
 #[derive(Debug, Default)]
 struct Codes(Vec<(usize, usize, Arc<ModuleInner>)>);
 
-/// Who is told of memories that grow.
+/// The callback for memories that grow.
 pub trait Growth: std::fmt::Debug + Send + Sync {
     /// A memory of the program's has grown, whose machine code waits.
     fn grown(&self, store: StoreContextMut<'_, ()>, told: [i64; 3]);
@@ -116,7 +116,7 @@ pub struct StoreCore {
     codes: AtomicPtr<Codes>,
     interruption: Arc<Interruption>,
     tasks: Arc<TaskQueue>,
-    /// Who is told of memories of the program's that grow: which, and how many pages there were
+    /// The callbacks for memories of the program's that grow: which, and how many pages there were
     /// before and are now.
     pub growth: Vec<Arc<dyn Growth>>,
     /// Its instances.
@@ -140,7 +140,7 @@ pub struct StoreCore {
     /// Where the host function was called that has failed last, and where its error is, by which it
     /// is known.
     pub(crate) failed_at: (usize, Backtrace),
-    /// Who is asked before something grows.
+    /// The callback that allows or refuses growth.
     limiter: Option<Limiter>,
     /// The observer that is told what crosses the boundary between programs and the host.
     pub(super) boundary: Option<Box<dyn super::boundary::Boundary>>,

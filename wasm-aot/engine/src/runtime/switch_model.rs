@@ -1,7 +1,7 @@
 //! A model of the switch between variants: every state that a thread may see while bytes and words
 //! are stored one after the other, and where the thread goes from there.
 //!
-//! The protocol ([`version`](super::version), [`sides`](super::sides)) stores, of one function with
+//! The protocol ([`Variants::switch`](super::variant::Variants::switch)) stores, of one function with
 //! one loop, in this order:
 //!
 //! ```text
@@ -25,8 +25,8 @@
 //!
 //! - it comes to code that is there: neither a slot nor a word is read that leads nowhere, and no
 //!   jump is taken whose distance was not written;
-//! - as soon as it sees what is stored by now, it executes the function, and does not go over for
-//!   ever without a turn of the loop;
+//! - as soon as it sees what is stored by now, it executes the function, and does not change variants for
+//!   ever without an iteration of the loop;
 //! - when a switch is over, each call leads to the current variant, and each turn if that has
 //!   entries; and the current variant runs over its own places, so that it costs nothing;
 //! - while a function is late, each call leads to the late stub.
@@ -111,7 +111,7 @@ struct Manner {
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wish {
-    /// Another variant is to be current: for calls, or for turns of loops too.
+    /// Another variant is to be current: for calls, or for iterations of loops too.
     Switch { to: usize, turns: bool },
     /// The current variant gets entries.
     Enter,
@@ -249,7 +249,7 @@ impl Model {
         self.manner.without != Some(step)
     }
 
-    /// Everybody sees what is stored by now.
+    /// All threads see what is stored by now.
     fn barrier(&mut self) {
         let all = (0..VARIANTS).flat_map(|of| {
             [Location::Entry(of), Location::Loop(of), Location::Back(of), Location::Distance(of)]

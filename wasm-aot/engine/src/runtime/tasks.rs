@@ -27,7 +27,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use wasmparser::Operator;
 
-/// How long a program is given to come by itself, and how long between two looks at where it is.
+/// How long the poster waits between two attempts to make the program run the task.
 const POLL_INTERVAL: Duration = Duration::from_millis(3);
 
 type Task = Box<dyn FnOnce(&mut StoreCore) + Send>;
@@ -59,7 +59,7 @@ impl std::fmt::Debug for TaskQueue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TaskError {
-    /// The program did not come by in time.
+    /// The program did not run the task in time.
     #[error("the program waits for something, or is in a loop that has no site: ask again")]
     Elsewhere,
     /// The program is over, or the task has panicked.
@@ -153,7 +153,7 @@ impl<T: 'static> TaskHandle<T> {
     /// has a program that waits in the host come back.
     ///
     /// # Errors
-    /// If the program does not come by in time, or is over.
+    /// If the program does not run it in time, or is over.
     pub fn run_in_store<R: Send + 'static>(
         &self,
         module: Option<&Module>,
@@ -177,7 +177,7 @@ impl<T: 'static> TaskHandle<T> {
                     wake();
                     safepoints.extend();
                 }
-                // Who has begun with it will end it.
+                // A thread that has begun with it will finish it.
                 Err(mpsc::RecvTimeoutError::Timeout) => match self.tasks.withdraw(number) {
                     true => return Err(TaskError::Elsewhere),
                     false => return hear.recv().map_err(|_| TaskError::Over),
@@ -259,7 +259,7 @@ impl ModuleInner {
         Ok(plan)
     }
 
-    /// A safepoint at the beginning of each function, and at each turn of each loop.
+    /// A safepoint at the beginning of each function, and at each iteration of each loop.
     fn safepoint_plan(&self, functions: &BTreeSet<usize>) -> Result<Plan, Error> {
         let mut draft = Draft::default();
         let safepoint = || {

@@ -2,8 +2,8 @@
 //!
 //! Before each function, and at its loops, there is an instruction that does nothing, or, by its
 //! first byte, a jump to the same place in the variant that is current. The current variant of a
-//! function has them off, all others have them on; so a thread goes over with its next call, or
-//! with the next turn of the loop that it is in. A switch stores several bytes, so a thread may see
+//! function has them off, all others have them on; so a thread enters the current one with its next call, or
+//! with the next iteration of the loop that it is in. A switch stores several bytes, so a thread may see
 //! some old and some new; every such state leads to one of the variants, and all compute the same.
 //!
 //! ```text
@@ -104,7 +104,7 @@ pub enum TakesEffect {
     FirstCall,
     /// With their next call of the function.
     NextCall,
-    /// With the next turn of the loop that they are in.
+    /// With the next iteration of the loop that they are in.
     NextIteration,
 }
 

@@ -17,7 +17,7 @@ struct Waiter {
     wake: Condvar,
 }
 
-/// Who waits at which address, first come first.
+/// The threads that wait at each address, in the order in which they came.
 static QUEUES: LazyLock<Mutex<HashMap<usize, Vec<Arc<Waiter>>>>> = LazyLock::new(Mutex::default);
 /// How long it is waited at a time, before looking whether to stop altogether.
 const LOOK: Duration = Duration::from_millis(20);

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   0  magic      8  store cell     16  built-in functions     24  the runtime's instance
-//!  32  where values are while a thread goes from one version of a function into another     40  the entries of loops
+//!  32  where values are while a thread goes from one variant of a function into another     40  the entries of loops
 //!  48  imported functions   16 bytes each: code, vmctx
 //!      imported tables       8 bytes each: address of a [`Table`]
 //!      memories              8 bytes each: address of a [`Memory`]       (imported or shared)

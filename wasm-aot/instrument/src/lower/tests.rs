@@ -67,7 +67,7 @@ fn each_monitor_is_lowered_to_the_cheapest_that_does() {
         (Built(Hooks::default()), EARLY, "hooks, always, apart"),
         (Built(Hooks::default()), RUNNING, "hooks, always, apart"),
         (Built(Hooks::default()), FIXED, "hooks, always, own"),
-        // Modules that nobody switches.
+        // Modules that are not switched.
         (Module(module(Nothing)), EARLY, "nothing, always, own"),
         (Module(module(Sums)), EARLY, "count, always, own"),
         (Module(module(Sums)), FIXED, "count, always, own"),
@@ -86,7 +86,7 @@ fn each_monitor_is_lowered_to_the_cheapest_that_does() {
         (removes(more()), FIXED, "inline, word, own"),
         (removes(more()), COMPILED, "inline, word patched pruned, apart"),
         (inserts(), EARLY, "inline, word patched pruned, own"),
-        // Those that somebody may switch.
+        // Those that may be switched.
         (toggled(Nothing), EARLY, "nothing, always, apart"),
         (toggled(Sums), EARLY, "count, always, apart"),
         (toggled(Sums), FIXED, "inline, word, own"),

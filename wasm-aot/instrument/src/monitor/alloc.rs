@@ -73,7 +73,7 @@ struct AllocState {
     sites: HashMap<Vec<(u32, u32)>, AllocSite>,
     live: u64,
     peak: u64,
-    /// How often something was freed that nobody had seen allocated.
+    /// How often something was freed whose allocation was not seen.
     strange: u64,
     failure: Option<String>,
 }

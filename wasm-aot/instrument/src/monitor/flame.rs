@@ -6,7 +6,7 @@ use profiler::protobuf::{Message, Strings};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-/// How deep stacks may be that are written: what is called deeper belongs to who has called it.
+/// How deep stacks may be that are written: deeper frames are folded into their caller.
 pub(super) const DEEPEST: u32 = 256;
 
 /// What a profile is written as.
@@ -49,7 +49,7 @@ impl Table<'_> {
         }
     }
 
-    /// A line for each context: who was on the stack, and nanoseconds.
+    /// A line for each context: its frames, and nanoseconds.
     fn folded(&self) -> String {
         let mut out = String::new();
         for i in self.sum.in_order() {

@@ -2,7 +2,7 @@
 //!
 //! Every function has an account, also those that are imported and called directly. Who enters a
 //! function charges it, and charges who was charged before when it leaves, by whichever way. Time
-//! in functions that nobody looks at is their callers'.
+//! in functions that are not observed is their callers'.
 
 use super::hooked::{HookedMonitor, fingerprint};
 use super::kept::{self, ProfileFile};
@@ -33,7 +33,7 @@ pub(super) struct Functions {
     file: Option<ProfileFile>,
 }
 
-/// Where accounts are: that of nobody, then one for each function of the module.
+/// Where accounts are: one for no function, then one for each function of the module.
 #[derive(Debug)]
 struct Planned {
     meter: Meter,

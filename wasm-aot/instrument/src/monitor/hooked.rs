@@ -14,7 +14,7 @@ use wasm_aot_engine::instrument::compile::{Call, Draft, Emitter};
 use wasm_aot_engine::instrument::runtime::{Due, Module, Origin};
 
 /// A monitor at work: it says which hooks it needs, keeps what they tell, and makes reports of it.
-/// Nobody else knows of its hooks, and it knows of nobody else's.
+/// Monitors are independent: none knows of another's hooks.
 pub(super) trait HookedMonitor: Debug + Send + Sync {
     /// Puts its hooks.
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft);

@@ -41,7 +41,7 @@ use wasm_aot_engine::instrument::compile::{
 };
 use wasm_aot_engine::instrument::runtime::{Due, Module, ModuleInner, Origin, Places, TakesEffect};
 
-/// The calls of functions with fewer instructions, that call nobody and have no loop, are over
+/// The calls of functions with fewer instructions, without calls and loops, are over
 /// before a clock could tell.
 const SHORT: usize = 40;
 /// What counting a call takes, and what compiling a byte of Wasm takes, about, in ticks.
@@ -374,7 +374,7 @@ impl Latency {
         let this = self.this.clone();
         let work = move || {
             while let Some(monitor) = this.upgrade() {
-                // Whoever changes versions of the code waits for the state, and not the other way
+                // A thread that switches variants waits for the state, and not the other way
                 // round.
                 let is_free = monitor.leaves_out_for_free();
                 let seen = monitor.seen();
@@ -606,7 +606,7 @@ impl LatencyState {
             let count = instance.slots.word(words.plus(2 * place as u32)).load(Relaxed);
             let calls = count - std::mem::replace(told, count);
             self.called[place] += calls;
-            // Who is off is not seen: the conductor knows that, and estimates.
+            // Calls of functions that are off are not seen; the controller estimates them.
             if calls > 0 && part.is_wanted() {
                 conductor.entered(FuncId(place as u32 + 1), calls);
             }
@@ -703,7 +703,7 @@ fn measured() -> Costs {
     ticks.sort_unstable();
     let bias = ticks[ticks.len() / 2] as f64;
     // An addition and two comparisons of words that are at hand; what is left out costs no more.
-    // Switching is looking a version up, and a few stores.
+    // Switching is looking a variant up, and a few stores.
     Costs { pair, bias, count: COUNT, toggle: 5_000.0, skip: COUNT }
 }
 

@@ -95,7 +95,7 @@ impl HookedMonitor for LoopTraces {
         let _ = self.functions.set(functions);
     }
 
-    /// The path of an iteration is known only to who has seen all of it.
+    /// The path of an iteration is known only if all of it was seen.
     fn facts(&self) -> Facts {
         Facts::Hooks(Hooks { is_early: true, ..Hooks::default() })
     }
@@ -149,7 +149,7 @@ fn add(functions: &[Traced], slots: InstanceSlots, counts: &mut PathCounts) {
         for of in 0..function.paths.loops.len() {
             let word = function.words.plus(2 * of as u32);
             let [number, count] = [word, word.plus(1)].map(|word| slots.word(word).load(Relaxed));
-            // 0 is what those have who came into the middle of an iteration from other code.
+            // Threads that entered in the middle of an iteration, from another variant, have 0.
             if count > 0 && number > 0 {
                 *counts.entry((at, of, number)).or_default() += count;
             }

@@ -207,7 +207,7 @@ impl Memory {
         let Some(slots) = self.state.lock().sums.slots(vmctx) else { return };
         let page = |address: u64| (address >> 16).min(pages.count.into()) as u32;
         for page in page(from)..=page(from + last) {
-            // Nobody else adds meanwhile: the instance's thread waits for us.
+            // No other thread adds meanwhile: the instance's thread waits for us.
             slots.word(pages.first.plus(2 * page + u32::from(writes))).fetch_add(1, Relaxed);
         }
     }

@@ -114,7 +114,7 @@ impl Meter {
     pub(super) fn close(self, at: &mut Emitter<'_, '_>) {
         let variable = self.before(at);
         let before = at.builder().use_var(variable);
-        // An activation that has come here from another version of the code has opened nothing.
+        // An activation that has come here from another variant of the code has opened nothing.
         let present = self.current(at);
         let to = at.builder().ins().select(before, before, present);
         self.switch(at, to);

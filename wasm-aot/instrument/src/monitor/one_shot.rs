@@ -180,7 +180,7 @@ impl OneShotProbes {
 }
 
 /// The blocks of a function that have instructions, in order; and where all ways lead that one has,
-/// if nobody else comes there.
+/// if those blocks have no other predecessor.
 fn blocks(outline: &Outline<'_>, function: &outline::Function<'_>) -> Vec<(Block, Vec<usize>)> {
     let range = outline.info.body(function.index);
     let bytes = &outline.bytes[range.start as usize..range.end as usize];
@@ -206,7 +206,7 @@ fn blocks(outline: &Outline<'_>, function: &outline::Function<'_>) -> Vec<(Block
     let waits = |block: Block| {
         calls.partition_point(|at| *at < block.start) < calls.partition_point(|at| *at < block.end)
     };
-    // Loops are come to from other versions of the code, too.
+    // Loops are come to from other variants of the code, too.
     let follows = |from: usize, to: usize| {
         let place = places[to].filter(|place| Some(*place) > places[from])?;
         (comes[to] == 1 && loops.binary_search(&all[to].start).is_err() && !waits(all[to]))

@@ -2,7 +2,7 @@
 //!
 //! An iteration is known by its decisions: which way each branch went that lies in the loop, and
 //! not in a loop inside; and by which way each loop inside was left. Decisions are written as
-//! digits of a number, the first one highest, behind a leading 1. Who reads the number walks
+//! digits of a number, the first one highest, behind a leading 1. A reader of the number walks
 //! through the loop's body, and takes a digit wherever there is a decision.
 //!
 //! Places are positions among the function's instructions.

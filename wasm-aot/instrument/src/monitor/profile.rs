@@ -11,7 +11,7 @@
 //! known, by their callers, so that they stay what they are. `time-all` times them all.
 //!
 //! An activation keeps the node that it comes from, with the lowest bit set if its end needs no
-//! clock; 0 if it has come here from another version of the code, or has no node.
+//! clock; 0 if it has come here from another variant of the code, or has no node.
 
 use super::flame;
 use super::hooked::{HookedMonitor, fingerprint};

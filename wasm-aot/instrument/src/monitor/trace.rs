@@ -252,7 +252,7 @@ impl TraceState {
         }
     }
 
-    /// How deep an activation is. Those that a trap has left lie below whoever comes next.
+    /// How deep an activation is. Those that a trap has left lie below the next one.
     fn depth(&mut self, vmctx: usize, frame: usize, kind: &TraceEventKind) -> usize {
         let at = match self.frames.iter().position(|(other, _)| *other == vmctx) {
             Some(at) => at,

@@ -23,7 +23,7 @@ use wasm_aot_engine::instrument::Printable;
 use wasm_aot_engine::instrument::compile::{self, Capture, Firing, Receiver};
 use wasm_aot_engine::instrument::runtime::{Interruption, with_store_of};
 
-/// How often somebody looks.
+/// How often the watchdog looks.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A monitor that is called through the host.
@@ -100,7 +100,7 @@ impl Contained {
             std::mem::take(&mut call.is_over)
         };
         self.interruption.end_interlude(interlude);
-        // Whoever else has interrupted it means the program, which hears of it now.
+        // Any other interruption is meant for the program, which is interrupted now.
         done.err().filter(|error| is_over || error.trap() != Some(Trap::Interrupted))
     }
 }

@@ -37,7 +37,7 @@ struct Buffer {
     end: u32,
 }
 
-/// An instance of a module that looks on.
+/// An instance of a monitor module.
 #[derive(Clone, Debug)]
 pub struct Observer {
     pub(crate) name: String,
@@ -58,7 +58,7 @@ pub struct Observer {
     /// How it was asked for.
     pub(super) text: Option<String>,
     pub(super) switches: Switches,
-    /// Who is told what goes wrong in it while the program goes on.
+    /// The listener for its failures while the program continues.
     pub(super) listener: Listener,
     /// Of exports that are called nowhere, by their numbers: the first place that they name, and
     /// whose types they do not take.
@@ -71,7 +71,7 @@ pub struct Observer {
     asked: Option<Instant>,
 }
 
-/// What is asked for by those who have it look at a program.
+/// The options that its user has given.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Request {
     /// Its probes can be switched while the program runs; all are off at first.
@@ -81,11 +81,11 @@ pub(super) struct Request {
     pub(super) contained: Option<Duration>,
     /// Each thread has an instance of it.
     pub(super) threads: bool,
-    /// Nobody else instantiates the program.
+    /// The program is instantiated once only.
     pub(super) alone: bool,
 }
 
-/// Who is told what goes wrong, if anybody is.
+/// The listener for failures, if there is one.
 #[derive(Clone, Default)]
 pub(super) struct Listener(pub(super) Option<Arc<Tell>>);
 
@@ -156,7 +156,7 @@ impl Number {
 }
 
 impl Observer {
-    /// Instantiates a module that looks on; `linker` has what it imports. What it wants to see is
+    /// Instantiates a monitor module; `linker` has what it imports. What it wants to see is
     /// read from the names of its exports. `switches` are those that its host functions know, see
     /// [`observe::add_to_linker`](super::add_to_linker).
     pub fn new<T: 'static>(
@@ -322,7 +322,7 @@ impl Observer {
         Ok(results.first().and_then(Number::of))
     }
 
-    /// The questions are over: until the next ones, nobody waits for an answer.
+    /// The questions are over: until the next ones, no answer is awaited.
     pub(crate) fn rest<T: 'static>(&mut self, store: &mut StoreContextMut<'_, T>) {
         if self.asked.take().is_some() {
             store.set_deadline(None);

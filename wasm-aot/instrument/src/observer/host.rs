@@ -145,7 +145,7 @@ fn slots<T: 'static>(linker: &mut Linker<T>) -> Result<(), Error> {
 }
 
 thread_local! {
-    /// What monitors print on this thread, while somebody keeps it.
+    /// What monitors print on this thread, while it is captured.
     static KEPT: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
 }
 
@@ -157,7 +157,7 @@ pub fn printed_during<R>(what: impl FnOnce() -> R) -> (R, Vec<u8>) {
     (result, KEPT.replace(before).unwrap_or_default())
 }
 
-/// Prints to stdout, as far as somebody reads it.
+/// Prints to stdout; a closed pipe is no error.
 fn print(bytes: &[u8]) {
     let is_kept = KEPT
         .with_borrow_mut(|kept| kept.as_mut().map(|kept| kept.extend_from_slice(bytes)).is_some());

@@ -37,7 +37,7 @@ pub(super) enum InsertionRefusal {
     HasParameters = -4,
     HasResults = -5,
     Null = -6,
-    /// The function belongs to somebody else.
+    /// The function belongs to another instance.
     Foreign = -7,
     /// The parameters are not understood, or the site does not have them.
     Unfit = -8,
@@ -102,7 +102,7 @@ impl Insertions {
             return Ok(Ok(id));
         };
         let mut observer = (*ready.observer).clone();
-        // Whoever is asked may insert, too.
+        // A function that is asked may insert, too.
         drop(state);
         let interlude = store.core().interruption().begin_interlude();
         let compared = compared(store.as_context_mut(), &mut observer, program, id, wish);

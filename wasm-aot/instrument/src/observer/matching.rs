@@ -231,7 +231,7 @@ struct Matcher<'m, T: 'static> {
 /// The source lines of a program.
 type Lines<'a> = addr2line::Context<gimli::EndianSlice<'a, gimli::LittleEndian>>;
 
-/// Who knows source lines.
+/// The source of line numbers.
 trait SourceLines {
     /// File and line of what is so far from the start of the code section.
     fn at(&self, offset: u64) -> Option<(String, u32)>;

@@ -6,7 +6,7 @@ use wasm_aot_engine::instrument::runtime::ModuleInner;
 use wasmparser::{Parser, Payload};
 
 /// Why the reports of several instances of a module do not become one, if so. A module without
-/// reports leaves that to whoever reads its memory.
+/// reports leaves that to the reader of its memory.
 pub(super) fn unmergeable(module: &ModuleInner) -> Option<String> {
     module.info.exports.iter().find(|export| export.name == "wasm:exit")?;
     match declaration(module) {

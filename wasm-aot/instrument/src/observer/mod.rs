@@ -44,7 +44,7 @@ use std::fmt::Write as _;
 use wasm_aot_engine::instrument::Printable;
 use wasm_aot_engine::{Error, Place};
 
-/// Why a module does not look on.
+/// Why a module cannot be a monitor.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObserverError {

@@ -6,7 +6,7 @@
 //!     └────── event ─────┘ mode    └ predicate ─┘   └── parameters ─────┘
 //! ```
 //!
-//! Blanks may stand between all parts, and a list may end in a comma: whoever wrote the first such
+//! Blanks may stand between all parts, and a list may end in a comma: the authors of the first such
 //! modules wrote both. Everything else that is not understood is an error with its place: a probe
 //! is never called with other arguments than it asked for.
 

@@ -57,7 +57,7 @@ impl Observation {
     }
 
     /// Tells monitors of functions that were compiled once more since they were told, in other
-    /// versions of the code.
+    /// variants of the code.
     pub(super) fn report_compiled<T: 'static>(
         &self,
         store: &mut StoreContextMut<'_, T>,

@@ -107,7 +107,7 @@ pub(super) struct Monitor {
     pub(super) matches: usize,
     /// What it has in the code, if that can be switched.
     pub(super) strategy: Option<Arc<dyn Strategy>>,
-    /// Whether somebody has detached it.
+    /// Whether it was detached.
     pub(super) is_gone: bool,
 }
 
@@ -175,7 +175,7 @@ impl Observation {
         composition.finish(store)
     }
 
-    /// A program that nobody looks at so far.
+    /// A program without monitors so far.
     pub fn of(module: &Module) -> Self {
         let (monitors, threads, places, all_virtual_probes) = Default::default();
         Self {
@@ -344,7 +344,7 @@ impl Observation {
         self.report_of(store.as_context_mut(), None)
     }
 
-    /// The same for every monitor that looks on, or the one of that number: what it has seen so
+    /// The same for every monitor, or the one of that number: what it has seen so
     /// far.
     pub fn report_of<T: 'static>(
         &self,
@@ -678,7 +678,7 @@ impl Observer {
         self.instance.is_of(store)
     }
 
-    /// Has somebody told what goes wrong in it while the program goes on.
+    /// Sets the listener for its failures while the program continues.
     pub fn on_failure(&mut self, tell: impl Fn(&str) + Send + Sync + 'static) {
         self.listener = Listener(Some(Arc::new(tell)));
     }
@@ -694,7 +694,7 @@ impl Observer {
         self.request.alone = true;
     }
 
-    /// Has its probes off until somebody switches them on.
+    /// Has its probes off until they are switched on.
     pub fn set_off(&mut self) {
         self.request.off = true;
     }

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | 0 | not called | the probe's function that takes itself away; `ctl`; machine code that has called it often enough |
 //! | n | called n times more | machine code, if the monitor has a number of calls |
-//! | [`ALWAYS`] | called | `ctl`; whoever inserts a probe |
+//! | [`ALWAYS`] | called | `ctl`; the thread that inserts a probe |
 
 use super::insertion::Insertions;
 use parking_lot::RwLock;

@@ -87,7 +87,7 @@ impl<'a> Frame<'a> {
         self.module.inner().label(self.inspected.function)
     }
 
-    /// The activation's identity, made when somebody asks for it first.
+    /// The activation's identity, made when it is first asked for.
     pub fn id(&mut self) -> FrameId {
         // After a trap there is nothing any more that another probe could see, too.
         if self.vmctx == 0 {

@@ -41,7 +41,7 @@ pub(super) struct Site {
 pub(super) struct ProbeCell {
     pub(super) flag: AtomicU8,
     pub(super) count: AtomicU64,
-    /// The address of the classes, once somebody measures.
+    /// The address of the classes, once there is a histogram.
     pub(super) classes: AtomicUsize,
     /// How many operands can be given others for.
     pub(super) writable: AtomicUsize,
@@ -63,7 +63,7 @@ pub(super) struct Inspected {
     lists: Vec<RwLock<Arc<[InsertedProbe]>>>,
     histograms: RwLock<HashMap<usize, Arc<[AtomicU64; CLASSES]>>>,
     places: HashMap<(u32, Mode), usize>,
-    /// Whether somebody holds an activation of it by its identity, which ends where the activation
+    /// Whether the identity of an activation of it is held, which ends where the activation
     /// does.
     watched: AtomicBool,
     /// Whose probes stand there.
@@ -72,7 +72,7 @@ pub(super) struct Inspected {
 
 impl Inspected {
     /// Reads a function, and plans a stand at each of its places. Gives the function too: it is
-    /// told that control comes by.
+    /// told that the place is reached.
     pub(super) fn new(
         board: Arc<Board>,
         module: &ModuleInner,
@@ -157,7 +157,7 @@ impl Inspected {
         Err(ProbeError::NoInstruction { function, offset, near })
     }
 
-    /// Who stands at a site.
+    /// The probes at a site.
     pub(super) fn inserted(&self, site: usize) -> Arc<[InsertedProbe]> {
         Arc::clone(&self.lists[site].read())
     }
@@ -197,7 +197,7 @@ impl Inspected {
         self.refresh(site);
     }
 
-    /// Has the flag say who stands there.
+    /// Updates the flag from the probes at the site.
     fn refresh(&self, site: usize) {
         let mode = self.sites[site].mode;
         let ends =

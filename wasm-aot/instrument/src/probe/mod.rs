@@ -93,7 +93,7 @@ impl Place {
     }
 }
 
-/// What runs where a program comes by.
+/// What runs at a place of a program.
 pub trait Probe: Send + Sync {
     /// What it is called in errors.
     fn name(&self) -> &str;
@@ -105,7 +105,7 @@ pub trait Probe: Send + Sync {
         true
     }
 
-    /// Control has come by. The program waits. A failure ends it, when the other probes of the
+    /// The place was reached. The program waits. A failure ends it, when the other probes of the
     /// event have fired.
     fn fire(&self, frame: &mut Frame<'_>) -> Result<(), String>;
 }
@@ -192,7 +192,7 @@ pub(crate) struct Board {
     module: Weak<ModuleInner>,
     /// Functions know of the board: they are kept by their code.
     functions: RwLock<HashMap<u32, Weak<Inspected>>>,
-    /// Held by whoever has a function made ready.
+    /// Held while a function is made ready.
     preparing: Mutex<()>,
     state: Mutex<BoardState>,
     next: AtomicU64,
@@ -228,7 +228,7 @@ enum ProbeKind {
     Probe(Arc<dyn Probe>),
     /// Machine code counts.
     Counter,
-    /// It is noted that control came by.
+    /// A flag that is set when the place is reached.
     Flag(Arc<AtomicBool>),
     /// Machine code counts by the magnitude of the topmost operand.
     Histogram,
@@ -264,7 +264,7 @@ impl Probes {
         Ok(id)
     }
 
-    /// Inserts a flag, see [`is_flagged`](Self::is_flagged), that is set when control comes by for
+    /// Inserts a flag, see [`is_flagged`](Self::is_flagged), that is set when the place is reached for
     /// the first time, and costs nothing from then on.
     pub fn flag(&self, place: Place) -> Result<ProbeId, ProbeError> {
         self.0.insert(place, ProbeKind::Flag(Arc::default()))
@@ -300,7 +300,7 @@ impl Probes {
         self.0.remove(id)
     }
 
-    /// How often control came by since a counter stood at the place.
+    /// How often the place was reached since a counter was inserted there.
     pub fn counted(&self, place: Place) -> u64 {
         let at_site = self
             .0
@@ -310,7 +310,7 @@ impl Probes {
         at_site + before.map_or(0, |before| self.0.counted(place) - before)
     }
 
-    /// Whether control came by while a flag stood there.
+    /// Whether the place was reached while a flag was there.
     pub fn is_flagged(&self, id: ProbeId) -> bool {
         self.0.is_flagged(id)
     }
@@ -326,7 +326,7 @@ impl Probes {
 }
 
 impl Board {
-    /// How often counters of a place that is not bare have counted, whoever's they are.
+    /// How often counters of a place without a patchable site have counted, of all sets.
     fn counted(&self, place: Place) -> u64 {
         let inspected = self.inspected(place.function);
         inspected.and_then(|it| Some(it.counted(it.site(place)?))).unwrap_or(0)
@@ -564,7 +564,7 @@ impl Receiver for Inspected {
         let place = Place { function, offset: 0, mode: Mode::Trap };
         let (Some(module), Some(site)) = (self.board.module(), self.site(place)) else { return };
         let mut frame = Frame::without_values(&module, self, site);
-        // The program has ended already: there is nobody to tell a failure.
+        // The program has ended already: a failure cannot be reported to it.
         let _ = self.board.fire_all(self, site, &mut frame);
     }
 }

@@ -9,7 +9,7 @@ use wasm_aot_engine::CompileError;
 use wasm_aot_engine::Trap;
 use wasm_aot_engine::instrument::compile::{Call, Emitter, Inline};
 
-/// A place: its flag is read, and if it is not zero, who stands there is served.
+/// A probe point: its flag is read, and if it is not zero, the probes there are run.
 #[derive(Debug)]
 pub(super) struct ProbePoint {
     pub(super) cells: Arc<[ProbeCell]>,
