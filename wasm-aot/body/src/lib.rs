@@ -5,8 +5,8 @@
 //!
 //! Control flows through a function as water does: what comes into a block leaves it. So of the
 //! [`Graph`] of a function's blocks it is enough to count the edges outside of a spanning tree
-//! ([`CounterPlacement`]); the others follow ([`solve`]). The tree takes the edges that are executed most
-//! often, and leaves those for counting that are executed seldom.
+//! ([`CounterPlacement`]); the others follow ([`solve`]). The tree takes the edges that are
+//! executed most often, and leaves those for counting that are executed seldom.
 //!
 //! What leaves a block in its middle (a trap, an exception, an exit from a call) is counted by the
 //! code that takes the frame away, as a partial exit from the instruction that it was at; so the

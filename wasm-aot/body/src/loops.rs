@@ -2,8 +2,8 @@
 //! replacement): where each is, what encloses it, and which locals are live at its header.
 //!
 //! A local is *live* at a loop if its value there is read before it is written again, on any way
-//! from there. All others are not part of the live state. Ways through exceptions are not edges between
-//! blocks: what a clause of the function reads is live everywhere.
+//! from there. All others are not part of the live state. Ways through exceptions are not edges
+//! between blocks: what a clause of the function reads is live everywhere.
 
 use crate::graph::{Graph, OUTSIDE, Way};
 use std::cmp::Reverse;

@@ -103,8 +103,8 @@ fn is_same(one: &Path, other: &Path) -> bool {
     identity(one).is_some_and(|one| Some(one) == identity(other))
 }
 
-/// Writes a file as a whole: a process that runs it meanwhile keeps the old one. What is no file, as
-/// /dev/stdout, is written to.
+/// Writes a file as a whole: a process that runs it meanwhile keeps the old one. What is no file,
+/// as /dev/stdout, is written to.
 fn keep(output: &Path, compiled: &[u8]) -> std::io::Result<()> {
     if output.metadata().is_ok_and(|metadata| !metadata.is_file()) {
         return std::fs::File::options().write(true).open(output)?.write_all(compiled);

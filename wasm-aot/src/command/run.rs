@@ -185,7 +185,8 @@ impl Run {
             stop.interrupt();
         });
         if let Some(timeout) = timeout {
-            // This wakes a thread that waits inside of a call; the deadline stops one that computes.
+            // This wakes a thread that waits inside of a call; the deadline stops one that
+            // computes.
             let wake = move || {
                 std::thread::sleep(timeout);
                 interruption.raise();

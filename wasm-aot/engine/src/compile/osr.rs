@@ -136,8 +136,8 @@ struct BufferPlace(i32);
 
 /// How far into the buffer the word of the vmctx leads.
 pub(crate) const MIDDLE: usize = 128;
-/// How large a buffer is: for the locals that any function has as live state, and as many operands as
-/// any loop does.
+/// How large a buffer is: for the locals that any function has as live state, and as many operands
+/// as any loop does.
 pub(crate) const BUFFER: usize = 16 * (wasm_aot_body::OSR_LOCALS + OPERANDS);
 
 impl BufferPlace {

@@ -221,8 +221,8 @@ impl Memory {
         self.lend(context.core());
         let memory = self.data(context.core())?;
         let (base, len) = memory.extent();
-        // SAFETY: (1) the memory's own bytes; (2) the caller borrows the store for as long as the slice
-        // keeps code of it, and others, from them.
+        // SAFETY: (1) the memory's own bytes; (2) the caller borrows the store for as long as the
+        // slice keeps code of it, and others, from them.
         Ok(memory.shared().is_none().then(|| unsafe { std::slice::from_raw_parts_mut(base, len) }))
     }
 

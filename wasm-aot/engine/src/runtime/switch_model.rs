@@ -1,8 +1,8 @@
 //! A model of the switch between variants: every state that a thread may see while bytes and words
 //! are stored one after the other, and where the thread goes from there.
 //!
-//! The protocol ([`Variants::switch`](super::variant::Variants::switch)) stores, of one function with
-//! one loop, in this order:
+//! The protocol ([`Variants::switch`](super::variant::Variants::switch)) stores, of one function
+//! with one loop, in this order:
 //!
 //! ```text
 //!   making      distance of the entry's jump, behind a byte that makes nothing of it; a barrier
@@ -25,8 +25,8 @@
 //!
 //! - it comes to code that is there: neither a slot nor a word is read that leads nowhere, and no
 //!   jump is taken whose distance was not written;
-//! - as soon as it sees what is stored by now, it executes the function, and does not change variants for
-//!   ever without an iteration of the loop;
+//! - as soon as it sees what is stored by now, it executes the function, and does not change
+//!   variants for ever without an iteration of the loop;
 //! - when a switch is over, each call leads to the current variant, and each turn if that has
 //!   entries; and the current variant runs over its own places, so that it costs nothing;
 //! - while a function is late, each call leads to the late stub.

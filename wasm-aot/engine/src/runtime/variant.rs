@@ -2,9 +2,10 @@
 //!
 //! Before each function, and at its loops, there is an instruction that does nothing, or, by its
 //! first byte, a jump to the same place in the variant that is current. The current variant of a
-//! function has them off, all others have them on; so a thread enters the current one with its next call, or
-//! with the next iteration of the loop that it is in. A switch stores several bytes, so a thread may see
-//! some old and some new; every such state leads to one of the variants, and all compute the same.
+//! function has them off, all others have them on; so a thread enters the current one with its next
+//! call, or with the next iteration of the loop that it is in. A switch stores several bytes, so a
+//! thread may see some old and some new; every such state leads to one of the variants, and all
+//! compute the same.
 //!
 //! ```text
 //!   function   A9/E9 ──→ stub: jmp [slot] ──→ the function in the current variant

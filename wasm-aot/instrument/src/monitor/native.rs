@@ -399,7 +399,8 @@ impl Inline for NativeProbe {
         at.builder().def_var(is_timed, zero);
         let word = at.load_word(self.word);
         only_if(at, word, Weight::Seldom, |at| {
-            // A call is counted here, which takes a nanosecond, or told: the library counts it then.
+            // A call is counted here, which takes a nanosecond, or told: the library counts it
+            // then.
             let timed = at.builder().ins().icmp_imm_s(IntCC::Equal, word, i64::from(TIME));
             let count = at.load_word(self.count);
             let more = at.builder().ins().iadd_imm_s(count, 1);

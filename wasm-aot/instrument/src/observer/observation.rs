@@ -147,7 +147,8 @@ pub struct Matched {
 impl Observation {
     /// Matches monitors with a program, and compiles it with them. What monitors are asked
     /// meanwhile, they are asked in `store`, in which the program has to be instantiated, too. The
-    /// store's limits of now are those of the monitors. What static monitors that are `built_in` need is compiled in as well.
+    /// store's limits of now are those of the monitors. What static monitors that are `built_in`
+    /// need is compiled in as well.
     pub fn new<T: 'static>(
         store: &mut Store<T>,
         observers: Vec<Observer>,

@@ -58,9 +58,9 @@ pub(super) struct VirtualProbe {
 /// Calls that are derived from what counters said from time to time.
 ///
 /// What is read while the program runs may be too much: a way out of a loop that a thread is in
-/// follows from the way in, and is there before the thread goes it. It is less again when the thread
-/// has left the code that counts. So what is read later may be less, and takes back what was told;
-/// otherwise the next calls would be missing.
+/// follows from the way in, and is there before the thread goes it. It is less again when the
+/// thread has left the code that counts. So what is read later may be less, and takes back what was
+/// told; otherwise the next calls would be missing.
 #[derive(Clone, Copy, Debug, Default)]
 struct VirtualCalls {
     /// How often control has come there, as far as that was read.

@@ -264,8 +264,8 @@ impl Probes {
         Ok(id)
     }
 
-    /// Inserts a flag, see [`is_flagged`](Self::is_flagged), that is set when the place is reached for
-    /// the first time, and costs nothing from then on.
+    /// Inserts a flag, see [`is_flagged`](Self::is_flagged), that is set when the place is reached
+    /// for the first time, and costs nothing from then on.
     pub fn flag(&self, place: Place) -> Result<ProbeId, ProbeError> {
         self.0.insert(place, ProbeKind::Flag(Arc::default()))
     }
