@@ -1,0 +1,151 @@
+//! `profile` and `functions`: calling contexts, and the time that is charged to them.
+
+use super::*;
+
+#[test]
+fn the_tree_of_contexts_is_what_the_program_says_itself_also_after_traps() {
+    let args = [5, 9, 10, 0, 7, 12, 9];
+    let expected = ways(&noted(CALLS, &args), args.len());
+    assert!(expected.len() > 10, "{expected:?}");
+    let report = &observed(CALLS, &args, &["profile"])[0];
+    // The imported function is called by its own name here.
+    let found: BTreeMap<String, u64> =
+        words(report, "way").into_iter().zip(counts(report, "calls")).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn flat_profiles_have_the_calls_of_the_tree_and_monitors_do_not_know_of_each_other() {
+    let args = [5, 9, 10, 7];
+    let mut expected: BTreeMap<String, u64> = BTreeMap::new();
+    for (way, calls) in ways(&noted(CALLS, &args), args.len()) {
+        *expected.entry(way.rsplit(';').next().expect("a name").to_owned()).or_default() += calls;
+    }
+    let reports = observed(
+        CALLS,
+        &args,
+        &["functions", "profile,depth=2", "hotness", "memory", "calls,graph"],
+    );
+    let found: BTreeMap<String, u64> =
+        words(&reports[0], "function").into_iter().zip(counts(&reports[0], "calls")).collect();
+    assert_eq!(found, expected);
+    assert!(counts(&reports[1], "depth").iter().all(|depth| *depth <= 2));
+    let alone = observed(CALLS, &args, &["hotness"]);
+    assert_eq!(alone[0], reports[2]);
+}
+
+#[test]
+fn time_is_charged_once_and_belongs_to_who_has_spent_it() {
+    let text = r#"(module (func $work (param i32) (loop $l (br_if $l (local.tee 0 (i32.sub (local.get 0) (i32.const 1))))))
+        (func $idle) (func $calls (call $work (i32.const 3000000)) (call $idle))
+        (func (export "f") (param i32) (result i32) (call $calls) (i32.const 1)))"#;
+    let reports = observed(text, &[1, 1], &["functions", "profile,time-all"]);
+    let time = |name: &str| {
+        let at =
+            words(&reports[0], "function").iter().position(|other| other == name).expect("called");
+        counts(&reports[0], "nanoseconds")[at]
+    };
+    assert!(time("work") > 10 * (time("idle") + time("calls")), "{:?}", reports[0]);
+    let (own, nested) = (counts(&reports[1], "self ns"), counts(&reports[1], "nested ns"));
+    // The outermost has the time of all.
+    let all: u64 = own.iter().sum();
+    assert!(nested[0].abs_diff(all) <= own.len() as u64, "{nested:?} {own:?}");
+}
+
+/// A recursion of short calls, leaves below it, and at the end a trap if that is asked for.
+const SHORT_CALLS: &str = r#"(module
+    (func $leaf (param i32) (result i32) (i32.add (local.get 0) (i32.const 1)))
+    (func $fib (param i32) (result i32)
+        (if (result i32) (i32.lt_s (local.get 0) (i32.const 2))
+            (then (call $leaf (local.get 0)))
+            (else (i32.add (call $fib (i32.sub (local.get 0) (i32.const 1)))
+                           (call $fib (i32.sub (local.get 0) (i32.const 2)))))))
+    (func (export "f") (param i32) (result i32)
+        (drop (call $fib (i32.const 18)))
+        (if (result i32) (local.get 0) (then (unreachable)) (else (call $fib (i32.const 18))))))"#;
+
+#[test]
+fn short_calls_are_counted_and_their_time_is_their_callers() {
+    let [report, all] = ["profile", "profile,time-all"]
+        .map(|monitor| observed(SHORT_CALLS, &[0, 0], &[monitor]).remove(0));
+    let (report, all) = (&report, &all);
+    let calls = |report: &Report| -> BTreeMap<String, u64> {
+        words(report, "way").into_iter().zip(counts(report, "calls")).collect()
+    };
+    assert_eq!(calls(report), calls(all));
+    let of = |name: &str| -> u64 {
+        let named = words(report, "function").into_iter().zip(counts(report, "calls"));
+        named.filter(|(function, _)| function == name).map(|(_, calls)| calls).sum()
+    };
+    // fib(18) makes 8361 calls, of which 4181 come to an end.
+    assert_eq!((of("fib"), of("leaf")), (4 * 8361, 4 * 4181));
+    // What was counted only has no time; all others' is the total.
+    let own = |report: &Report| -> Vec<Option<u64>> {
+        words(report, "self ns").iter().map(|own| own.parse().ok()).collect()
+    };
+    assert!(own(report).contains(&None) && !own(all).contains(&None), "{report:?}");
+    let sum: u64 = own(report).into_iter().flatten().sum();
+    let nested: u64 = words(report, "nested ns")[0].parse().expect("a time");
+    assert!(sum.abs_diff(nested) <= own(report).len() as u64, "{report:?}");
+    let notes = report.notes.join("\n");
+    assert!(notes.contains("* counted and not timed") && notes.contains("CPU time"), "{notes}");
+    assert!(all.notes.iter().all(|note| !note.contains('*')), "{all:?}");
+}
+
+#[test]
+fn time_until_a_trap_is_told() {
+    let reports = observed(SHORT_CALLS, &[1, 1], &["profile", "functions"]);
+    let words = words(&reports[0], "nested ns");
+    let nested: u64 = words[0].parse().expect("the outermost is timed");
+    // Four thousand calls take more than a nanosecond each.
+    assert!(nested > 2 * 8361, "{words:?}");
+    assert!(counts(&reports[1], "nanoseconds").iter().sum::<u64>() > 2 * 8361);
+}
+
+#[test]
+fn contexts_beyond_memory_are_counted_by_function() {
+    let report = &observed(SHORT_CALLS, &[0, 0], &["profile,contexts=4"])[0];
+    let mut calls: BTreeMap<String, u64> = BTreeMap::new();
+    for (function, count) in words(report, "function").into_iter().zip(counts(report, "calls")) {
+        *calls.entry(function).or_default() += count;
+    }
+    assert_eq!((calls["fib"], calls["leaf"]), (4 * 8361, 4 * 4181), "{report:?}");
+    assert!(calls.contains_key("[contexts beyond memory]"));
+    let notes = report.notes.join("\n");
+    assert!(notes.contains("no memory left for further contexts (contexts=N)"), "{notes}");
+}
+
+#[test]
+fn making_contexts_changes_nothing_that_the_program_computes() {
+    // The first call of each function finds no context; here all that a call may pass is in use.
+    let text = r#"(module
+        (func $all (param i64 i32 f64 f64 f64 f64 f64 f64 f64 f64 i64 i64 v128) (result f64)
+            (f64.add (f64.add (f64.add (local.get 2) (local.get 3))
+                              (f64.add (local.get 4) (local.get 5)))
+                (f64.add (f64.add (f64.add (local.get 6) (local.get 7))
+                                  (f64.add (local.get 8) (local.get 9)))
+                    (f64.add (f64.convert_i64_s (i64.add (local.get 0)
+                                 (i64.add (i64.extend_i32_s (local.get 1))
+                                     (i64.add (local.get 10) (local.get 11)))))
+                        (f64x2.extract_lane 1 (local.get 12))))))
+        (func $passed (param i64 i32 f64 f64 f64 f64 f64 f64 f64 f64 i64 i64 v128) (result f64)
+            (call $all (local.get 0) (local.get 1) (local.get 2) (local.get 3) (local.get 4)
+                (local.get 5) (local.get 6) (local.get 7) (local.get 8) (local.get 9)
+                (local.get 10) (local.get 11) (local.get 12)))
+        (func (export "f") (result f64)
+            (call $passed (i64.const 1) (i32.const 2) (f64.const 4) (f64.const 8) (f64.const 16)
+                (f64.const 32) (f64.const 64) (f64.const 128) (f64.const 256) (f64.const 512)
+                (i64.const 1024) (i64.const 2048) (v128.const f64x2 0 4096))))"#;
+    for monitor in ["profile", "profile,time-all", "profile,contexts=1"] {
+        let monitors = MonitorSet::new(Choices::new([monitor]).expect("known")).expect("ready");
+        let engine = Engine::new(monitors.configure(&mut Config::new())).expect("an engine");
+        let module = monitors.compile(&engine, text).expect("a module");
+        let mut store = Store::new(&engine, ());
+        let instance = Linker::new(&engine).instantiate(&mut store, &module).expect("an instance");
+        let function = instance.get_func(&mut store, "f").expect("exported");
+        for _ in 0..12 {
+            let results = function.call(&mut store, &[]).expect("it returns");
+            assert!(matches!(results[..], [Val::F64(bits)] if f64::from_bits(bits) == 8191.0));
+        }
+    }
+}
