@@ -1,5 +1,8 @@
 //! `wasm-aot run`
 
+mod ending;
+mod values;
+
 use super::control::{Asked, Control};
 use super::joining::{self, Joining};
 use super::modules::{self, Compiled, Packed, World};
@@ -10,21 +13,22 @@ use super::threads::{self, Parts, Threads};
 use super::traces::{self, Events};
 use super::{Failure, Making, about, print, read_module, record};
 use clap::Args;
+use ending::{END, end_profile, ended_observed, is_writable};
+pub(super) use ending::{dump, ended};
+
 use parking_lot::Mutex;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use values::{arguments, exported_functions, function, shown};
 use wasm_aot::observer::{self, ProbeCalls, Program, Switches};
 use wasm_aot::recording::Recorder;
 use wasm_aot::session::{Client, ClientKind, Session};
 use wasm_aot::steering::Steering;
 use wasm_aot::trace::{Linked, Part};
 use wasm_aot::wasi::{Interruption, Permissions, WasiCtx};
-use wasm_aot::{
-    AsContextMut, Cache, Engine, Error, Extern, Func, Instance, Limits, Module, Store, Trap,
-    UnknownImport, Val, ValType,
-};
+use wasm_aot::{AsContextMut, Cache, Engine, Error, Instance, Limits, Module, Store};
 
 /// Run a program (.wasm, .wat, .aot), or replay a run that `wasm-aot record` has recorded
 #[derive(Debug, Args)]
@@ -108,6 +112,9 @@ enum HowCalled {
     Direct,
 }
 
+/// The program with its monitor modules, and what its threads need of them.
+type Observed = (Arc<observer::Observation>, Option<Arc<Joining>>);
+
 impl Run {
     /// The program's file.
     pub(crate) fn program(&self) -> &Path {
@@ -146,22 +153,9 @@ impl Run {
                 prof: Prof::default(),
             },
         );
-        let unfit = |failure: Failure| failure.of_program(&self.module);
-        let carried = self.carried().map_err(unfit)?;
-        let (observed, joining) = match observation.modules() {
-            [] if !carried.is_empty() => {
-                self.observed(&engine, &mut store, &observation, &carried)?
-            }
-            [] if observation.built_in().needs_hooks() => {
-                let module = self.load_observed(&engine, &observation).map_err(unfit)?;
-                (Arc::new(observer::Observation::of(&module)), None)
-            }
-            [] => {
-                let module = self.load(&engine, &self.module).map_err(unfit)?;
-                (Arc::new(observer::Observation::of(&module)), None)
-            }
-            _ => self.observed(&engine, &mut store, &observation, &carried)?,
-        };
+        let carried = self.carried().map_err(|failure| failure.of_program(&self.module))?;
+        let (observed, joining) =
+            self.program_with_monitors(&engine, &mut store, &observation, &carried)?;
         let module = observed.module().clone();
         observation.admit(&module)?;
         let limits = Limits {
@@ -178,23 +172,7 @@ impl Run {
         let bounds = (limits, until, &interruption);
         store.data_mut().prof = Prof::new(&module);
         self.threads(&engine, &mut store, &module, bounds, joining.clone())?;
-        let stop = store.interrupt_handle();
-        let (stopper, waker) = (interruption.clone(), interruption.clone());
-        super::signal::on_interrupt(move || {
-            stopper.raise();
-            stop.interrupt();
-        });
-        if let Some(timeout) = timeout {
-            // This wakes a thread that waits inside of a call; the deadline stops one that
-            // computes.
-            let wake = move || {
-                std::thread::sleep(timeout);
-                interruption.raise();
-            };
-            std::thread::Builder::new()
-                .spawn(wake)
-                .map_err(|error| Failure::new(format!("--timeout: no thread: {error}")))?;
-        }
+        stop_when_asked(&mut store, &interruption, timeout)?;
         let patience = self.patience()?;
         for chosen in carried.iter().map(Packed::chosen) {
             spell::start_spell(&observed, &chosen?);
@@ -212,7 +190,7 @@ impl Run {
             steering: Steering::new(self.module.display().to_string(), Arc::clone(&session)),
             tasks: store.tasks(),
             engine: engine.clone(),
-            interruption: waker,
+            interruption,
             limits: modules::limits(self.max_monitor_memory, self.max_stack),
             patience,
         };
@@ -233,23 +211,7 @@ impl Run {
             return done.map_err(|failure| failure.of_program(&self.module));
         }
         store.set_deadline(Some(patience));
-        let mut told = Vec::new();
-        for (client, report) in session.reports(None).unwrap_or_default() {
-            match (client.kind, report) {
-                (ClientKind::Compiled, Some(report)) => {
-                    told.push((client.name, Told::Report(report)));
-                }
-                (ClientKind::Module, _) => {
-                    let all = (&*observed, joining.as_deref());
-                    if let Some(said) =
-                        module_report(&mut store, &observation, all, &client, patience)?
-                    {
-                        told.push((client.name, said));
-                    }
-                }
-                _ => {}
-            }
-        }
+        let told = reports(&mut store, &observation, &session, joining.as_deref(), patience)?;
         match (observation.end(&told), &done) {
             (Err(failure), Ok(())) => return Err(failure),
             // How the program ended is told by its own exit code.
@@ -257,6 +219,29 @@ impl Run {
             (Ok(()), _) => {}
         }
         done
+    }
+
+    /// The program, compiled with the static monitors that need it.
+    fn program_with_monitors(
+        &self,
+        engine: &Engine,
+        store: &mut Store<World>,
+        observation: &Observation,
+        carried: &[Packed],
+    ) -> Result<Observed, Failure> {
+        let unfit = |failure: Failure| failure.of_program(&self.module);
+        match observation.modules() {
+            [] if !carried.is_empty() => self.observed(engine, store, observation, carried),
+            [] if observation.built_in().needs_hooks() => {
+                let module = self.load_observed(engine, observation).map_err(unfit)?;
+                Ok((Arc::new(observer::Observation::of(&module)), None))
+            }
+            [] => {
+                let module = self.load(engine, &self.module).map_err(unfit)?;
+                Ok((Arc::new(observer::Observation::of(&module)), None))
+            }
+            _ => self.observed(engine, store, observation, carried),
+        }
     }
 
     /// How long a monitor may take.
@@ -347,7 +332,7 @@ impl Run {
         store: &mut Store<World>,
         observation: &Observation,
         carried: &[Packed],
-    ) -> Result<(Arc<observer::Observation>, Option<Arc<Joining>>), Failure> {
+    ) -> Result<Observed, Failure> {
         let path = &self.module;
         let code = match Module::is_machine_code(path) {
             true => Some(Module::from_file(&self.making.engine()?, path).map_err(about(path))?),
@@ -395,30 +380,7 @@ impl Run {
             code,
         );
         let observed = observed.map_err(modules::refused)?;
-        let (misfits, shortened) = (observed.misfits(), observed.shortened());
-        if let Some((name, why)) = misfits.iter().chain(&shortened).find(|_| self.strict) {
-            return Err(Failure::new(format!("monitor {name}: {why} (--strict)")));
-        }
-        let (idle, busy): (Vec<_>, Vec<_>) =
-            observed.matches().into_iter().partition(|(_, count)| *count == 0);
-        for (name, _) in idle {
-            let why = misfits
-                .iter()
-                .find(|(other, _)| *other == name)
-                .map_or(String::new(), |(_, why)| format!(": {why}"));
-            super::complain(format!(
-                "monitor {name}: nothing in {} matches any of its exports{why}",
-                path.display()
-            ));
-        }
-        for (name, why) in
-            misfits.iter().filter(|(name, _)| busy.iter().any(|(other, _)| other == name))
-        {
-            super::complain(format!("monitor {name}: note: this export is never called: {why}"));
-        }
-        for (name, why) in shortened {
-            super::complain(format!("monitor {name}: note: {why}"));
-        }
+        self.complain_of_matches(&observed)?;
         let observation = Arc::new(observed);
         all.retain(|compiled| compiled.has_threads);
         let joining = (!all.is_empty()).then(|| {
@@ -433,6 +395,35 @@ impl Run {
             })
         });
         Ok((observation, joining))
+    }
+
+    /// Reports exports of monitors that are never called, and monitors that match nothing.
+    fn complain_of_matches(&self, observed: &observer::Observation) -> Result<(), Failure> {
+        let (misfits, shortened) = (observed.misfits(), observed.shortened());
+        if let Some((name, why)) = misfits.iter().chain(&shortened).find(|_| self.strict) {
+            return Err(Failure::new(format!("monitor {name}: {why} (--strict)")));
+        }
+        let (idle, busy): (Vec<_>, Vec<_>) =
+            observed.matches().into_iter().partition(|(_, count)| *count == 0);
+        for (name, _) in idle {
+            let why = misfits
+                .iter()
+                .find(|(other, _)| *other == name)
+                .map_or(String::new(), |(_, why)| format!(": {why}"));
+            super::complain(format!(
+                "monitor {name}: nothing in {} matches any of its exports{why}",
+                self.module.display()
+            ));
+        }
+        for (name, why) in
+            misfits.iter().filter(|(name, _)| busy.iter().any(|(other, _)| other == name))
+        {
+            super::complain(format!("monitor {name}: note: this export is never called: {why}"));
+        }
+        for (name, why) in shortened {
+            super::complain(format!("monitor {name}: note: {why}"));
+        }
+        Ok(())
     }
 
     /// Runs the program; tells how it has ended, and whether anything of it was executed.
@@ -488,25 +479,7 @@ impl Run {
         }
         let done = match done {
             Ok(results) => print(results),
-            Err(error) => match observed.blame(&error) {
-                Some(blame) if error.trap() == Some(Trap::Interrupted) => {
-                    super::complain(blame);
-                    ended(&self.module, &error)
-                }
-                Some(blame) => {
-                    Err(Failure::with_code(format!("{blame}; the program was stopped"), 134))
-                }
-                None => match &error {
-                    Error::Host(failure) => {
-                        let code = if failure.is::<UnknownImport>() { 134 } else { 1 };
-                        Err(Failure::with_code(
-                            format!("{}: {error}{}", self.module.display(), store.host_failure()),
-                            code,
-                        ))
-                    }
-                    _ => ended(&self.module, &error),
-                },
-            },
+            Err(error) => ended_observed(&self.module, &error, observed, store),
         };
         (done, has_begun)
     }
@@ -671,6 +644,54 @@ impl Run {
     }
 }
 
+/// Has signals stop the program, and a time-out wake a thread that waits inside of a call; the
+/// store's deadline stops one that computes.
+fn stop_when_asked(
+    store: &mut Store<World>,
+    interruption: &Interruption,
+    timeout: Option<Duration>,
+) -> Result<(), Failure> {
+    let (stop, stopper) = (store.interrupt_handle(), interruption.clone());
+    super::signal::on_interrupt(move || {
+        stopper.raise();
+        stop.interrupt();
+    });
+    let Some(timeout) = timeout else { return Ok(()) };
+    let interruption = interruption.clone();
+    let wake = move || {
+        std::thread::sleep(timeout);
+        interruption.raise();
+    };
+    let started = std::thread::Builder::new().spawn(wake);
+    started.map(drop).map_err(|error| Failure::new(format!("--timeout: no thread: {error}")))
+}
+
+/// The reports of all static monitors and of monitors that are modules, when the program is over.
+fn reports(
+    store: &mut Store<World>,
+    observation: &Observation,
+    session: &Session,
+    joining: Option<&Joining>,
+    patience: Duration,
+) -> Result<Vec<(String, Told)>, Failure> {
+    let mut told = Vec::new();
+    for (client, report) in session.reports(None).unwrap_or_default() {
+        match (client.kind, report) {
+            (ClientKind::Compiled, Some(report)) => {
+                told.push((client.name, Told::Report(report)));
+            }
+            (ClientKind::Module, _) => {
+                let all = (&**session.observation(), joining);
+                if let Some(said) = module_report(store, observation, all, &client, patience)? {
+                    told.push((client.name, said));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(told)
+}
+
 /// What a monitor that is a module says of all threads when the program is over, if that belongs
 /// to the other reports. Otherwise it is printed.
 fn module_report(
@@ -713,163 +734,6 @@ fn print_stream(is_error: bool, bytes: &[u8]) {
         true => std::io::stderr().write_all(bytes),
         false => std::io::stdout().write_all(bytes).and_then(|()| std::io::stdout().flush()),
     };
-}
-
-/// Writes the state in which a trap has left a program, if that is wanted. A dump that cannot be
-/// written does not change how the program ended.
-pub(super) fn dump(store: &mut Store<World>, error: &Error, file: Option<&Path>, program: &Path) {
-    let Some(file) = file.filter(|_| matches!(error, Error::Trap(_) | Error::Probe(_))) else {
-        return;
-    };
-    let Some(dump) = store.core_dump(&program.display().to_string()) else { return };
-    if let Err(error) = std::fs::write(file, dump) {
-        super::complain(unwritten(file, &error));
-    }
-}
-
-/// What a program exports that keeps its own profile, to be called after a trap.
-const END: &str = "fastinst:end";
-
-/// Has a program that keeps its own profile tell it, if a trap has ended it.
-fn end_profile(store: &mut Store<World>, end: Option<Func>, error: &Error) {
-    let is_trap = matches!(error, Error::Trap(_)) && error.trap() != Some(Trap::Interrupted);
-    if let Some(end) = end.filter(|_| is_trap)
-        && let Err(error) = end.call(&mut *store, &[])
-    {
-        super::complain(format!("the program's own profile is not written: {error}"));
-    }
-}
-
-/// Why a dump is not written, and what helps.
-fn unwritten(file: &Path, error: &std::io::Error) -> String {
-    use std::io::ErrorKind as Kind;
-    let help = match error.kind() {
-        Kind::NotFound | Kind::NotADirectory => "name a file in a folder that exists",
-        Kind::PermissionDenied | Kind::ReadOnlyFilesystem => "name a writable file",
-        Kind::IsADirectory => "name a file in it",
-        Kind::StorageFull | Kind::QuotaExceeded => "name a file on a disk with free space",
-        _ => "name another file",
-    };
-    format!("--dump {}: {error}: {help}", file.display())
-}
-
-/// Refuses a dump that could not be written, before the program has run for it. A file that is
-/// there is left as it is.
-fn is_writable(file: &Path) -> Result<(), Failure> {
-    // Opening a pipe would wait for its reader.
-    if file.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
-        return Ok(());
-    }
-    let was_there = file.exists();
-    let opened = std::fs::OpenOptions::new().append(true).create(true).open(file);
-    opened.map_err(|error| Failure::usage(unwritten(file, &error)))?;
-    if !was_there {
-        let _ = std::fs::remove_file(file);
-    }
-    Ok(())
-}
-
-/// How the program's end is passed on.
-pub(super) fn ended(path: &Path, error: &Error) -> Result<(), Failure> {
-    let path = path.display();
-    match error {
-        Error::Exit(0) => Ok(()),
-        Error::Exit(code) => Err(Failure::silent(*code as u8)),
-        error if error.trap() == Some(Trap::Interrupted) => match super::signal::received() {
-            Some(signal) => Err(Failure::with_code(format!("{path}: {error}"), 128 + signal)),
-            None => Err(Failure::with_code(format!("{path}: its time is over: {error}"), 134)),
-        },
-        Error::Trap(report) => Err(Failure::with_code(format!("{path}: {report}"), 134)),
-        Error::Exception(report) => {
-            Err(Failure::with_code(format!("{path}: uncaught exception{report}"), 134))
-        }
-        other => Err(Failure::new(format!("{path}: {other}"))),
-    }
-}
-
-fn exported_functions(module: &Module) -> Vec<String> {
-    module
-        .exports()
-        .filter(|export| matches!(export.ty, wasm_aot::ExternType::Func(_)))
-        .map(|export| export.name.escape_debug().to_string())
-        .collect()
-}
-
-fn function(
-    store: &mut Store<World>,
-    instance: Instance,
-    module: &Module,
-    name: &str,
-) -> Result<Func, Error> {
-    match instance.get_export(&mut *store, name) {
-        Some(Extern::Func(function)) => Ok(function),
-        Some(_) => Err(Error::Link(format!("\"{name}\" is exported, but it is no function"))),
-        None => Err(Error::Link(format!(
-            "no function \"{name}\" is exported; exported are: {}",
-            exported_functions(module).join(", ")
-        ))),
-    }
-}
-
-/// Arguments of a function, from the command line.
-fn arguments(
-    store: &mut Store<World>,
-    function: Func,
-    args: &[OsString],
-) -> Result<Vec<Val>, Error> {
-    let ty = function.ty(&mut *store)?;
-    if ty.params().len() != args.len() {
-        return Err(Error::Type(format!(
-            "the function has type {ty}, but {} arguments are given",
-            args.len()
-        )));
-    }
-    let each = args.iter().zip(ty.params());
-    each.map(|(arg, ty)| {
-        let text = arg.to_string_lossy();
-        argument(&text, *ty).ok_or_else(|| Error::Type(format!("{text}: not a value of type {ty}")))
-    })
-    .collect()
-}
-
-fn argument(text: &str, ty: ValType) -> Option<Val> {
-    let wide = || match text.strip_prefix("0x") {
-        Some(digits) => u128::from_str_radix(digits, 16).ok(),
-        None => text.parse::<u128>().ok(),
-    };
-    Some(match ty {
-        ValType::I32 => Val::I32(
-            text.parse::<i32>()
-                .ok()
-                .or_else(|| u32::try_from(wide()?).ok().map(|value| value as i32))?,
-        ),
-        ValType::I64 => Val::I64(
-            text.parse::<i64>()
-                .ok()
-                .or_else(|| u64::try_from(wide()?).ok().map(|value| value as i64))?,
-        ),
-        ValType::F32 => Val::F32(text.parse::<f32>().ok()?.to_bits()),
-        ValType::F64 => Val::F64(text.parse::<f64>().ok()?.to_bits()),
-        ValType::V128 => Val::V128(wide()?),
-        ValType::Ref(_) if text == "null" => Val::default_for(ty)?,
-        ValType::Ref(_) => return None,
-    })
-}
-
-fn shown(value: &Val) -> String {
-    match value {
-        Val::I32(value) => value.to_string(),
-        Val::I64(value) => value.to_string(),
-        Val::F32(bits) => f32::from_bits(*bits).to_string(),
-        Val::F64(bits) => f64::from_bits(*bits).to_string(),
-        Val::V128(value) => format!("{value:#034x}"),
-        Val::FuncRef(None) | Val::ExternRef(None) | Val::ExnRef(None) | Val::AnyNull => {
-            "null".into()
-        }
-        Val::FuncRef(_) => "a function".into(),
-        Val::ExternRef(_) => "a host object".into(),
-        Val::ExnRef(_) => "an exception".into(),
-    }
 }
 
 /// A time as people write it.

@@ -2,7 +2,7 @@
 
 use super::late::Due;
 use super::module::ModuleInner;
-use crate::compile::{InstanceSlots, Plan, Receiver, Word};
+use crate::compile::{InstanceSlots, Plan, Receiver};
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -68,16 +68,6 @@ impl AttachedPlan {
         InstanceSlots { vmctx, words: vmctx + first as usize }
     }
 
-    /// The receivers, which are told of instances.
-    pub(super) fn receivers(&self) -> &[Arc<dyn Receiver>] {
-        self.plan.receivers()
-    }
-
-    /// Words that become again what they were when machine code was entered.
-    pub(super) fn restored(&self) -> &[Word] {
-        self.plan.restored()
-    }
-
     /// Tells its receivers of an instance.
     pub(super) fn begin(&self, module: &ModuleInner, vmctx: usize) {
         if !self.told.lock().insert(vmctx) {
@@ -92,15 +82,29 @@ impl AttachedPlan {
         receivers.for_each(|receiver| receiver.paused(self.slots(module, vmctx), ticks));
     }
 
-    /// Tells its receivers that machine code is left early.
-    pub(super) fn cut_off(&self, module: &ModuleInner, vmctx: usize) {
-        let slots = self.slots(module, vmctx);
-        self.plan.receivers().iter().for_each(|receiver| receiver.cut_off(slots));
+    /// An instance ends: another one may lie there.
+    pub(super) fn forget(&self, vmctx: usize) {
+        self.told.lock().remove(&vmctx);
+    }
+}
+
+impl ModuleInner {
+    /// Visits the plans that hooks in its code are of, its own first, each with its words in an
+    /// instance.
+    pub(super) fn each_plan(&self, vmctx: usize, mut visit: impl FnMut(&Plan, InstanceSlots)) {
+        visit(self.code.plan(), self.own_slots(vmctx));
+        let attached = self.plans.read();
+        attached.iter().for_each(|plan| visit(&plan.plan, plan.slots(self, vmctx)));
     }
 
-    /// Tells its receivers that an instance ends.
-    pub(super) fn end(&self, module: &ModuleInner, vmctx: usize) {
-        self.told.lock().remove(&vmctx);
-        self.plan.receivers().iter().for_each(|receiver| receiver.end(self.slots(module, vmctx)));
+    /// The receivers of plans that are attached.
+    pub(super) fn attached_receivers(&self) -> Vec<Arc<dyn Receiver>> {
+        self.plans.read().iter().flat_map(|plan| plan.plan.receivers().to_vec()).collect()
+    }
+
+    /// The words of its own plan in an instance.
+    pub(super) fn own_slots(&self, vmctx: usize) -> InstanceSlots {
+        let first = self.layout.counter(self.counters + 2 * self.calls);
+        InstanceSlots { vmctx, words: vmctx + first as usize }
     }
 }

@@ -75,9 +75,8 @@ impl StoreCore {
             let Some(defined) = code.function_at(offset) else { continue };
             let (plan, function) = (code.plan(), module.info.imported.functions + defined as u32);
             if plan.concerns(function) {
-                let plans: Vec<Arc<dyn Receiver>> =
-                    module.plans.read().iter().flat_map(|plan| plan.receivers().to_vec()).collect();
-                plans
+                let attached: Vec<Arc<dyn Receiver>> = module.attached_receivers();
+                attached
                     .iter()
                     .chain(plan.receivers())
                     .for_each(|receiver| receiver.trapped(function));
@@ -90,27 +89,20 @@ impl StoreCore {
 pub(super) type KeptWord<'a> = (&'a AtomicU64, u64);
 
 impl InstanceData {
-    /// The words that the plan of its code has asked for.
-    fn slots(&self) -> InstanceSlots {
-        let first = self.module.layout.counter(self.module.counters + 2 * self.module.calls);
-        InstanceSlots { vmctx: self.base(), words: self.base() + first as usize }
-    }
-
     /// Tells receivers that it begins.
     pub(super) fn begin_hooks(&self) {
-        self.module
-            .code
-            .plan()
-            .receivers()
-            .iter()
-            .for_each(|receiver| receiver.begin(self.slots()));
-        self.module.plans.read().iter().for_each(|plan| plan.begin(&self.module, self.base()));
+        let (module, vmctx) = (&self.module, self.base());
+        let own = module.code.plan().receivers().iter();
+        own.for_each(|receiver| receiver.begin(module.own_slots(vmctx)));
+        module.plans.read().iter().for_each(|plan| plan.begin(module, vmctx));
     }
 
     /// Tells receivers that it ends.
     pub(super) fn end_hooks(&self) {
-        self.module.code.plan().receivers().iter().for_each(|receiver| receiver.end(self.slots()));
-        self.module.plans.read().iter().for_each(|plan| plan.end(&self.module, self.base()));
+        self.module.plans.read().iter().for_each(|plan| plan.forget(self.base()));
+        self.module.each_plan(self.base(), |plan, slots| {
+            plan.receivers().iter().for_each(|receiver| receiver.end(slots));
+        });
     }
 }
 
@@ -170,9 +162,9 @@ impl StoreCore {
     /// Machine code is left by a trap or a failure: receivers are told of each instance.
     pub(super) fn tell_cut_off(&self) {
         for instance in &self.instances {
-            let (module, slots) = (&instance.module, instance.slots());
-            module.code.plan().receivers().iter().for_each(|receiver| receiver.cut_off(slots));
-            module.plans.read().iter().for_each(|plan| plan.cut_off(module, instance.base()));
+            instance.module.each_plan(instance.base(), |plan, slots| {
+                plan.receivers().iter().for_each(|receiver| receiver.cut_off(slots));
+            });
         }
     }
 
@@ -182,18 +174,14 @@ impl StoreCore {
         if !self.restores && !super::attached_plan::any_restores() {
             return Vec::new();
         }
-        let of = |instance: &InstanceData| {
-            let slots = instance.slots();
-            let words =
-                instance.module.code.plan().restored().iter().map(move |word| slots.word(*word));
-            let mut words: Vec<&AtomicU64> = words.collect();
-            for plan in &*instance.module.plans.read() {
-                let slots = plan.slots(&instance.module, instance.base());
-                words.extend(plan.restored().iter().map(|word| slots.word(*word)));
-            }
-            words.into_iter().map(|word| (word, word.load(Relaxed))).collect::<Vec<_>>()
-        };
-        self.instances.iter().flat_map(|instance| of(instance)).collect()
+        let mut kept: Vec<KeptWord<'_>> = Vec::new();
+        for instance in &self.instances {
+            instance.module.each_plan(instance.base(), |plan, slots| {
+                let words = plan.restored().iter().map(|word| slots.word(*word));
+                kept.extend(words.map(|word| (word, word.load(Relaxed))));
+            });
+        }
+        kept
     }
 }
 

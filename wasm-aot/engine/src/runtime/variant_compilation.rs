@@ -369,8 +369,7 @@ impl ModuleInner {
 
     /// Notes which functions there are in a piece, if that is wanted, and tells receivers.
     fn note_compiled(&self, code: &Code, parts: &[Wanted]) {
-        let receivers: Vec<_> =
-            self.plans.read().iter().flat_map(|plan| plan.receivers().to_vec()).collect();
+        let receivers = self.attached_receivers();
         for (part, span) in parts.iter().zip(code.tables.functions.iter()) {
             let index = self.info.imported.functions + part.function as u32;
             let lies = code.base() + span.start as usize..code.base() + span.end as usize;

@@ -246,11 +246,6 @@ impl Observer {
         self.is_foreign
     }
 
-    /// Whether it wants to say something at the end.
-    pub fn has_report(&self) -> bool {
-        self.exit.is_some()
-    }
-
     /// How many of its functions want to be called when something happens in the engine.
     pub(super) fn hears(&self) -> usize {
         self.reactions.len()
