@@ -17,6 +17,8 @@ mod refusals;
 mod reports;
 #[path = "modules/running.rs"]
 mod running;
+#[path = "modules/standing.rs"]
+mod standing;
 #[path = "modules/switching.rs"]
 mod switching;
 

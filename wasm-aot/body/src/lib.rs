@@ -18,6 +18,7 @@ mod counter_placement;
 pub mod events;
 mod graph;
 mod loops;
+pub mod replacement;
 pub mod report;
 mod site;
 mod solution;

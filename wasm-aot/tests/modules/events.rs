@@ -46,7 +46,7 @@ fn instructions_of_the_older_encoding_of_exceptions_have_names() {
 }
 
 /// What a script says of a program, attached to it; inside of it, it says the same.
-fn rows_of_both_targets(place: &Place, script: &str, program: &str) -> Vec<String> {
+pub(super) fn rows_of_both_targets(place: &Place, script: &str, program: &str) -> Vec<String> {
     let options =
         whamm::Options { destination: whamm::Destination::Console, ..whamm::Options::default() };
     let scripts = [whamm::Source::new("script.mm", script)];
@@ -68,7 +68,11 @@ fn rows_of_both_targets(place: &Place, script: &str, program: &str) -> Vec<Strin
     let monitor = place.file("script.mm", script);
     let attached = rows(&run(place, &WHAMM, &[&monitor], &place.file("program.wat", program)));
     let inside = rows(&run(place, &[], &[], &rewritten_place.display().to_string()));
-    assert_eq!(attached, inside);
+    // Code that is replaced has no rows inside of a program.
+    let some = |rows: &[String]| -> Vec<String> {
+        rows.iter().filter(|row| !row.ends_with(" 0")).cloned().collect()
+    };
+    assert_eq!(some(&attached), some(&inside));
     attached
 }
 
@@ -147,7 +151,8 @@ fn what_gives_nothing_is_replaced_on_both_targets() {
     }
     assert!(told.iter().any(|one| one.starts_with("g #0 ") && one.ends_with(" 3")), "{told:#?}");
     // Among other modes what cannot be replaced is left out.
-    let rules = place.file("all.mm", "wasm:opcode:i32.load:* { report var n: u32; n++; }");
+    let rules = place.file("all.mm", "wasm:opcode:br:* { report var n: u32; n++; }");
+    let program = r#"(module (func (export "_start") (block (br 0))))"#;
     let done = run(&place, &WHAMM, &[&rules], &place.file("program.wat", program));
     let (told, warned) = (output_of(&done), errors(&done));
     assert!(warned.contains("the mode `alt` is left out"), "{warned}");

@@ -35,12 +35,54 @@ const TYPES: [(&str, Ty); 6] = [
 /// there, and have no numbers for probes.
 const APART: [&str; 4] = ["resolved_fid", "target_funcref", "probe_id", "APP_MEMID"];
 
-/// The instructions of a program.
-pub(crate) fn present(bytes: &[u8]) -> Vec<&'static Instruction> {
+/// What is not replaced: without it a program might not end, since its supply of turns is
+/// counted; or control would come where it cannot.
+const KEPT: [&str; 17] = [
+    "i32.eqz",
+    "i32.sub",
+    "i32.const",
+    "global.get",
+    "global.set",
+    "if",
+    "else",
+    "end",
+    "unreachable",
+    "br",
+    "br_table",
+    "br_on_null",
+    "br_on_non_null",
+    "return",
+    "return_call",
+    "return_call_indirect",
+    "return_call_ref",
+];
+
+/// What a program has for scripts.
+pub(crate) struct Present {
+    instructions: Vec<&'static Instruction>,
+    /// Functions of one type: a call of the one may be one of the other.
+    alike: Vec<(u32, u32)>,
+}
+
+/// Functions of one type, which are all defined.
+fn alike(types: &[u32]) -> Vec<(u32, u32)> {
+    let all = || (0u32..).zip(types);
+    let others = |(n, ty)| all().filter(move |(_, other)| *other == ty).map(move |(m, _)| (n, m));
+    all().flat_map(others).filter(|(n, m)| n != m).collect()
+}
+
+/// What a program has for scripts.
+pub(crate) fn present(bytes: &[u8]) -> Present {
     let mut found = vec![false; instructions().len()];
+    let mut types = Vec::new();
     for payload in wasmparser::Parser::new(0).parse_all(bytes) {
-        let wasmparser::Payload::CodeSectionEntry(body) = payload.expect("a module") else {
-            continue;
+        let body = match payload.expect("a module") {
+            wasmparser::Payload::CodeSectionEntry(body) => body,
+            wasmparser::Payload::FunctionSection(section) => {
+                types.extend(section.into_iter().map(|ty| ty.expect("a type")));
+                continue;
+            }
+            _ => continue,
         };
         let mut reader = body.get_operators_reader().expect("a body");
         while !reader.eof() {
@@ -51,7 +93,8 @@ pub(crate) fn present(bytes: &[u8]) -> Vec<&'static Instruction> {
             }
         }
     }
-    instructions().iter().filter(|instruction| found[instruction.index]).collect()
+    let instructions = instructions().iter().filter(|known| found[known.index]).collect();
+    Present { instructions, alike: alike(&types) }
 }
 
 /// A value of a type that a script can compute with, and how it is spelled.
@@ -67,15 +110,70 @@ struct Scope {
 }
 
 /// A script for a program with these instructions.
-pub(crate) fn script(present: &[&'static Instruction], u: &mut Unstructured<'_>) -> Result<String> {
+pub(crate) fn script(present: &Present, u: &mut Unstructured<'_>) -> Result<String> {
     let mut text = String::from(
         "report var total: u32; report var mixed: i64; report var seen: map<u32, u32>; report var pairs: map<(u32, u32), i64>;\n\
          report frame var inside: u32; report var last: i32;\n",
     );
     for number in 0..u.int_in_range(1..=4)? {
-        probe(&mut text, number, present, u)?;
+        probe(&mut text, number, &present.instructions, u)?;
+    }
+    if u.ratio(1, 3)? {
+        replacement(&mut text, 9, present, u)?;
     }
     Ok(text)
+}
+
+/// A probe that stands in place of an instruction, or of calls.
+fn replacement(
+    text: &mut String,
+    number: u32,
+    present: &Present,
+    u: &mut Unstructured<'_>,
+) -> Result<()> {
+    let mut scope = Scope { values: Vec::new(), bounds: Vec::new() };
+    let among = |known: &&&Instruction| !KEPT.contains(&known.name);
+    let some: Vec<&Instruction> = present.instructions.iter().filter(among).copied().collect();
+    let (rule, predicate, end) = match u.choose_iter(some.iter()) {
+        _ if !present.alike.is_empty() && u.ratio(1, 3)? => {
+            let (called, instead) = *u.choose(&present.alike)?;
+            let predicate = format!(" / imm0 == {called} /");
+            ("wasm:opcode:call:alt".to_owned(), predicate, format!("alt_call_by_id({instead});"))
+        }
+        Err(_) => return Ok(()),
+        Ok(known) => {
+            let event = Event::Opcode(known);
+            let Some((_, mode)) =
+                event.modes().iter().find(|mode| matches!(mode.1, Mode::Alt | Mode::BlockAlt))
+            else {
+                return Ok(());
+            };
+            scope.ask(event, *mode, u)?;
+            let end = match event.variable("res0").map(|found| found.ty) {
+                None if known.name == "br_if" => "drop_args();".to_owned(),
+                None => String::new(),
+                Some(Ty::F32 | Ty::F64) => "return 1.5;".to_owned(),
+                Some(Ty::I64) => format!("return {};", scope.number("i64", u)?),
+                Some(Ty::I32) => format!("return {};", scope.number("i32", u)?),
+                Some(_) => format!("return {};", u.int_in_range(0..=9)?),
+            };
+            let bounds = scope.bounds.join(", ");
+            let bounds = if bounds.is_empty() { bounds } else { format!("({bounds})") };
+            let predicate = match u.ratio(1, 2)? {
+                true => format!(" / {} /", scope.condition(u)?),
+                false => String::new(),
+            };
+            (format!("wasm:opcode:{}{bounds}:alt", event.names().1), predicate, end)
+        }
+    };
+    let _ = writeln!(text, "{rule}{predicate} {{");
+    let _ = writeln!(
+        text,
+        "    report var n{number}: u32; report var s{number}: i64; report var m{number}: map<u32, u32>;"
+    );
+    let line = scope.statement(number, u)?;
+    let _ = writeln!(text, "    {line} {end}\n}}");
+    Ok(())
 }
 
 fn probe(

@@ -8,7 +8,8 @@ use crate::source::Span;
 use crate::types::Ty;
 use std::collections::HashMap;
 use std::rc::Rc;
-use wasm_encoder::ValType;
+use wasm_aot_body::replacement::kept_of_call;
+use wasm_encoder::{BlockType, ValType};
 
 /// A function of the program: its final index, and its type.
 #[derive(Clone, Debug)]
@@ -42,18 +43,52 @@ impl Callees {
     }
 }
 
+/// Who calls a function of the program instead of an instruction.
+#[derive(Clone, Debug)]
+pub(crate) enum Calls {
+    /// The probe.
+    Here {
+        /// What can be called.
+        callees: Rc<Callees>,
+        /// How many operands from the top are all that is left of them, because the others were
+        /// dropped; 0 if none were.
+        left: usize,
+    },
+    /// The engine, which is told the function's number in a list by a local.
+    Engine {
+        /// The local, if there is anything to decide.
+        decision: Option<u32>,
+        /// The constants that mean these functions.
+        list: Vec<ExprKind>,
+    },
+}
+
+/// What an engine is told: what the probe gives is given, or what the first function gives, and so
+/// on. With 0, the instruction is executed.
+const GIVEN: i32 = 1;
+const FIRST: i32 = 2;
+
 /// Where a probe puts what it leaves instead of an instruction.
 #[derive(Clone, Debug)]
 pub(crate) struct Replacement {
-    /// What can be called.
-    pub callees: Rc<Callees>,
-    /// How many operands from the top are all that is left of them, because the others were
-    /// dropped; 0 if none were.
-    pub left: usize,
+    /// How functions are called instead.
+    pub calls: Calls,
     /// Locals for the values that are given, in order.
     pub results: Vec<(u32, ValType)>,
     /// How many of them, the last ones, `return` gives.
     pub returned: usize,
+}
+
+impl Replacement {
+    /// What a function gives to the engine in whose place of an instruction it stands.
+    pub(crate) fn left(&self) -> Vec<(u32, ValType)> {
+        let decision = match self.calls {
+            Calls::Engine { decision, .. } => decision,
+            Calls::Here { .. } => None,
+        };
+        let decision = decision.map(|local| (local, ValType::I32));
+        self.results.iter().copied().chain(decision).collect()
+    }
 }
 
 /// What the body of a replacement does, wherever in it.
@@ -117,6 +152,72 @@ pub(crate) fn always_gives(stmts: &[Stmt], fold: &dyn Fn(&Expr) -> Expr) -> bool
     })
 }
 
+/// The types that the values can have which are returned, in all combinations: those that an
+/// instruction gives anyhow, or those that the values fit.
+pub(crate) fn types_returned(
+    returns: &[&Expr],
+    natural: impl Fn(usize) -> Option<ValType>,
+) -> Vec<Vec<ValType>> {
+    const NUMBERS: [ValType; 4] = [ValType::I32, ValType::I64, ValType::F32, ValType::F64];
+    let Some(first) = returns.first() else { return vec![vec![]] };
+    let own = first.ty.slots();
+    let parts = |e: &Expr| match &e.kind {
+        ExprKind::Tuple(parts) if parts.len() == own.len() => parts.clone(),
+        _ => vec![e.clone()],
+    };
+    let parts: Vec<Vec<Expr>> = returns.iter().map(|e| parts(e)).collect();
+    let fits = |at: usize, ty: ValType| {
+        own.get(at) == Some(&ty)
+            || parts.iter().all(|list| list.get(at).is_some_and(|e| adapted(e, ty).is_some()))
+    };
+    let mut all = vec![vec![]];
+    for at in 0..own.len() {
+        let types = match natural(own.len() - 1 - at) {
+            Some(ty) => vec![ty],
+            None => NUMBERS.into_iter().filter(|&ty| fits(at, ty)).collect(),
+        };
+        let types = if types.is_empty() { vec![own[at]] } else { types };
+        all = all
+            .iter()
+            .flat_map(|list: &Vec<ValType>| {
+                types.iter().map(move |ty| [&list[..], &[*ty]].concat())
+            })
+            .collect();
+    }
+    all
+}
+
+/// Whether something is left to do where a function is called instead of the instruction, by
+/// statements behind which there is `more`, or is not.
+pub(crate) fn goes_on_after_call(stmts: &[Stmt], more: bool) -> bool {
+    let calls = |stmt: &Stmt| !Deeds::of(std::slice::from_ref(stmt)).calls.is_empty();
+    stmts.iter().enumerate().filter(|(_, stmt)| calls(stmt)).any(|(at, stmt)| {
+        let more = match &stmts[at + 1..] {
+            [] => more,
+            [Stmt::Return(None), ..] => false,
+            [Stmt::Return(Some(e)), ..] => !is_settled(e),
+            _ => true,
+        };
+        match stmt {
+            Stmt::Do(_) => more,
+            Stmt::If(_, yes, no) => goes_on_after_call(yes, more) || goes_on_after_call(no, more),
+            _ => true,
+        }
+    })
+}
+
+/// Whether an expression has its value whatever happens meanwhile.
+fn is_settled(e: &Expr) -> bool {
+    let mut settled = true;
+    e.walk(&mut |e| {
+        settled &= !matches!(
+            e.kind,
+            ExprKind::Var(_) | ExprKind::Call(..) | ExprKind::Library(..) | ExprKind::Index(..)
+        );
+    });
+    settled
+}
+
 /// A constant as a value of another type, as a literal would have it.
 #[expect(clippy::cast_precision_loss, reason = "the nearest fraction is what a literal means")]
 fn adapted(e: &Expr, slot: ValType) -> Option<Expr> {
@@ -156,22 +257,65 @@ fn names(types: &[ValType]) -> String {
 }
 
 impl Emitter<'_> {
+    /// A whole body that an engine calls in place of an instruction.
+    pub(crate) fn instead(&mut self, condition: Option<&Expr>, stmts: &[Stmt]) {
+        let scope = self.scope;
+        let Some(Replacement { calls: Calls::Engine { decision: Some(decision), .. }, .. }) =
+            scope.replacement
+        else {
+            return self.body(None, stmts);
+        };
+        match condition.map(|condition| self.fold(condition)) {
+            // What is true is `GIVEN`.
+            Some(condition) => {
+                self.value(&condition);
+                self.put().local_tee(decision);
+                self.open_if(BlockType::Empty);
+                self.body(None, stmts);
+                self.close();
+            }
+            None => {
+                self.put().i32_const(GIVEN).local_set(decision);
+                self.body(None, stmts);
+            }
+        }
+    }
+
     fn refuse(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) {
         self.support.refused.push((span, message.into(), help.into()));
     }
 
-    /// Calls a function of the program instead of the instruction.
+    /// Calls a function of the program instead of the instruction, or has it called.
     pub(super) fn call_instead(&mut self, replacement: &Replacement, which: &Expr, span: Span) {
         let which = self.fold(which);
-        if !fold_is_known(&which) {
-            let help = "give the constant index or the name of a function of the program; `if` chooses between several";
-            return self.refuse(
-                span,
-                "which function is called instead must be known while compiling",
-                help,
-            );
+        if !is_known(&which) {
+            let help = "give the constant index or the name of a function of the program; `if` \
+                        chooses between several";
+            let message = "which function is called instead must be known while compiling";
+            return self.refuse(span, message, help);
         }
-        let Some(callee) = replacement.callees.find(&which) else {
+        match &replacement.calls {
+            Calls::Here { callees, left } => {
+                self.call_here(replacement, (callees, *left), &which, span);
+            }
+            Calls::Engine { decision, list } => {
+                let number = list.iter().position(|known| *known == which.kind);
+                if let (Some(number), Some(decision)) = (number, decision) {
+                    let number = FIRST + i32::try_from(number).unwrap_or(0);
+                    self.put().i32_const(number).local_set(*decision);
+                }
+            }
+        }
+    }
+
+    fn call_here(
+        &mut self,
+        replacement: &Replacement,
+        (callees, left): (&Callees, usize),
+        which: &Expr,
+        span: Span,
+    ) {
+        let Some(callee) = callees.find(which) else {
             let help = "give the constant index or the name of a function of the program";
             return self.refuse(span, "there is no such function to call instead", help);
         };
@@ -179,10 +323,10 @@ impl Emitter<'_> {
         let operands = &scope.operands;
         let fits =
             |some: &[(u32, ValType)]| some.iter().map(|o| o.1).eq(callee.params.iter().copied());
-        let last = &operands[operands.len() - replacement.left..];
+        let last = &operands[operands.len() - left..];
         // What an indirect call was to call is the last operand, and is left out.
         let passed = match operands.get(..callee.params.len()) {
-            _ if replacement.left > 0 && fits(last) => last,
+            _ if left > 0 && fits(last) => last,
             Some(first) if fits(first) => first,
             _ => {
                 let help = "it must take what the instruction takes";
@@ -194,19 +338,13 @@ impl Emitter<'_> {
             }
         };
         let wanted: Vec<ValType> = replacement.results.iter().map(|r| r.1).collect();
-        let before_return = wanted.len() - replacement.returned;
-        let kept = match &callee.results {
-            given if *given == wanted => wanted.len(),
-            given if *given == wanted[..before_return] => before_return,
-            _ if before_return == 0 && !wanted.is_empty() => 0,
-            _ => {
-                let help = "it must give what the instruction gives, or what `return` leaves over";
-                return self.refuse(
-                    span,
-                    "the function to be called instead has another type than the instruction",
-                    help,
-                );
-            }
+        let Some(kept) = kept_of_call(&callee.results, &wanted, replacement.returned) else {
+            let help = "it must give what the instruction gives, or what `return` leaves over";
+            return self.refuse(
+                span,
+                "the function to be called instead has another type than the instruction",
+                help,
+            );
         };
         for (local, _) in passed {
             self.put().local_get(*local);
@@ -254,6 +392,7 @@ impl Emitter<'_> {
     }
 }
 
-fn fold_is_known(e: &Expr) -> bool {
+/// Whether it says which function is meant.
+pub(crate) fn is_known(e: &Expr) -> bool {
     matches!(e.kind, ExprKind::Int(_) | ExprKind::Str(_))
 }

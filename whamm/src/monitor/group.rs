@@ -2,9 +2,9 @@
 
 use super::elements::Element;
 use super::name::Event as EventName;
+use super::standing::can_stand;
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::emit::cells::{self, SiteRow};
-use crate::emit::replacement::Deeds;
 use crate::emit::storage::{Storage, WORD};
 use crate::events::{self, Bound, Event, Instruction, Mode};
 use crate::fold::{self, OfEvent};
@@ -230,17 +230,17 @@ pub(super) fn collect<'a>(program: &'a Program, said: &mut Diagnostics) -> Vec<G
     // addresses of 32 bits.
     let mut left_out = HashSet::new();
     for probe in program.probes.iter().filter(|p| p.matched.event.has_sites() && !p.alternative) {
-        if is_alt(probe) && !stands_in(probe) {
+        if is_alt(probe) && !can_stand(probe) {
             let among_others = program.probes.iter().any(|p| p.rule == probe.rule && !is_alt(p));
             let (kind, message) = match among_others {
                 true => (
                     Kind::ProbeWarning,
-                    "an engine does not replace instructions: the mode `alt` is left out",
+                    "an engine does not replace instructions that say where control goes on: the \
+                     mode `alt` is left out there",
                 ),
                 false => (
                     Kind::WeiError,
-                    "an engine does not replace instructions that give values or say where \
-                     control goes on, nor under a condition of the running program",
+                    "an engine does not replace instructions that say where control goes on",
                 ),
             };
             if left_out.insert(probe.rule) || !among_others {
@@ -308,46 +308,6 @@ pub(super) fn collect<'a>(program: &'a Program, said: &mut Diagnostics) -> Vec<G
 
 fn is_alt(probe: &Probe) -> bool {
     matches!(probe.matched.mode, Mode::Alt | Mode::BlockAlt)
-}
-
-/// Whether a probe can be a function of the monitor's that stands in place of an instruction: the
-/// instruction gives nothing, is not replaced by a function of the program's, and whether it is
-/// replaced is known when the site is matched.
-fn stands_in(probe: &Probe) -> bool {
-    const SILENT: [&str; 12] = [
-        "nop",
-        "drop",
-        "local.set",
-        "global.set",
-        "table.set",
-        "memory.fill",
-        "memory.copy",
-        "memory.init",
-        "table.fill",
-        "table.copy",
-        "table.init",
-        "atomic.fence",
-    ];
-    let Event::Opcode(op) = probe.matched.event else { return false };
-    let is_silent = SILENT.contains(&op.name)
-        || op.name.ends_with(".drop")
-        || (op.name.contains("store") && op.accessed().is_some());
-    let deeds = Deeds::of(&probe.body.stmts);
-    let mut is_known = true;
-    if let Some(predicate) = &probe.body.predicate {
-        predicate.walk(&mut |e| {
-            is_known &= match &e.kind {
-                ExprKind::Bound(bound) => bound.is_static(),
-                ExprKind::Var(_) | ExprKind::Call(..) | ExprKind::Library(..) => false,
-                _ => true,
-            };
-        });
-    }
-    is_silent
-        && is_known
-        && probe.matched.mode == Mode::Alt
-        && deeds.calls.is_empty()
-        && deeds.returns.is_empty()
 }
 
 /// Whether a probe asks for that.
@@ -495,6 +455,7 @@ impl Group<'_> {
     pub(super) fn names(&self, said: &mut Diagnostics) -> Vec<EventName> {
         let mode = match self.events[0].matched.mode {
             Mode::Before | Mode::None => String::new(),
+            Mode::BlockAlt => format!(":{}", Mode::Alt.name()),
             other => format!(":{}", other.name()),
         };
         if self.events.len() == events::instructions().len() {

@@ -15,6 +15,7 @@ mod frames;
 mod group;
 mod name;
 mod split;
+mod standing;
 
 use crate::check::{CORE, DYNINSTR_MODULE};
 use crate::diagnostic::{Diagnostics, Kind};
@@ -35,7 +36,7 @@ use crate::rewrite::{Link, Options, needed, prints};
 use crate::types::Ty;
 use elements::Element;
 use group::Group;
-use name::{Helper, Name};
+use name::{Helper, Leaves, Name};
 use std::collections::{BTreeMap, BTreeSet};
 use wasm_aot_body::report::Declaration;
 use wasm_encoder::{
@@ -108,6 +109,7 @@ pub(crate) fn compile(
     let mut maker = Maker::new(program, libraries, options, extended);
     maker.keep(elements);
     for group in &mut groups {
+        standing::check(group, said);
         maker.group(group, said);
     }
     let endings: Vec<Group<'_>> = endings.iter().filter_map(group::of).collect();
@@ -256,7 +258,8 @@ impl<'a> Maker<'a> {
             });
             let event = name::Event { text: probe.matched.path(), skipped: 0 };
             let text =
-                Name { event: &event, predicate: None, record: None, given: &given }.to_string();
+                Name { event: &event, predicate: None, record: None, given: &given, leaves: None }
+                    .to_string();
             match self.exports.iter_mut().find(|e| e.0 == text) {
                 Some(found) => found.1.push((index, shape)),
                 None => self.exports.push((text, vec![(index, shape)])),
@@ -282,7 +285,7 @@ impl<'a> Maker<'a> {
         let stmts: Vec<Stmt> = group.put_off.iter().map(Element::settle_site).collect();
         let scope = Scope { sites: places, ..self.scope() };
         let (settle, _) =
-            self.function_with_sites("settle_site", true, &BTreeMap::new(), scope, |e| {
+            self.function_with_sites(("settle_site", true), &BTreeMap::new(), scope, None, |e| {
                 e.enter(&[]);
                 e.body(None, &stmts);
             });
@@ -316,36 +319,65 @@ impl<'a> Maker<'a> {
                 row: row.cloned(),
                 ..self.scope()
             };
-            let (residue, group_locals) = (case.residue.clone(), group.locals.clone());
-            let stmts = &group.stmts;
-            let (index, shape) =
-                self.function_with_sites("probe", record.is_some(), &given, scope, |e| {
-                    e.enter(&group_locals);
-                    e.body(residue.as_ref(), stmts);
-                });
-            for event in group.names(said) {
-                let name =
-                    Name { event: &event, predicate: predicate.as_ref(), record, given: &given };
+            let residue = case.residue.as_ref();
+            let leaves = standing::leaves(group, residue);
+            let mut written: Vec<(Vec<ValType>, (u32, Shape))> = Vec::new();
+            for (event, returned) in standing::names(group, said) {
+                let known = written.iter().find(|(types, _)| *types == returned);
+                let (index, shape) = match known {
+                    Some((_, known)) => known.clone(),
+                    None => {
+                        let stands = leaves.as_ref().map(|leaves| (leaves, &returned[..]));
+                        let new = self.function_with_sites(
+                            ("probe", record.is_some()),
+                            &given,
+                            scope.clone(),
+                            stands,
+                            |e| {
+                                e.enter(&group.locals);
+                                match stands {
+                                    Some(_) => e.instead(residue, &group.stmts),
+                                    None => e.body(residue, &group.stmts),
+                                }
+                            },
+                        );
+                        written.push((returned, new.clone()));
+                        new
+                    }
+                };
+                let name = Name {
+                    event: &event,
+                    predicate: predicate.as_ref(),
+                    record,
+                    given: &given,
+                    leaves: leaves.as_ref(),
+                };
                 let mut text = name.to_string();
-                // Names are the same but types are not: blanks make a difference that engines do
-                // not see.
-                while self.exports.iter().any(|e| e.0 == text && e.1[0].1 != shape) {
+                // Names are the same but types are not, or both stand in place of an instruction:
+                // blanks make a difference that engines do not see.
+                while self
+                    .exports
+                    .iter()
+                    .any(|e| e.0 == text && (e.1[0].1 != shape || leaves.is_some()))
+                {
                     text.insert(text.len() - 1, ' ');
                 }
                 match self.exports.iter_mut().find(|e| e.0 == text) {
-                    Some(found) => found.1.push((index, shape.clone())),
-                    None => self.exports.push((text, vec![(index, shape.clone())])),
+                    Some(found) => found.1.push((index, shape)),
+                    None => self.exports.push((text, vec![(index, shape)])),
                 }
             }
         }
     }
 
+    /// A function whose parameters are the record if it has one, then these variables; `stands` is
+    /// what it leaves in place of an instruction, if it stands there.
     fn function_with_sites(
         &mut self,
-        what: &str,
-        record: bool,
+        (what, record): (&str, bool),
         given: &BTreeMap<Bound, Ty>,
         mut scope: Scope,
+        stands: Option<(&Leaves, &[ValType])>,
         write: impl FnOnce(&mut Emitter<'_>),
     ) -> (u32, Shape) {
         let mut params = vec![ValType::I32; usize::from(record)];
@@ -355,6 +387,12 @@ impl<'a> Maker<'a> {
         }
         let index = self.support.reserve(&format!("whamm.{what}"));
         let mut locals = Locals::new(u32::try_from(params.len()).unwrap_or(0));
+        let mut left = Vec::new();
+        if let Some((leaves, returned)) = stands {
+            let replacement = leaves.replacement(returned, &mut locals);
+            left = replacement.left();
+            scope.replacement = Some(replacement);
+        }
         let mut emitter = Emitter::new(
             &mut self.support,
             &mut locals,
@@ -364,11 +402,14 @@ impl<'a> Maker<'a> {
             self.libraries,
         );
         write(&mut emitter);
+        for (local, _) in &left {
+            emitter.put().local_get(*local);
+        }
         let code = std::mem::take(&mut emitter.out);
         let mut body = Function::new(locals.types().iter().map(|&t| (1, t)));
         body.raw(code);
         body.instructions().end();
-        let shape = (params, vec![]);
+        let shape = (params, left.iter().map(|local| local.1).collect());
         self.support.define(index, &shape, body);
         (index, shape)
     }

@@ -15,6 +15,36 @@ pub(super) struct Name<'a> {
     pub(super) predicate: Option<&'a Helper>,
     pub(super) record: Option<&'a Helper>,
     pub(super) given: &'a BTreeMap<Bound, Ty>,
+    /// What it leaves in place of an instruction.
+    pub(super) leaves: Option<&'a Leaves>,
+}
+
+/// What a function leaves in place of an instruction, as engines read it.
+#[derive(Clone, Debug)]
+pub(super) struct Leaves {
+    /// How many operands it asks for, if not for all.
+    pub(super) asks: Option<usize>,
+    pub(super) drops: bool,
+    /// Whether its last result says what happens.
+    pub(super) decides: bool,
+    /// What the engine calls instead: indices and names.
+    pub(super) calls: Vec<ExprKind>,
+}
+
+impl fmt::Display for Leaves {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts: Vec<String> = self.asks.iter().map(|asks| format!("asks {asks}")).collect();
+        parts.extend(self.drops.then(|| "drops".into()));
+        parts.extend(self.decides.then(|| "decides".into()));
+        parts.extend(self.calls.iter().map(|callee| match callee {
+            ExprKind::Str(name) => {
+                format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""))
+            }
+            ExprKind::Int(index) => index.to_string(),
+            _ => unreachable!("refused where it stands"),
+        }));
+        write!(f, "{{{}}}", parts.join(", "))
+    }
 }
 
 /// An event as an engine spells it, and how many immediates it has there before those that scripts
@@ -50,7 +80,8 @@ impl fmt::Display for Name<'_> {
             self.predicate.map(|p| format!("/ {} /", call(p, skipped))).unwrap_or_default();
         let mut params: Vec<String> = self.record.iter().map(|r| call(r, skipped)).collect();
         params.extend(list(self.given, skipped));
-        write!(f, "{} {predicate} ({})", self.event.text, params.join(", "))
+        write!(f, "{} {predicate} ({})", self.event.text, params.join(", "))?;
+        self.leaves.map_or(Ok(()), |leaves| write!(f, " {leaves}"))
     }
 }
 

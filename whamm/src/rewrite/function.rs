@@ -20,7 +20,8 @@ mod shadowing;
 mod sums;
 mod traps;
 
-use asked::{argument, asked, asked_results, operands_asked};
+pub(crate) use asked::asked_for;
+use asked::{argument, asked, asked_results};
 use operator::{bulk, ends_function, is_branch, never_returns, never_traps, table_of};
 pub(crate) use outline::is_shared;
 pub(crate) use traps::Segment;
@@ -399,6 +400,12 @@ impl<'a> Walker<'_, 'a> {
             self.make_calls();
             self.in_front_of_replaced(i, reachable);
             self.locals.release(mark);
+            if nesting == Nesting::Else {
+                // Its end is that of the choice, and stays.
+                let probes = self.probes(i, &[Mode::SemanticAfter]);
+                let after = self.match_all(&probes, i, &[], &[]);
+                self.wait_for_end(i, after);
+            }
             return self.replace_block(i, &alt);
         }
         let args =
@@ -633,6 +640,17 @@ impl<'a> Walker<'_, 'a> {
         self.scheduled.given.get(&opener).cloned().unwrap_or_default()
     }
 
+    /// What is to happen behind the end of the block that begins here.
+    fn wait_for_end(&mut self, i: usize, behind: Vec<Action<'a>>) {
+        let end = if self.ops[i].nesting == Nesting::Else {
+            self.ops[self.ops[i].partner].partner
+        } else {
+            self.ops[i].partner
+        };
+        let waiting = self.scheduled.behind.entry(end).or_default();
+        waiting.extend(behind.into_iter().map(|a| (a, i)));
+    }
+
     /// What is behind the instruction: the beginnings of blocks, ends that were waited for, and
     /// probes after it.
     fn after(
@@ -652,18 +670,9 @@ impl<'a> Walker<'_, 'a> {
         }
         let opens = !matches!(self.ops[i].nesting, Nesting::Plain | Nesting::End);
         if opens {
-            let end = if self.ops[i].nesting == Nesting::Else {
-                self.ops[self.ops[i].partner].partner
-            } else {
-                self.ops[i].partner
-            };
             let (exits, behind): (Vec<_>, Vec<_>) =
                 later.into_iter().partition(|a| a.probe.matched.mode == Mode::Exit);
-            self.scheduled
-                .behind
-                .entry(end)
-                .or_default()
-                .extend(behind.into_iter().map(|a| (a, i)));
+            self.wait_for_end(i, behind);
             if !exits.is_empty() {
                 for closing in walk::closings(&self.ops, i) {
                     self.scheduled

@@ -32,6 +32,7 @@ use crate::hir::{Builtin, Expr, ExprKind, Program, Stmt, Var};
 use crate::library::{Library, Oracle};
 use crate::types::Ty;
 use findings::Findings;
+pub(crate) use function::asked_for;
 use known::Facts;
 use ledger::Ledger;
 use probes::Probes;

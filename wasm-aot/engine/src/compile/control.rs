@@ -236,7 +236,7 @@ impl Translator<'_> {
         self.reachable = false;
     }
 
-    fn top(&self) -> &Frame {
+    pub(super) fn top(&self) -> &Frame {
         self.frames.last().expect("validated: a frame")
     }
 

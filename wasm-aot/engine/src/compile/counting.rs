@@ -39,6 +39,11 @@ impl Counting {
         first_call: Vec::new(),
     };
 
+    /// Whether anything is counted.
+    pub(super) fn counts(&self) -> bool {
+        !self.functions.is_empty()
+    }
+
     /// Chooses counters for all functions.
     pub(super) fn of(bodies: &[Body<'_>], targets: bool) -> Result<Self, CompileError> {
         let each = |body: &Body<'_>| {

@@ -17,7 +17,7 @@ use cranelift_codegen::ir::{
 };
 use cranelift_frontend::{FunctionBuilder, Variable};
 use std::collections::HashMap;
-use wasmparser::{FuncValidator, Operator, ValidatorResources};
+use wasmparser::{BlockType, FuncValidator, Operator, ValidatorResources};
 
 /// The most operands whose types are known at a hook: more than any instruction has.
 const OPERANDS: usize = 1024;
@@ -45,6 +45,8 @@ pub(super) struct Hooking<'a> {
     /// While something is written that stands in place of an instruction: where the instruction
     /// itself is, and where control goes on with results.
     replacing: Option<(Block, Block)>,
+    /// Blocks in whose place something stands, from the outermost one that has not ended.
+    over: Vec<Over>,
     /// Where exceptions go that leave the function, if that is hooked.
     pub(super) unwinding: Option<Block>,
     /// Where captured values are put for receivers.
@@ -53,6 +55,17 @@ pub(super) struct Hooking<'a> {
     pub(super) notes_partial_exits: bool,
     /// Why a hook's code could not be written.
     pub(super) failure: Option<CompileError>,
+}
+
+/// A block of the program in whose place something stands.
+#[derive(Debug)]
+struct Over {
+    /// How many frames there are inside of it.
+    depth: usize,
+    /// Where control goes on behind all that stands at its end.
+    block: Block,
+    /// How many operands are below what it takes.
+    height: usize,
 }
 
 impl<'a> Hooking<'a> {
@@ -100,6 +113,29 @@ impl<'a> Translator<'a> {
         offset: u32,
         validator: &mut FuncValidator<ValidatorResources>,
     ) -> Result<(), CompileError> {
+        let depth = self.frames.len();
+        let over = match op {
+            Operator::End | Operator::Delegate { .. } => {
+                self.hooking.over.pop_if(|over| over.depth == depth)
+            }
+            _ => None,
+        };
+        self.operator_and_hooks(op, offset, validator)?;
+        if let Some(over) = over {
+            self.go_on_over(&over);
+        }
+        if self.reachable {
+            self.fire(Mode::Falls);
+        }
+        Ok(())
+    }
+
+    fn operator_and_hooks(
+        &mut self,
+        op: &Operator<'_>,
+        offset: u32,
+        validator: &mut FuncValidator<ValidatorResources>,
+    ) -> Result<(), CompileError> {
         let is_hooked = !self.hooking.at(offset, None).is_empty();
         let is_patchable = self.target.options.sites.have_site_before(op);
         // Where branches land, control comes to the instruction behind the place where it stands.
@@ -130,9 +166,14 @@ impl<'a> Translator<'a> {
             let types = self.hooking.operands.iter().copied();
             self.hooking.taken = self.stack.iter().rev().copied().zip(types).collect();
         }
-        match self.reachable && !is_landing && self.is_hooked(Mode::Alt) {
+        match self.is_hooked(Mode::Alt) {
             true => self.replaceable(op, validator)?,
-            false => self.operator(op)?,
+            false => {
+                if self.reachable && !is_landing {
+                    self.fire(Mode::Itself);
+                }
+                self.operator(op)?;
+            }
         }
         if is_landing {
             self.pay_for(op);
@@ -152,9 +193,50 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// An instruction that takes operands, gives results and goes on: what stands in its place
-    /// gives them, or has it executed.
+    /// An instruction in whose place something stands, which gives what it gives, or has it
+    /// executed.
     fn replaceable(
+        &mut self,
+        op: &Operator<'_>,
+        validator: &FuncValidator<ValidatorResources>,
+    ) -> Result<(), CompileError> {
+        let leads = match op {
+            Operator::Block { .. }
+            | Operator::Loop { .. }
+            | Operator::If { .. }
+            | Operator::Try { .. }
+            | Operator::TryTable { .. }
+            | Operator::BrIf { .. } => true,
+            Operator::Else => {
+                self.operator(op)?;
+                self.know_operands(validator);
+                true
+            }
+            _ => false,
+        };
+        if !self.reachable {
+            return if matches!(op, Operator::Else) { Ok(()) } else { self.operator(op) };
+        }
+        if leads && self.counting.counts() {
+            return Err(self.unsupported(
+                "something in place of a block or a branch, where counts are computed from those \
+                 of branches",
+            ));
+        }
+        match op {
+            Operator::Else => self.replaceable_arm(),
+            _ if !leads || matches!(op, Operator::BrIf { .. }) => {
+                self.replaceable_plain(op, validator)
+            }
+            _ => {
+                let frame = validator.get_control_frame(0).expect("validated: it has opened one");
+                self.replaceable_block(op, frame.block_type)
+            }
+        }
+    }
+
+    /// An instruction that takes operands, gives results and goes on.
+    fn replaceable_plain(
         &mut self,
         op: &Operator<'_>,
         validator: &FuncValidator<ValidatorResources>,
@@ -165,14 +247,8 @@ impl<'a> Translator<'a> {
             .filter_map(|depth| validator.get_operand_type(depth)?.map(crate::module::operand_type))
             .collect();
         let (itself, behind) = (self.block(&[]), self.block(&types));
-        self.hooking.replacing = Some((itself, behind));
-        self.fire(Mode::Alt);
-        self.hooking.replacing = None;
-        if let Some(failure) = self.hooking.failure.take() {
-            return Err(failure);
-        }
-        self.builder.seal_block(itself);
-        self.builder.switch_to_block(itself);
+        self.fire_instead(itself, behind)?;
+        self.fire(Mode::Itself);
         self.operator(op)?;
         let given = self.pop_many(results);
         self.builder.ins().jump(behind, &arguments(&given));
@@ -180,6 +256,76 @@ impl<'a> Translator<'a> {
         self.builder.switch_to_block(behind);
         self.stack.extend(self.builder.block_params(behind).to_vec());
         Ok(())
+    }
+
+    /// The second arm of a choice, which has been entered: what stands in its place goes on at the
+    /// choice's end.
+    fn replaceable_arm(&mut self) -> Result<(), CompileError> {
+        let (itself, behind) = (self.block(&[]), self.top().behind);
+        self.fire_instead(itself, behind)?;
+        self.frames.last_mut().expect("validated: a frame").reached = true;
+        Ok(())
+    }
+
+    /// A block: what stands in its place goes on behind its end, and behind all that stands there.
+    fn replaceable_block(
+        &mut self,
+        op: &Operator<'_>,
+        block: BlockType,
+    ) -> Result<(), CompileError> {
+        let ty = self.block_type(block)?;
+        let takes = ty.params().len() + usize::from(matches!(op, Operator::If { .. }));
+        let (itself, over) = (self.block(&[]), self.block(ty.results()));
+        let height = self.stack.len() - takes;
+        if matches!(op, Operator::Loop { .. }) && self.is_hooked(Mode::Before) {
+            // Control has come to the loop, although it does not go into it.
+            let given = self.block(ty.results());
+            self.write_instead(itself, given)?;
+            self.builder.seal_block(given);
+            self.builder.switch_to_block(given);
+            self.fire(Mode::Before);
+            let results = self.builder.block_params(given).to_vec();
+            self.builder.ins().jump(over, &arguments(&results));
+            self.go_on_itself(itself);
+        } else {
+            self.fire_instead(itself, over)?;
+        }
+        self.operator(op)?;
+        self.hooking.over.push(Over { depth: self.frames.len(), block: over, height });
+        Ok(())
+    }
+
+    /// Goes on behind a block in whose place something stands.
+    fn go_on_over(&mut self, over: &Over) {
+        if self.reachable {
+            let results = self.pop_many(self.stack.len() - over.height);
+            self.builder.ins().jump(over.block, &arguments(&results));
+        }
+        self.builder.seal_block(over.block);
+        self.builder.switch_to_block(over.block);
+        self.stack.truncate(over.height);
+        self.stack.extend(self.builder.block_params(over.block).to_vec());
+        self.reachable = true;
+    }
+
+    /// Writes what stands in place of an instruction. What is written next is the instruction
+    /// itself.
+    fn fire_instead(&mut self, itself: Block, behind: Block) -> Result<(), CompileError> {
+        self.write_instead(itself, behind)?;
+        self.go_on_itself(itself);
+        Ok(())
+    }
+
+    fn write_instead(&mut self, itself: Block, behind: Block) -> Result<(), CompileError> {
+        self.hooking.replacing = Some((itself, behind));
+        self.fire(Mode::Alt);
+        self.hooking.replacing = None;
+        self.hooking.failure.take().map_or(Ok(()), Err)
+    }
+
+    fn go_on_itself(&mut self, itself: Block) {
+        self.builder.seal_block(itself);
+        self.builder.switch_to_block(itself);
     }
 
     /// What stands at a loop that has just begun because code begins in it.
@@ -440,6 +586,19 @@ impl<'a> Emitter<'_, 'a> {
         let results: Vec<Value> =
             results.iter().map(|value| self.translator.plain(*value)).collect();
         self.builder().ins().jump(behind, &arguments(&results));
+    }
+
+    /// Calls a function of the program's, as an instruction of the program does.
+    pub fn call_function(
+        &mut self,
+        function: u32,
+        args: &[Value],
+    ) -> Result<Vec<Value>, CompileError> {
+        let height = self.translator.stack.len();
+        self.translator.stack.extend(args);
+        self.translator.operator(&Operator::Call { function_index: function })?;
+        let results = self.translator.stack.split_off(height);
+        Ok(results.into_iter().map(|value| self.translator.plain(value)).collect())
     }
 
     // --- words of the instance, and of the activation

@@ -29,9 +29,15 @@ pub enum Mode {
     /// In place of the instruction: the hook gives its results, or has it executed all the same.
     /// There is one at most.
     Alt,
+    /// The instruction itself is executed, because nothing stands in its place. Its operands are on
+    /// the stack.
+    Itself,
     /// Control stands behind the instruction, having come through it. Its results are on the stack.
     /// What leaves for elsewhere does not come there.
     After,
+    /// The same, behind all that stands there, also if something stands in place of a block that
+    /// ends there: control falls out of the block around.
+    Falls,
     /// The call has ended by an exception, which goes on from here to where it is caught.
     Thrown,
     /// The branch goes back to its loop's beginning. What it takes along is on the stack.

@@ -180,6 +180,11 @@ pub(crate) struct DataSegment {
 }
 
 impl ModuleInfo {
+    /// A type that the module declares.
+    pub fn declared_type(&self, index: u32) -> &FuncType {
+        &self.types[index as usize]
+    }
+
     /// The type of function `index`.
     pub fn function_type(&self, index: u32) -> &FuncType {
         &self.types[self.functions[index as usize] as usize]

@@ -30,14 +30,16 @@ impl BoundMode {
     pub(crate) const ENTRY: Self = Self::new(Mode::Entry, Sees::Stack);
     /// In front of the instruction; at a loop or an end, where control lands that comes there.
     pub(crate) const BEFORE: Self = Self::new(Mode::Before, Sees::Stack);
-    /// In front of it, if it is going to branch.
-    pub(crate) const TAKEN: Self = Self::new(Mode::Before, Sees::Branch);
+    /// In front of it, if it is going to branch and nothing stands in its place.
+    pub(crate) const TAKEN: Self = Self::new(Mode::Itself, Sees::Branch);
     /// In its place. Results are those of the call.
     pub(crate) const ALT: Self = Self::new(Mode::Alt, Sees::Stack);
     /// First thing inside of what the instruction opens.
     pub(crate) const INSIDE: Self = Self::new(Mode::After, Sees::Stack);
     /// Behind it, where control goes on.
     pub(crate) const AFTER: Self = Self::new(Mode::After, Sees::Taken);
+    /// Behind it, where control falls out of the block around.
+    pub(crate) const FALLS: Self = Self::new(Mode::Falls, Sees::Taken);
     /// Where an exception leaves the function.
     pub(crate) const UNWIND: Self = Self::new(Mode::Unwind, Sees::Stack);
 }
@@ -82,6 +84,32 @@ pub(crate) struct Binding {
     pub(crate) offset: u32,
     /// The identity of the probe, by which its monitor may take it away.
     pub(crate) id: u32,
+    /// What it leaves in place of the instruction, if it stands there.
+    pub(crate) stand: Stand,
+}
+
+/// What is left in place of an instruction.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Stand {
+    /// What lies below what the function gives: operands that stay.
+    pub(crate) below: Vec<Argument>,
+    /// Whether its last result says what happens.
+    pub(crate) decides: bool,
+    /// What it may have called instead, in the order of its numbers.
+    pub(crate) calls: Vec<Instead>,
+}
+
+/// A call of a function of the program's instead of an instruction.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Instead {
+    pub(crate) function: u32,
+    /// The operands that it is given.
+    pub(crate) passed: Vec<Argument>,
+    /// How many of its results are given, all or none; behind them as many of those of the
+    /// monitor's function as are lacking.
+    pub(crate) kept: usize,
+    /// How many of those of the monitor's function are given, from the last.
+    pub(crate) returned: usize,
 }
 
 /// All calls in a program, by its functions, in the order in which they are made.

@@ -188,7 +188,11 @@ impl Ready {
         resting: &Arc<AtomicBool>,
     ) -> Result<(), wasm_aot_engine::Error> {
         let Inserted { id, wish, arguments, bound_mode } = inserted;
-        let mode = if bound_mode == BoundMode::ALT { Mode::Before } else { bound_mode.mode };
+        let mode = match bound_mode.mode {
+            Mode::Alt => Mode::Before,
+            Mode::Falls => Mode::After,
+            mode => mode,
+        };
         let offset = if mode.is_of_function() { 0 } else { wish.pc };
         let place = Place { function: wish.function, offset, mode };
         let name =

@@ -5,20 +5,24 @@
 //! from then on.
 
 use super::ObserverError;
-use super::binding::{Argument, Binding, Bindings, BoundMode};
+use super::binding::{Argument, Binding, Bindings, BoundMode, Stand};
 use super::guest::{Known, Number, Observer, is_endless};
-use super::name::{Asked, Event};
+use super::name::{Asked, Callee, Event};
 use super::rule::{Given, Helper, Rule, What};
 use super::site::{self, Immediate, Nesting, Site};
+use super::standing;
 use std::collections::HashMap;
 use std::sync::Arc;
 use wasm_aot_body::closings;
 use wasm_aot_body::events::Mode;
+use wasm_aot_body::replacement::Replaced;
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::StoreContextMut;
 use wasm_aot_engine::ValType;
 use wasm_aot_engine::instrument::module::{self, Body, ModuleInfo, Space, debug_information};
-use wasmparser::{FuncValidator, FuncValidatorAllocations, Operator, ValidatorResources};
+use wasmparser::{
+    BlockType, FuncValidator, FuncValidatorAllocations, Operator, ValidatorResources,
+};
 
 /// Numbers of rules, in the order of exports.
 type List = Arc<[u16]>;
@@ -102,10 +106,10 @@ impl Wanted {
                 rule.params.iter().any(param) || rule.predicate.as_ref().is_some_and(helper)
             })
         };
+        let stands = rules.iter().any(|rule| rule.mode == Mode::Alt);
         Self {
-            operands: asks(|asked| matches!(asked, Asked::Arg(_))),
-            results: asks(|asked| matches!(asked, Asked::Res(_)))
-                || rules.iter().any(|rule| rule.mode == Mode::Alt),
+            operands: asks(|asked| matches!(asked, Asked::Arg(_))) || stands,
+            results: asks(|asked| matches!(asked, Asked::Res(_))) || stands,
             lines: asks(|asked| matches!(asked, Asked::File | Asked::Line)),
         }
     }
@@ -128,8 +132,13 @@ pub(crate) fn bind<T: 'static>(
         bindings.insert(function, found);
         Ok(allocations)
     })?;
-    // What asks for something that only some places have means those that have it.
-    observer.misfits.retain(|rule, _| !bound[usize::from(*rule)]);
+    // What asks for something that only some places have means those that have it; what is to stand
+    // in place of an instruction means all that it names.
+    let is_told = |rule: u16| {
+        !bound[usize::from(rule)] || observer.rules[usize::from(rule)].mode == Mode::Alt
+    };
+    let told = std::mem::take(&mut observer.misfits);
+    observer.misfits = told.into_iter().filter(|(rule, _)| is_told(*rule)).collect();
     Ok(())
 }
 
@@ -178,7 +187,7 @@ fn each_function<T: 'static>(
     let mut matcher = Matcher {
         store,
         observer,
-        rules,
+        rules: Arc::clone(&rules),
         ordered,
         wanted,
         info: &info,
@@ -189,6 +198,10 @@ fn each_function<T: 'static>(
             .flatten()
             .and_then(|dwarf| addr2line::Context::from_dwarf(dwarf).ok()),
         only,
+        named: match rules.iter().any(calls_by_name) {
+            true => standing::named(&info),
+            false => HashMap::new(),
+        },
         ids: 0,
         found: Vec::new(),
         fid: 0,
@@ -199,6 +212,11 @@ fn each_function<T: 'static>(
     }
     matcher.observer.rest(&mut matcher.store);
     Ok(())
+}
+
+fn calls_by_name(rule: &Rule) -> bool {
+    let is_named = |callee: &Callee| matches!(callee, Callee::Name(_));
+    rule.leaves.as_ref().is_some_and(|leaves| leaves.calls.iter().any(is_named))
 }
 
 /// What is known of the place that is looked at.
@@ -223,6 +241,8 @@ struct Matcher<'m, T: 'static> {
     lines: Option<Lines<'m>>,
     /// The only instruction that is looked at, if it is one; 0 for the function's beginning.
     only: Option<u32>,
+    /// The functions of the program by their names, if rules call such instead of instructions.
+    named: HashMap<String, u32>,
     ids: u32,
     found: Vec<Binding>,
     fid: u32,
@@ -353,6 +373,7 @@ impl<T: 'static> Matcher<'_, T> {
         let site = place.site;
         let opens = !matches!(site.nesting, Nesting::Plain | Nesting::End);
         if opens {
+            self.instead_of_block(place, validator)?;
             let inside = SitePlace { operands: stack(validator, 8), results: vec![], ..*place };
             self.bind_mode(Mode::Entry, &inside, BoundMode::INSIDE, validator)?;
         }
@@ -403,7 +424,7 @@ impl<T: 'static> Matcher<'_, T> {
         if !rules.is_empty() && !matches!(site.nesting, Nesting::Plain | Nesting::End) {
             let kept = self.found.len();
             let opening = SitePlace { operands: vec![], results: vec![], ..*place };
-            self.bind_all(&rules, &opening, BoundMode::AFTER, validator)?;
+            self.bind_all(&rules, &opening, BoundMode::FALLS, validator)?;
             let found: Vec<Binding> = self.found.drain(kept..).collect();
             for closing in closings(sites, place.index) {
                 leaving.entry(closing - 1).or_default().extend(found.iter().cloned());
@@ -416,7 +437,7 @@ impl<T: 'static> Matcher<'_, T> {
         Ok(())
     }
 
-    /// What stands in place of an instruction gives what the instruction gives.
+    /// What stands in place of an instruction leaves what the instruction would.
     fn instead(
         &mut self,
         place: &SitePlace<'_, '_>,
@@ -432,17 +453,115 @@ impl<T: 'static> Matcher<'_, T> {
             .operator_arity(validator)
             .map_or(0, |(_, results)| results as usize);
         let given = &place.results[..given.min(place.results.len())];
-        for &rule in &*rules {
-            let function = self.rules[usize::from(rule)].function;
-            let results = self.observer.module.inner().info.function_type(function).results();
-            match results.iter().rev().map(|ty| Some(*ty)).eq(given.iter().copied()) {
-                true => self.bind_all(&[rule], place, BoundMode::ALT, validator)?,
-                false => self.misfit(rule, place, || {
-                    format!("it gives [{}], and its function does not", types(given))
-                }),
+        let from_below = |types: &[Option<ValType>]| types.iter().rev().copied().collect();
+        // Where control never comes, nothing is replaced.
+        let (Some(operands), Some(results)) = (from_below(&place.operands), from_below(given))
+        else {
+            return Ok(());
+        };
+        let passing = match place.site.operator {
+            Operator::BrIf { .. } => given.len(),
+            _ => 0,
+        };
+        let replaced = Replaced { operands, passing, results: Some(results) };
+        self.stand_in(place, &rules, &replaced, validator)
+    }
+
+    /// The same for a block that has just been opened, or the second arm of a choice.
+    fn instead_of_block(
+        &mut self,
+        place: &SitePlace<'_, '_>,
+        validator: &Validator,
+    ) -> Result<(), ObserverError> {
+        let rules = self.ordered.of_site(place.site, Mode::Alt);
+        if rules.is_empty() {
+            return Ok(());
+        }
+        let Some(block) = validator.get_control_frame(0).map(|frame| frame.block_type) else {
+            return Ok(());
+        };
+        let (mut operands, results) = match block {
+            BlockType::Empty => Default::default(),
+            BlockType::Type(ty) => (vec![], vec![module::operand_type(ty)]),
+            BlockType::FuncType(index) => {
+                let ty = self.info.declared_type(index);
+                (ty.params().to_vec(), ty.results().to_vec())
+            }
+        };
+        if matches!(place.site.operator, Operator::If { .. }) {
+            operands.push(ValType::I32);
+        }
+        let known = operands.iter().rev().map(|ty| Some(*ty)).collect();
+        let place = &SitePlace { operands: known, results: vec![], ..*place };
+        let replaced = Replaced { operands, passing: 0, results: Some(results) };
+        self.stand_in(place, &rules, &replaced, validator)
+    }
+
+    /// Rules whose functions stand in place of something.
+    fn stand_in(
+        &mut self,
+        place: &SitePlace<'_, '_>,
+        rules: &[u16],
+        replaced: &Replaced<ValType>,
+        validator: &Validator,
+    ) -> Result<(), ObserverError> {
+        // Of exports that differ in their types only, one has to fit.
+        let all = Arc::clone(&self.rules);
+        let alike = |a: &u16, b: &u16| all[usize::from(*a)].is_variant_of(&all[usize::from(*b)]);
+        for family in rules.chunk_by(alike) {
+            let (mut fits, mut wrong) = (false, None);
+            for &rule in family {
+                match self.stand(rule, replaced) {
+                    Ok(stand) => {
+                        fits = true;
+                        let kept = self.found.len();
+                        self.bind_all(&[rule], place, BoundMode::ALT, validator)?;
+                        self.found[kept..].iter_mut().for_each(|found| found.stand = stand.clone());
+                    }
+                    Err(why) => wrong = wrong.or(Some(why)),
+                }
+            }
+            if let (false, Some(why)) = (fits, wrong)
+                && self.is_meant(family[0], place)?
+            {
+                self.misfit(family[0], place, || {
+                    let given: Vec<String> =
+                        replaced.results.iter().flatten().map(ToString::to_string).collect();
+                    format!("it gives [{}], and its function does not fit: {why}", given.join(" "))
+                });
             }
         }
         Ok(())
+    }
+
+    /// What a rule leaves in place of an instruction, or why that does not fit.
+    fn stand(&self, rule: u16, replaced: &Replaced<ValType>) -> Result<Stand, String> {
+        let Rule { function, leaves, .. } = &self.rules[usize::from(rule)];
+        let place = standing::Place {
+            replaced: replaced.clone(),
+            results: self.observer.module.inner().info.function_type(*function).results(),
+            leaves: leaves.as_ref(),
+        };
+        place.stand(|callee| {
+            let index = match callee {
+                Callee::Index(index) => *index,
+                Callee::Name(name) => *self.named.get(name)?,
+            };
+            let exists = (index as usize) < self.info.functions.len();
+            exists.then(|| (index, self.info.function_type(index)))
+        })
+    }
+
+    /// Whether a rule's predicate holds at a place.
+    fn is_meant(&mut self, rule: u16, place: &SitePlace<'_, '_>) -> Result<bool, ObserverError> {
+        if self.only.is_some_and(|only| only != place.site.pc) {
+            return Ok(false);
+        }
+        let rules = Arc::clone(&self.rules);
+        let Rule { predicate, export, .. } = &rules[usize::from(rule)];
+        let Some(predicate) = predicate else { return Ok(true) };
+        let answer = self.ask(predicate, place, export, &mut 0, self.ids)?;
+        Ok(!matches!(answer, Some(Number::I32(0)) | None))
     }
 
     /// Something does not fit a place that its name asks for; the first of them is told if it fits
@@ -563,6 +682,7 @@ impl<T: 'static> Matcher<'_, T> {
             bound_mode,
             offset: place.site.offset,
             id,
+            stand: Stand::default(),
         }))
     }
 
@@ -729,12 +849,6 @@ fn stack(validator: &Validator, most: usize) -> Vec<Option<ValType>> {
     let below = validator.get_control_frame(0).map_or(0, |frame| frame.height);
     let own = (validator.operand_stack_height() as usize).saturating_sub(below);
     (0..most.min(own)).map_while(|depth| operand(validator, depth)).collect()
-}
-
-/// Types as people read them; they come from the top.
-fn types(list: &[Option<ValType>]) -> String {
-    let each = list.iter().rev().map(|ty| ty.map_or_else(|| "_".into(), |ty| ty.to_string()));
-    each.collect::<Vec<_>>().join(" ")
 }
 
 fn constant(value: Number) -> Argument {

@@ -27,6 +27,7 @@ mod rule;
 mod selection;
 mod sequence;
 mod site;
+mod standing;
 mod strategy;
 mod switches;
 mod threads;

@@ -6,6 +6,13 @@
 //!     └────── event ─────┘ mode    └ predicate ─┘   └── parameters ─────┘
 //! ```
 //!
+//! A function that stands in place of an instruction says in braces what it leaves there
+//! ([`Leaves`]), if that is not the function's results instead of all operands:
+//!
+//! ```text
+//!     wasm:opcode:call:alt (arg0) {asks 1, decides, 5, "slow"}
+//! ```
+//!
 //! Blanks may stand between all parts, and a list may end in a comma: the authors of the first such
 //! modules wrote both. Everything else that is not understood is an error with its place: a probe
 //! is never called with other arguments than it asked for.
@@ -107,6 +114,37 @@ const STRUCTURAL: [(&str, &str, Event); 5] = [
     ("block", "end", Event::BlockEnd),
 ];
 
+/// What a function leaves that stands in place of an instruction: in braces behind the parameters.
+/// Without them it takes all operands and gives all results.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Leaves {
+    /// How many operands it asks for, from the top: `asks 1`, or all.
+    pub(crate) asks: Option<u32>,
+    /// Whether it leaves the operands out: `drops`.
+    pub(crate) drops: bool,
+    /// Whether its last result is a number that says what happens: `decides`. 0: the instruction.
+    /// 1: what it has given is given. From 2 on, what is listed is called.
+    pub(crate) decides: bool,
+    /// Functions of the program that it may have called instead.
+    pub(crate) calls: Vec<Callee>,
+}
+
+/// A function of the program.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Callee {
+    Index(u32),
+    Name(String),
+}
+
+impl fmt::Display for Callee {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Index(index) => write!(f, "function {index}"),
+            Self::Name(name) => write!(f, "function {name:?}"),
+        }
+    }
+}
+
 /// A parameter, and where it stands in the name.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Param {
@@ -128,6 +166,7 @@ pub(crate) struct Name {
     pub(crate) mode: Mode,
     pub(crate) predicate: Option<Param>,
     pub(crate) params: Vec<Param>,
+    pub(crate) leaves: Option<Leaves>,
 }
 
 /// What is wrong with a name, and where.
@@ -195,6 +234,7 @@ pub(crate) fn parse(name: &str, extended: bool) -> Result<Name, Malformed> {
         false => None,
     };
     let params = if reader.rest().is_empty() { Vec::new() } else { reader.list(0)? };
+    let leaves = if reader.rest().starts_with('{') { Some(reader.leaves(mode)?) } else { None };
     // The existing compiler's names have no modes: there, results say that it is meant to be behind
     // the instruction.
     let asks_results = params.iter().any(|param| matches!(param.asked, Asked::Res(_)));
@@ -202,7 +242,7 @@ pub(crate) fn parse(name: &str, extended: bool) -> Result<Name, Malformed> {
         mode = Mode::After;
     }
     match reader.rest().is_empty() {
-        true => Ok(Name { event, mode, predicate, params }),
+        true => Ok(Name { event, mode, predicate, params, leaves }),
         false => {
             Err(reader.wrong(reader.at..name.len(), "nothing may stand behind the parameters"))
         }
@@ -360,6 +400,75 @@ impl<'a> Reader<'a> {
                 return Ok(params);
             }
         }
+    }
+
+    /// What stands in braces.
+    fn leaves(&mut self, mode: Mode) -> Result<Leaves, Malformed> {
+        let start = self.at;
+        self.expect('{')?;
+        if mode != Mode::Alt {
+            let why = "only what stands in place of an instruction says what it leaves";
+            return Err(self.wrong(start..self.at, why));
+        }
+        let mut leaves = Leaves { asks: None, drops: false, decides: false, calls: Vec::new() };
+        while !self.take('}') {
+            self.left(&mut leaves)?;
+            if !self.take(',') {
+                self.expect('}')?;
+                break;
+            }
+        }
+        match leaves.calls.is_empty() || leaves.decides {
+            true => Ok(leaves),
+            false => {
+                let why = "functions are called instead only by what decides: write `decides`";
+                Err(self.wrong(start..self.at, why))
+            }
+        }
+    }
+
+    fn left(&mut self, leaves: &mut Leaves) -> Result<(), Malformed> {
+        if self.rest().starts_with('"') {
+            leaves.calls.push(Callee::Name(self.quoted()?));
+            return Ok(());
+        }
+        let (word, at) = self.identifier("_");
+        match word {
+            "drops" => leaves.drops = true,
+            "decides" => leaves.decides = true,
+            "asks" => {
+                let (number, at) = self.identifier("_");
+                let asks = number.parse().map_err(|_| self.wrong(at, "expected a number"))?;
+                leaves.asks = Some(asks);
+            }
+            number => match number.parse() {
+                Ok(index) => leaves.calls.push(Callee::Index(index)),
+                Err(_) => {
+                    let why = "expected asks, drops, decides, or a function: its index, or its \
+                               name in quotes";
+                    return Err(self.wrong(at.start..at.end.max(at.start + 1), why));
+                }
+            },
+        }
+        Ok(())
+    }
+
+    /// A text in quotes, in which a backslash stands before each quote and each backslash.
+    fn quoted(&mut self) -> Result<String, Malformed> {
+        let (start, mut text) = (self.at, String::new());
+        let mut chars = self.rest().char_indices().skip(1);
+        while let Some((at, c)) = chars.next() {
+            match c {
+                '"' => {
+                    self.at = start + at + 1;
+                    self.blanks();
+                    return Ok(text);
+                }
+                '\\' => text.extend(chars.next().map(|(_, c)| c)),
+                c => text.push(c),
+            }
+        }
+        Err(self.wrong(start..self.name.len(), "the quote does not end"))
     }
 
     fn call_at_match(&mut self) -> Result<Param, Malformed> {
@@ -538,11 +647,40 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_in_place_of_an_instruction_says_what_it_leaves() {
+        let read = |name: &str| parse(name, true).map(|name| name.leaves);
+        let leaves = |asks, drops, decides, calls| Leaves { asks, drops, decides, calls };
+        assert_eq!(read("wasm:opcode:call:alt (pc)"), Ok(None));
+        assert_eq!(
+            read("wasm:opcode:call:alt (pc) {}"),
+            Ok(Some(leaves(None, false, false, vec![])))
+        );
+        let calls = vec![Callee::Index(5), Callee::Name("a \"b\" \\ é".into())];
+        assert_eq!(
+            read(
+                r#"wasm:opcode:call:alt / $1(pc) / () { asks 1 ,drops, decides, 5, "a \"b\" \\ é" }"#
+            ),
+            Ok(Some(leaves(Some(1), true, true, calls)))
+        );
+        for (name, why) in [
+            ("wasm:opcode:call:alt () {5}", "write `decides`"),
+            ("wasm:opcode:call:alt () {decides, x}", "expected asks"),
+            ("wasm:opcode:call:alt () {asks x}", "expected a number"),
+            ("wasm:opcode:call:alt () {decides, \"x}", "the quote does not end"),
+            ("wasm:opcode:call:alt () {decides", "expected `}`"),
+            ("wasm:opcode:call:after () {}", "only what stands in place"),
+        ] {
+            let wrong = read(name).expect_err(name).to_string();
+            assert!(wrong.contains(why), "{name}: {wrong}");
+        }
+    }
+
+    #[test]
     fn no_text_makes_the_reader_panic() {
         arbtest::arbtest(|u| {
-            const PARTS: [&str; 16] = [
+            const PARTS: [&str; 19] = [
                 "wasm", ":", "opcode", "*", "func", "entry", " ", "/", "$1", "(", ")", ",", "arg0",
-                "pc", "é", "call",
+                "pc", "é", "call", "{", "}", "\"",
             ];
             let text: String = (0..u.int_in_range(0..=14)?)
                 .map(|_| u.choose(&PARTS).copied())

@@ -1,7 +1,7 @@
 //! Rules: checks what the names of a module's exports ask for against the parameters of its
 //! functions.
 
-use super::name::{self, Asked, Call, Event, Malformed, Name, Param};
+use super::name::{self, Asked, Call, Event, Leaves, Malformed, Name, Param};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use wasm_aot_body::events::Mode;
@@ -22,6 +22,19 @@ pub(crate) struct Rule {
     pub(crate) mode: Mode,
     pub(crate) predicate: Option<Helper>,
     pub(crate) params: Vec<Given>,
+    /// What it leaves in place of an instruction, if it says so.
+    pub(crate) leaves: Option<Leaves>,
+}
+
+impl Rule {
+    /// Whether the names say the same: they differ in blanks only.
+    pub(crate) fn is_variant_of(&self, other: &Self) -> bool {
+        let letters = |rule: &Self| {
+            let name = rule.export.bytes().filter(|b| !b.is_ascii_whitespace());
+            name.collect::<Vec<u8>>()
+        };
+        self.export == other.export || letters(self) == letters(other)
+    }
 }
 
 /// A parameter: what is asked for, and as what it is taken. Texts are two numbers.
@@ -106,10 +119,16 @@ impl Reading<'_> {
     }
 
     fn rule(&self, name: &Name, function: u32) -> Result<Rule, Malformed> {
+        let all = 0..self.name.len();
         let predicate =
             name.predicate.as_ref().map(|param| self.predicate(name, param)).transpose()?;
-        let all = 0..self.name.len();
         let ty = self.info.function_type(function);
+        if name.leaves.as_ref().is_some_and(|leaves| leaves.decides)
+            && ty.results().last() != Some(&ValType::I32)
+        {
+            let why = "what decides gives an i32 at last, and the function does not";
+            return Err(self.wrong(&all, why));
+        }
         let mut taken = ty.params().iter();
         let mut params = Vec::new();
         for param in &name.params {
@@ -158,6 +177,7 @@ impl Reading<'_> {
                 mode: name.mode,
                 predicate,
                 params,
+                leaves: name.leaves.clone(),
             }),
             Some(_) => Err(self.wrong(&all, self.differs(name, ty))),
         }

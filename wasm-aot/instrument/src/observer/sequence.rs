@@ -2,7 +2,7 @@
 
 use super::binding::{Argument, Binding, Sees};
 use super::switches::Word;
-use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, condcodes::IntCC, types};
+use cranelift_codegen::ir::{Block, InstBuilder, MemFlagsData, Value, condcodes::IntCC, types};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wasm_aot_engine::CompileError;
@@ -110,8 +110,8 @@ impl Inline for Sequence {
                 self.binding.offset,
             )?,
         };
-        if replaced.is_some() {
-            at.replace(&results);
+        if let Some(itself) = replaced {
+            self.stand(results, itself, at)?;
         } else if is_conditional {
             at.builder().ins().jump(behind, &[]);
             at.builder().switch_to_block(behind);
@@ -128,7 +128,7 @@ fn left(word: &Word, at: &mut Emitter<'_, '_>) -> Value {
 }
 
 /// Goes to `behind` if a value is zero.
-fn unless(at: &mut Emitter<'_, '_>, value: Value, behind: cranelift_codegen::ir::Block) {
+fn unless(at: &mut Emitter<'_, '_>, value: Value, behind: Block) {
     let next = at.builder().create_block();
     at.builder().ins().brif(value, next, &[], behind, &[]);
     at.builder().seal_block(next);
@@ -136,6 +136,47 @@ fn unless(at: &mut Emitter<'_, '_>, value: Value, behind: cranelift_codegen::ir:
 }
 
 impl Sequence {
+    /// Leaves something in place of an instruction: what was given, or what a function of the
+    /// program gives, or what the instruction itself does.
+    fn stand(
+        &self,
+        mut own: Vec<Value>,
+        itself: Block,
+        at: &mut Emitter<'_, '_>,
+    ) -> Result<(), CompileError> {
+        let stand = &self.binding.stand;
+        if stand.decides {
+            let decision = own.pop().expect("compared with the module: its last result");
+            unless(at, decision, itself);
+            for (number, call) in (2..).zip(&stand.calls) {
+                let (there, next) = (at.builder().create_block(), at.builder().create_block());
+                let is_this = at.builder().ins().icmp_imm_s(IntCC::Equal, decision, number);
+                at.builder().ins().brif(is_this, there, &[], next, &[]);
+                at.builder().seal_block(there);
+                at.builder().switch_to_block(there);
+                let passed = self.all(&call.passed, at)?;
+                let mut given = at.call_function(call.function, &passed)?;
+                given.truncate(call.kept);
+                given.extend(&own[own.len() - call.returned..]);
+                at.replace(&given);
+                at.builder().seal_block(next);
+                at.builder().switch_to_block(next);
+            }
+        }
+        let mut given = self.all(&stand.below, at)?;
+        given.extend(own);
+        at.replace(&given);
+        Ok(())
+    }
+
+    fn all(
+        &self,
+        arguments: &[Argument],
+        at: &mut Emitter<'_, '_>,
+    ) -> Result<Vec<Value>, CompileError> {
+        arguments.iter().map(|argument| self.argument(*argument, at)).collect()
+    }
+
     fn argument(
         &self,
         argument: Argument,

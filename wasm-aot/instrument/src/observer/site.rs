@@ -2,6 +2,7 @@
 //! and what monitors ask of it.
 
 pub(crate) use wasm_aot_body::events::Nesting;
+pub(crate) use wasm_aot_body::replacement::is_replaced;
 pub(crate) use wasm_aot_body::{Site, sites};
 use wasmparser::{BinaryReader, BlockType, Operator};
 
@@ -17,30 +18,6 @@ pub(crate) fn ends_function(operator: &Operator<'_>) -> bool {
 /// Whether a probe may be called on the way to where an instruction branches.
 pub(crate) fn is_branch(operator: &Operator<'_>) -> bool {
     matches!(operator, Operator::Br { .. } | Operator::BrIf { .. } | Operator::BrTable { .. })
-}
-
-/// Whether something may stand in place of instructions of that name: not of those that say where
-/// control goes on.
-pub(crate) fn is_replaced(name: &str) -> bool {
-    const CONTROL: [&str; 14] = [
-        "block",
-        "loop",
-        "if",
-        "else",
-        "end",
-        "try_table",
-        "unreachable",
-        "throw",
-        "throw_ref",
-        "try",
-        "catch",
-        "catch_all",
-        "rethrow",
-        "delegate",
-    ];
-    !(name == "br"
-        || ["br_", "return"].iter().any(|kind| name.starts_with(kind))
-        || CONTROL.contains(&name))
 }
 
 /// An immediate of an instruction.

@@ -1,8 +1,8 @@
 //! What bodies of probes ask for: operands and results, by their numbers.
 
 use super::Action;
-use crate::events::{Bound, Function};
-use crate::hir::{Body, Builtin, ExprKind};
+use crate::events::{Bound, Function, Mode};
+use crate::hir::{Body, Builtin, ExprKind, Probe};
 use std::collections::BTreeSet;
 
 /// The numbers of the operands that a body asks for.
@@ -23,6 +23,17 @@ pub(super) fn operands_asked(body: &Body, looked_at: u8) -> BTreeSet<u8> {
     });
     all.extend(body.assigned.iter().filter_map(|&b| argument(b)));
     all
+}
+
+/// How many operands a probe asks for, from the top, if not all: it asks for those in a gap, too.
+pub(crate) fn asked_for(probe: &Probe, looked_at: u8) -> Option<usize> {
+    let body = &probe.body;
+    if body.predicate.is_some() && probe.matched.mode == Mode::Alt {
+        return None;
+    }
+    let found = operands_asked(body, looked_at);
+    let gap = found.iter().zip(0..).any(|(n, i)| *n != i);
+    (!gap).then_some(found.len())
 }
 
 /// The operands that a body asks for, and whether it changes them.

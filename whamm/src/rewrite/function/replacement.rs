@@ -7,97 +7,10 @@
 //! out, whatever was asked for.
 
 use super::*;
-use crate::emit::replacement::{Callee, Callees, Deeds, Replacement, always_gives};
+use crate::emit::replacement::{Callee, Callees, Calls, Deeds, Replacement, always_gives};
 use crate::hir::Stmt;
 use std::rc::Rc;
-
-/// What remains where an instruction or a block was.
-struct Remains {
-    /// How many operands stay, the lowest first.
-    kept: usize,
-    /// The types of the values that are given on top of them.
-    given: Vec<ValType>,
-}
-
-/// What there is to replace.
-struct Replaced {
-    /// The types of the operands, the lowest first.
-    operands: Vec<ValType>,
-    /// How many of them are not the instruction's own, but go along with a branch.
-    passing: usize,
-    /// What has to be there behind it, unless control never gets there.
-    results: Option<Vec<ValType>>,
-}
-
-/// How many operands a probe asks for, from the top: those above a gap and below it, if there is
-/// one.
-fn asked_for(action: &Action<'_>, own: usize, looked_at: u8) -> usize {
-    let body = &action.probe.body;
-    if body.predicate.is_some() && action.probe.matched.mode == Mode::Alt {
-        return own;
-    }
-    let found = operands_asked(body, looked_at);
-    let gap = found.iter().zip(0..).any(|(n, i)| *n != i);
-    if gap { own } else { found.len().min(own) }
-}
-
-impl Replaced {
-    /// What remains, or why it does not fit.
-    fn remains(
-        &self,
-        deeds: &Deeds<'_>,
-        asked: usize,
-        called: Option<&Callee>,
-    ) -> Result<Remains, (String, &'static str)> {
-        let own = self.operands.len() - self.passing;
-        let stay = self.operands.len() - if deeds.drops { own } else { asked };
-        let returned: Vec<ValType> =
-            deeds.returns.first().map(|e| e.ty.slots()).unwrap_or_default();
-        let gives = !deeds.returns.is_empty() || !deeds.calls.is_empty();
-        let Some(results) = &self.results else {
-            let called = called.map(|c| c.results.clone()).unwrap_or_default();
-            let kept = if deeds.calls.is_empty() { stay } else { self.passing };
-            return Ok(Remains { kept, given: [called, returned].concat() });
-        };
-        let staying = |n: usize| results.starts_with(&self.operands[..n]);
-        if gives {
-            let all = returned.len() == results.len()
-                || !deeds.calls.is_empty() && returned.len() <= results.len();
-            if all {
-                return Ok(Remains { kept: 0, given: results.clone() });
-            }
-            if stay + returned.len() == results.len() && staying(stay) {
-                return Ok(Remains { kept: stay, given: results[stay..].to_vec() });
-            }
-            let message = format!(
-                "the instruction gives {}, and its replacement leaves {stay} operands and returns \
-                 {}",
-                values(results.len()),
-                returned.len()
-            );
-            return Err((
-                message,
-                "return all that it gives; several values are a tuple: `return (1, 2);`",
-            ));
-        }
-        let whole = if deeds.drops { stay } else { self.operands.len() };
-        if let Some(kept) = [stay, whole].into_iter().find(|&n| n == results.len() && staying(n)) {
-            return Ok(Remains { kept, given: vec![] });
-        }
-        if results.is_empty() {
-            return Ok(Remains { kept: 0, given: vec![] });
-        }
-        let help = "return what it gives, as in `return 0;`, or call a function with `alt_call_by_name(...)`; operands stay \
-            unless the probe asks for them or drops them with `drop_args();`";
-        Err((
-            format!(
-                "the instruction gives {}, and its replacement leaves {stay}",
-                values(results.len())
-            ),
-            help,
-        ))
-    }
-}
+use wasm_aot_body::replacement::{Misfit, Substitute};
 
 /// How many of a branch's operands go along to its label, or to the caller.
 fn passing(op: &O<'_>, operands: usize) -> usize {
@@ -113,10 +26,8 @@ fn passing(op: &O<'_>, operands: usize) -> usize {
     }
 }
 
-/// A number of values, in words.
-fn values(count: usize) -> String {
-    if count == 1 { "1 value".into() } else { format!("{count} values") }
-}
+type Replaced = wasm_aot_body::replacement::Replaced<ValType>;
+type Remains = wasm_aot_body::replacement::Remains<ValType>;
 
 impl<'a> Walker<'_, 'a> {
     /// Writes probes instead of an instruction. Where a predicate is left to be tested, the
@@ -194,19 +105,24 @@ impl<'a> Walker<'_, 'a> {
         let always = always_gives(stmts, &fold);
         let which = deeds.calls.first().map(|which| fold(which));
         let callees = if deeds.calls.is_empty() { Rc::default() } else { self.callees() };
-        let own = replaced.operands.len() - replaced.passing;
-        let asked = asked_for(action, own, traps::looked_at(&self.ops[i].operator));
+        let own = replaced.own();
+        let looked_at = traps::looked_at(&self.ops[i].operator);
+        let asked = asked_for(action.probe, looked_at).map_or(own, |asked| asked.min(own));
         let called = which.and_then(|which| callees.find(&which).cloned());
         let mut fits = true;
-        let remains =
-            replaced.remains(&deeds, asked, called.as_ref()).unwrap_or_else(|(message, help)| {
-                self.r.support.refused.push((span, message, help.into()));
-                fits = false;
-                Remains {
-                    kept: 0,
-                    given: deeds.returns.first().map(|e| e.ty.slots()).unwrap_or_default(),
-                }
-            });
+        let returned = deeds.returns.first().map(|e| e.ty.slots());
+        let by = Substitute {
+            asked,
+            drops: deeds.drops,
+            calls: !deeds.calls.is_empty(),
+            called: called.as_ref().map(|callee| &callee.results[..]),
+            returned: returned.as_deref(),
+        };
+        let remains = replaced.remains(&by).unwrap_or_else(|Misfit { message, help }| {
+            self.r.support.refused.push((span, message, help.into()));
+            fits = false;
+            Remains { kept: 0, given: returned.clone().unwrap_or_default() }
+        });
         if fits && !remains.given.is_empty() && !always {
             let help = "end every way through the body with `return`, or call a function";
             let message =
@@ -214,10 +130,9 @@ impl<'a> Walker<'_, 'a> {
             self.r.support.refused.push((span, message.into(), help.into()));
         }
         let results = remains.given.iter().map(|&ty| (self.locals.take(ty), ty)).collect();
-        let returned =
-            deeds.returns.first().map_or(0, |e| e.ty.slots().len()).min(remains.given.len());
+        let returned = returned.map_or(0, |slots| slots.len()).min(remains.given.len());
         let left = if deeds.drops && asked < own { asked } else { 0 };
-        (remains, Replacement { callees, left, results, returned })
+        (remains, Replacement { calls: Calls::Here { callees, left }, results, returned })
     }
 
     /// Writes what stands there instead, and what it leaves.

@@ -1,0 +1,185 @@
+//! What remains where something else stands in place of an instruction or a block.
+//!
+//! What stands there has to leave what the instruction would: what it gives itself, or a function
+//! that it calls, on top of the operands that stay. An operand stays if it is neither asked for nor
+//! dropped. Where what is given is all that the instruction gives, or it gives nothing, the
+//! operands are left out, whatever was asked for.
+
+/// What there is to replace.
+#[derive(Clone, Debug)]
+pub struct Replaced<T> {
+    /// The types of the operands, the lowest first.
+    pub operands: Vec<T>,
+    /// How many of them are not the instruction's own, but go along with a branch.
+    pub passing: usize,
+    /// What has to be there behind it, unless control never gets there.
+    pub results: Option<Vec<T>>,
+}
+
+/// What stands there instead.
+#[derive(Clone, Copy, Debug)]
+pub struct Substitute<'a, T> {
+    /// How many operands it asks for, from the top.
+    pub asked: usize,
+    /// Whether it leaves the operands out.
+    pub drops: bool,
+    /// Whether it calls functions.
+    pub calls: bool,
+    /// What the first of these gives, if it is known.
+    pub called: Option<&'a [T]>,
+    /// What it gives itself, if it does.
+    pub returned: Option<&'a [T]>,
+}
+
+/// What remains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remains<T> {
+    /// How many operands stay, the lowest first.
+    pub kept: usize,
+    /// The types of the values that are given on top of them.
+    pub given: Vec<T>,
+}
+
+/// Why something cannot stand there: what is wrong, and what helps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misfit {
+    /// What is wrong.
+    pub message: String,
+    /// What helps.
+    pub help: &'static str,
+}
+
+impl<T: Clone + PartialEq> Replaced<T> {
+    /// How many of the operands are the instruction's own.
+    pub fn own(&self) -> usize {
+        self.operands.len() - self.passing
+    }
+
+    /// What remains, or why it does not fit.
+    pub fn remains(&self, by: &Substitute<'_, T>) -> Result<Remains<T>, Misfit> {
+        let own = self.own();
+        let stay = self.operands.len() - if by.drops { own } else { by.asked.min(own) };
+        let returned = by.returned.unwrap_or_default();
+        let Some(results) = &self.results else {
+            let kept = if by.calls { self.passing } else { stay };
+            return Ok(Remains { kept, given: [by.called.unwrap_or_default(), returned].concat() });
+        };
+        let staying = |n: usize| results.starts_with(&self.operands[..n]);
+        if by.returned.is_some() || by.calls {
+            let is_all =
+                returned.len() == results.len() || by.calls && returned.len() <= results.len();
+            if is_all {
+                return Ok(Remains { kept: 0, given: results.clone() });
+            }
+            if stay + returned.len() == results.len() && staying(stay) {
+                return Ok(Remains { kept: stay, given: results[stay..].to_vec() });
+            }
+            let message = format!(
+                "the instruction gives {}, and its replacement leaves {stay} operands and returns \
+                 {}",
+                values(results.len()),
+                returned.len()
+            );
+            let help = "return all that it gives; several values are a tuple: `return (1, 2);`";
+            return Err(Misfit { message, help });
+        }
+        let whole = if by.drops { stay } else { self.operands.len() };
+        if let Some(kept) = [stay, whole].into_iter().find(|&n| n == results.len() && staying(n)) {
+            return Ok(Remains { kept, given: vec![] });
+        }
+        if results.is_empty() {
+            return Ok(Remains { kept: 0, given: vec![] });
+        }
+        let message = format!(
+            "the instruction gives {}, and its replacement leaves {stay}",
+            values(results.len())
+        );
+        let help = "return what it gives, as in `return 0;`, or call a function with \
+                    `alt_call_by_name(...)`; operands stay unless the probe asks for them or \
+                    drops them with `drop_args();`";
+        Err(Misfit { message, help })
+    }
+
+    /// The first of the operands that a function takes which is called instead: all but what an
+    /// indirect call was to call, or the last ones if the others were dropped.
+    pub fn passed(&self, by: &Substitute<'_, T>, params: &[T]) -> Option<usize> {
+        let left = if by.drops && by.asked < self.own() { by.asked } else { 0 };
+        let last = self.operands.len() - left;
+        if left > 0 && self.operands[last..] == *params {
+            return Some(last);
+        }
+        self.operands.starts_with(params).then_some(0)
+    }
+}
+
+/// How many of the values that a function gives are given by what calls it, which gives `returned`
+/// more itself: all, or none; nothing if it has another type.
+pub fn kept_of_call<T: PartialEq>(called: &[T], wanted: &[T], returned: usize) -> Option<usize> {
+    let before = wanted.len().checked_sub(returned)?;
+    match called {
+        given if given == wanted => Some(wanted.len()),
+        given if *given == wanted[..before] => Some(before),
+        _ if before == 0 && !wanted.is_empty() => Some(0),
+        _ => None,
+    }
+}
+
+/// Whether something may stand in place of instructions of that name while a program runs: not of
+/// those behind which control never comes, nor of the borders of blocks. Blocks are replaced as a
+/// whole, `else` is the second arm of its choice.
+pub fn is_replaced(name: &str) -> bool {
+    const CONTROL: [&str; 9] = [
+        "end",
+        "unreachable",
+        "throw",
+        "throw_ref",
+        "catch",
+        "catch_all",
+        "rethrow",
+        "delegate",
+        "br",
+    ];
+    !(["br_", "return"].iter().any(|kind| name.starts_with(kind)) && name != "br_if"
+        || CONTROL.contains(&name))
+}
+
+/// A number of values, in words.
+fn values(count: usize) -> String {
+    if count == 1 { "1 value".into() } else { format!("{count} values") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn by(asked: usize, drops: bool, returned: Option<&'static [u8]>) -> Substitute<'static, u8> {
+        Substitute { asked, drops, calls: false, called: None, returned }
+    }
+
+    #[test]
+    fn operands_stay_that_are_neither_asked_for_nor_dropped() {
+        let add = Replaced { operands: vec![1, 1], passing: 0, results: Some(vec![1]) };
+        let left = |kept, given: &[u8]| Ok(Remains { kept, given: given.to_vec() });
+        assert_eq!(add.remains(&by(1, false, None)), left(1, &[]));
+        assert_eq!(add.remains(&by(0, false, Some(&[1]))), left(0, &[1]));
+        assert!(add.remains(&by(0, false, None)).is_err());
+        assert!(add.remains(&by(2, true, None)).is_err());
+        let two = Replaced { results: Some(vec![1, 2]), ..add.clone() };
+        assert_eq!(two.remains(&by(1, false, Some(&[2]))), left(1, &[2]));
+        let silent = Replaced { results: Some(vec![]), ..add };
+        assert_eq!(silent.remains(&by(1, false, None)), left(0, &[]));
+    }
+
+    #[test]
+    fn what_is_called_takes_the_first_operands_or_those_that_are_left() {
+        let call = Replaced { operands: vec![1, 2, 1], passing: 0, results: Some(vec![]) };
+        assert_eq!(call.passed(&by(0, false, None), &[1, 2]), Some(0));
+        assert_eq!(call.passed(&by(1, false, None), &[1]), Some(0));
+        assert_eq!(call.passed(&by(1, true, None), &[1]), Some(2));
+        assert_eq!(call.passed(&by(1, true, None), &[2]), None);
+        assert_eq!(kept_of_call(&[1], &[1], 0), Some(1));
+        assert_eq!(kept_of_call(&[1], &[1, 2], 1), Some(1));
+        assert_eq!(kept_of_call(&[2], &[1], 1), Some(0));
+        assert_eq!(kept_of_call(&[2], &[1], 0), None);
+    }
+}

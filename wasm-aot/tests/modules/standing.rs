@@ -1,0 +1,210 @@
+//! Scripts that replace instructions and blocks, as monitors and inside of programs.
+
+use super::events::rows_of_both_targets;
+use super::*;
+
+/// Calls, loads and conversions, whose values are noted in an order that tells.
+const VALUES: &str = r#"(module (memory (export "memory") 1)
+    (func $note (param i64))
+    (func $add (param i32 i32) (result i32) (i32.add (local.get 0) (local.get 1)))
+    (func $mul (param i32 i32) (result i32) (i32.mul (local.get 0) (local.get 1)))
+    (func $more (param i32) (result i32) (i32.add (local.get 0) (i32.const 1000)))
+    (func $two (param i32) (result i32 i64) (i32.const 8) (i64.const 9))
+    (func $double (param f64) (result f64) (f64.mul (local.get 0) (f64.const 2)))
+    (func $half (param f64) (result f64) (f64.mul (local.get 0) (f64.const 0.5)))
+    (func $"a\"b\\c" (param i32) (result i32) (i32.const 4))
+    (func $start (export "_start") (local $i i32)
+        (loop
+            (call $note (i64.extend_i32_u (call $add (local.get $i) (i32.const 3))))
+            (call $two (local.get $i)) (call $note) (call $note (i64.extend_i32_u))
+            (call $note
+                (i64.trunc_f64_s (call $double (f64.convert_i32_u (local.get $i)))))
+            (call $note
+                (i64.extend_i32_u (i32.load (i32.shl (local.get $i) (i32.const 2)))))
+            (call $note
+                (i64.extend_i32_u (call_indirect (param i32) (result i32)
+                    (local.get $i) (i32.const 0))))
+            (local.set $i (i32.add (local.get $i) (i32.const 1)))
+            (br_if 0 (i32.lt_u (local.get $i) (i32.const 10)))))
+    (table funcref (elem $more)))"#;
+
+/// What a program notes, as one number.
+const NOTED: &str = "report var noted: i64;
+    wasm:opcode:call(arg0: i64):before / imm0 == 0 / { noted = noted * 31 + arg0; }\n";
+
+/// What the values of a program come to, under a script, on both targets.
+fn noted(name: &str, program: &str, script: &str) -> i64 {
+    let place = Place::new(&format!("modules-standing-{name}"));
+    let rows = rows_of_both_targets(&place, &(NOTED.to_owned() + script), program);
+    let noted = rows.iter().find_map(|row| row.strip_prefix("noted   "));
+    noted.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name}: {rows:#?}"))
+}
+
+/// What a program would note whose steps give so.
+fn sum(steps: u32, each: impl Fn(i64) -> Vec<i64>) -> i64 {
+    let all = (0..i64::from(steps)).flat_map(each);
+    all.fold(0i64, |sum, value| sum.wrapping_mul(31).wrapping_add(value))
+}
+
+#[test]
+fn what_an_alt_returns_is_given_on_both_targets() {
+    let values = |i: i64| [i + 3, 9, 8, 2 * i, 0, i + 1000];
+    for (name, script, given) in [
+        ("plain", "", &values as &dyn Fn(i64) -> [i64; 6]),
+        ("literal", "wasm:opcode:call:alt / imm0 == 1 / { return 7; }", &|i| {
+            [7, 9, 8, 2 * i, 0, i + 1000]
+        }),
+        ("several", "wasm:opcode:call:alt / imm0 == 4 / { return (1, 5); }", &|i| {
+            [i + 3, 5, 1, 2 * i, 0, i + 1000]
+        }),
+        ("fraction", "wasm:opcode:call:alt / imm0 == 5 / { return 4; }", &|i| {
+            [i + 3, 9, 8, 4, 0, i + 1000]
+        }),
+        ("address", "wasm:opcode:i32.load:alt { report var n: u32; n++; }", &|i| {
+            [i + 3, 9, 8, 2 * i, 4 * i, i + 1000]
+        }),
+        ("operands", "wasm:opcode:i32.shl:alt { return arg1 * 4 + arg0; }", &|i| {
+            [i + 3, 9, 8, 2 * i, 0, i + 1000]
+        }),
+        (
+            "condition",
+            "report var n: u32;
+            wasm:opcode:i32.load:alt / arg0 > 8 && n < 5 / { n++; return n * 11; }",
+            &|i| [i + 3, 9, 8, 2 * i, 11 * if (3..8).contains(&i) { i - 2 } else { 0 }, i + 1000],
+        ),
+        (
+            "indirect",
+            "wasm:opcode:call_indirect(arg1: i32):alt / arg1 % 2 == 0 / { return 5; }",
+            &|i| [i + 3, 9, 8, 2 * i, 0, if i % 2 == 0 { 5 } else { i + 1000 }],
+        ),
+    ] {
+        assert_eq!(noted(name, VALUES, script), sum(10, |i| given(i).to_vec()), "{name}");
+    }
+}
+
+#[test]
+fn functions_are_called_instead_on_both_targets() {
+    for (name, script, given) in [
+        (
+            "by-name",
+            "wasm:opcode:call:alt / target_fn_name == \"add\" / { alt_call_by_name(\"mul\"); }",
+            &(|i: i64| [3 * i, 9, 8, 2 * i, 0, i + 1000]) as &dyn Fn(i64) -> [i64; 6],
+        ),
+        ("by-id", "wasm:opcode:call(arg0: f64):alt / arg0 > 2.5 / { alt_call_by_id(6); }", &|i| {
+            [i + 3, 9, 8, if i > 2 { i / 2 } else { 2 * i }, 0, i + 1000]
+        }),
+        (
+            "choice",
+            "report var n: u32;
+            wasm:opcode:call:alt / imm0 == 1 / {
+                n++;
+                if (n % 3 == 0) { alt_call_by_name(\"mul\"); return; }
+                elif (n % 3 == 1) { alt_call_by_id(1); } else { return 9; }
+            }",
+            &|i| [[i + 3, 9, 3 * i][i as usize % 3], 9, 8, 2 * i, 0, i + 1000],
+        ),
+        (
+            "dropped",
+            "wasm:opcode:call(arg0: i32):alt / imm0 == 1 / {
+                report var last: i32; last = arg0; drop_args(); alt_call_by_name(\"mul\"); }",
+            &|i| [3 * i, 9, 8, 2 * i, 0, i + 1000],
+        ),
+        ("odd-name", r#"wasm:opcode:call_indirect:alt { alt_call_by_name("a\"b\\c"); }"#, &|i| {
+            [i + 3, 9, 8, 2 * i, 0, 4]
+        }),
+        ("of-indirect", "wasm:opcode:call_indirect:alt { alt_call_by_id(7); }", &|i| {
+            [i + 3, 9, 8, 2 * i, 0, 4]
+        }),
+        ("and-more", "wasm:opcode:call:alt / imm0 == 4 / { alt_call_by_id(3); return 6; }", &|i| {
+            [i + 3, 6, i + 1000, 2 * i, 0, i + 1000]
+        }),
+    ] {
+        assert_eq!(noted(name, VALUES, script), sum(10, |i| given(i).to_vec()), "{name}");
+    }
+}
+
+/// Blocks of each kind, in functions of their own.
+const BLOCKS: &str = r#"(module (memory (export "memory") 1)
+    (func $note (param i64))
+    (func $tell (param i32) (call $note (i64.extend_i32_s (local.get 0))))
+    (func $named (param i32) (result i32) (i32.mul (local.get 0) (i32.const 55)))
+    (func $block (param i32)
+        (call $tell (block (result i32)
+            (drop (br_if 0 (i32.const 5) (local.get 0))) (i32.const 6))))
+    (func $loop (param i32) (local $k i32)
+        (local.get 0)
+        (loop (param i32) (result i32 f64)
+            (local.set $k) (local.set 0 (i32.sub (local.get 0) (i32.const 1)))
+            (br_if 0 (local.get $k) (i32.gt_s (local.get 0) (i32.const 0)))
+            (f64.const 1))
+        (call $note (i64.trunc_f64_s)) (call $tell))
+    (func $if (param i32)
+        (call $tell (if (result i32) (local.get 0) (then (i32.const 1)) (else (i32.const 2)))))
+    (func $try (param i32)
+        (block $caught
+            (try_table (catch_all $caught) (br_if $caught (local.get 0)) (call $tell (i32.const 3))))
+        (call $tell (i32.const 4)))
+    (func (export "_start") (local $i i32)
+        (loop
+            (call $block (local.get $i)) (call $loop (local.get $i)) (call $if (local.get $i))
+            (call $try (local.get $i))
+            (local.set $i (i32.add (local.get $i) (i32.const 1)))
+            (br_if 0 (i32.lt_u (local.get $i) (i32.const 3))))))"#;
+
+#[test]
+fn blocks_are_replaced_on_both_targets() {
+    let values = |i: i64| {
+        let block = if i == 0 { 6 } else { 5 };
+        let last = if i == 0 { vec![3, 4] } else { vec![4] };
+        (vec![block], vec![1, i], vec![if i == 0 { 2 } else { 1 }], last)
+    };
+    type Parts = (Vec<i64>, Vec<i64>, Vec<i64>, Vec<i64>);
+    let around = "wasm:opcode:block|loop|if|else|try_table:before { report var b: u32; b++; }
+        wasm:opcode:block|loop|if|else|try_table:after { report var a: u32; a++; }
+        wasm:opcode:block|loop|if|else|try_table:exit { report var x: u32; x++; }
+        wasm:opcode:end:before { report var ends: u32; ends++; }
+        wasm:opcode:end:after { report var behind: u32; behind++; }";
+    for (name, script, change) in [
+        ("none", "", &(|parts, _| parts) as &dyn Fn(Parts, i64) -> Parts),
+        ("block", "wasm:opcode:block:alt / fname == \"block\" / { return 7; }", &|parts, _| {
+            (vec![7], parts.1, parts.2, parts.3)
+        }),
+        (
+            "loop",
+            "wasm:opcode:loop(arg0: i32):alt / fname == \"loop\" / { return (arg0 + 1, 2.5); }",
+            &|parts, i| (parts.0, vec![2, i + 1], parts.2, parts.3),
+        ),
+        ("if", "wasm:opcode:if:alt / fname == \"if\" / { return arg0 + 3; }", &|parts, i| {
+            (parts.0, parts.1, vec![i + 3], parts.3)
+        }),
+        ("else", "wasm:opcode:else:alt / fname == \"if\" / { return 70; }", &|parts, i| {
+            (parts.0, parts.1, vec![if i == 0 { 70 } else { 1 }], parts.3)
+        }),
+        (
+            "called",
+            "wasm:opcode:if:alt / fname == \"if\" / { alt_call_by_name(\"named\"); }",
+            &|parts, i| (parts.0, parts.1, vec![55 * i], parts.3),
+        ),
+        ("try", "wasm:opcode:try_table:alt { report var n: u32; n++; }", &|parts, _| {
+            (parts.0, parts.1, parts.2, vec![4])
+        }),
+        (
+            "branch",
+            "wasm:opcode:br_if:alt / fname == \"block\" / { drop_args(); }
+            wasm:opcode:br_if:at_target { report var t: u32; t++; }",
+            &|parts, _| (vec![6], parts.1, parts.2, parts.3),
+        ),
+        (
+            "sometimes",
+            "wasm:opcode:br_if:alt / fname == \"block\" && arg0 == 1 / { drop_args(); }",
+            &|parts, i| (vec![if i == 2 { 5 } else { 6 }], parts.1, parts.2, parts.3),
+        ),
+    ] {
+        let told = sum(3, |i| {
+            let (block, looped, choice, last) = change(values(i), i);
+            [block, looped, choice, last].concat()
+        });
+        let name = format!("blocks-{name}");
+        assert_eq!(noted(&name, BLOCKS, &format!("{script}\n{around}")), told, "{name}");
+    }
+}

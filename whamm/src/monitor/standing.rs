@@ -1,0 +1,115 @@
+//! Probes that stand in place of instructions: what they leave there, as engines are told.
+//!
+//! What an instruction takes and gives is known when a site is matched, so the engine works out
+//! what stays of the operands. Where a script returns literals, they have the types that the
+//! instruction gives: if these depend on the site, there is an export for each type.
+
+use super::group::Group;
+use super::name::{Event as EventName, Leaves};
+use super::split;
+use crate::diagnostic::{Diagnostics, Kind};
+use crate::emit::locals::Locals;
+use crate::emit::replacement::{
+    Calls, Deeds, Replacement, always_gives, goes_on_after_call, is_known, types_returned,
+};
+use crate::events::{Event, Mode};
+use crate::hir::{Expr, Probe};
+use crate::rewrite::asked_for;
+use crate::types::Ty;
+use wasm_aot_body::replacement::is_replaced;
+use wasm_encoder::ValType;
+
+/// Whether a probe can be a function of the monitor's that stands in place of an instruction.
+pub(super) fn can_stand(probe: &Probe) -> bool {
+    matches!(probe.matched.event, Event::Opcode(op) if is_replaced(op.name))
+}
+
+fn stands(group: &Group<'_>) -> bool {
+    matches!(group.events[0].matched.mode, Mode::Alt | Mode::BlockAlt)
+}
+
+/// What a group's functions leave, under a condition that is known only when the site is reached.
+pub(super) fn leaves(group: &Group<'_>, residue: Option<&Expr>) -> Option<Leaves> {
+    stands(group).then(|| {
+        let deeds = Deeds::of(&group.stmts);
+        let mut calls = Vec::new();
+        for which in deeds.calls.iter().filter(|which| is_known(which)) {
+            if !calls.contains(&which.kind) {
+                calls.push(which.kind.clone());
+            }
+        }
+        Leaves {
+            asks: asked_for(group.events[0], 0),
+            drops: deeds.drops,
+            decides: residue.is_some() || !calls.is_empty(),
+            calls,
+        }
+    })
+}
+
+impl Leaves {
+    /// Where a function puts it that gives values of these types.
+    pub(super) fn replacement(&self, returned: &[ValType], locals: &mut Locals) -> Replacement {
+        Replacement {
+            calls: Calls::Engine {
+                decision: self.decides.then(|| locals.keep(ValType::I32)),
+                list: self.calls.clone(),
+            },
+            results: returned.iter().map(|&ty| (locals.keep(ty), ty)).collect(),
+            returned: returned.len(),
+        }
+    }
+}
+
+/// The events of a group as engines spell them, each with the types of what is returned there.
+pub(super) fn names(group: &Group<'_>, said: &mut Diagnostics) -> Vec<(EventName, Vec<ValType>)> {
+    let names = group.names(said);
+    if !stands(group) {
+        return names.into_iter().map(|name| (name, vec![])).collect();
+    }
+    let returns = Deeds::of(&group.stmts).returns;
+    let each = group.events.iter().zip(names).flat_map(|(probe, name)| {
+        let natural = |place| natural(probe.matched.event, place);
+        types_returned(&returns, natural).into_iter().map(move |types| (name.clone(), types))
+    });
+    each.collect()
+}
+
+/// The type of a result, counted from the top of the stack, if it is the same wherever the
+/// instruction stands.
+fn natural(event: Event, place: usize) -> Option<ValType> {
+    const OF_ADDRESSES: [&str; 4] = ["memory.size", "memory.grow", "table.size", "table.grow"];
+    let Event::Opcode(op) = event else { return None };
+    let found = event.variable(&format!("res{place}"))?;
+    match found.ty.slots()[..] {
+        [one] if found.ty != Ty::Any && !OF_ADDRESSES.contains(&op.name) => Some(one),
+        _ => None,
+    }
+}
+
+/// Says what is wrong with what stands in place of instructions.
+pub(super) fn check(group: &Group<'_>, said: &mut Diagnostics) {
+    if !stands(group) {
+        return;
+    }
+    let (deeds, span) = (Deeds::of(&group.stmts), group.events[0].span);
+    if group.events[0].matched.mode == Mode::BlockAlt
+        && split::cases(group.predicate.as_ref()).iter().any(|case| case.residue.is_some())
+    {
+        let message = "a block cannot be replaced under a condition that is known only at run time";
+        let help = "replace the instructions in it, or begin its body with a condition of your own";
+        said.push_help(Kind::WeiError, Some(span), message, help);
+    }
+    if !deeds.returns.is_empty() && !always_gives(&group.stmts, &Expr::clone) {
+        let message =
+            "the body may end without the value that it is to give instead of the instruction";
+        let help = "end every way through the body with `return`, or call a function";
+        said.push_help(Kind::WeiError, Some(span), message, help);
+    }
+    if goes_on_after_call(&group.stmts, false) {
+        let message = "an engine calls a function instead of an instruction when the probe is over";
+        let help = "let the call be the last statement; the rewriting target calls at once: give \
+                    the program with `-a`";
+        said.push_help(Kind::WeiError, Some(span), message, help);
+    }
+}
