@@ -248,7 +248,10 @@ impl Trial {
             }
         }
         self.subjects = known;
-        if self.subjects.is_empty() { Err("no program is left".into()) } else { Ok(()) }
+        if self.subjects.is_empty() {
+            return Err(format!("no program is left. {}", self.notes.join(" ")).into());
+        }
+        Ok(())
     }
 
     fn is_over(&self) -> bool {
