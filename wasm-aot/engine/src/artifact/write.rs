@@ -133,33 +133,7 @@ fn assemble(file: &mut Vec<u8>, sections: &mut [Section], symbols: &[(String, u6
     writer.reserve_shstrtab().expect("few sections");
     writer.reserve_section_headers();
 
-    let header = FileHeader {
-        os_abi: elf::ELFOSABI_NONE,
-        abi_version: 0,
-        e_type: elf::ET_DYN,
-        e_machine: elf::EM_X86_64,
-        e_entry: 0,
-        e_flags: elf::FileFlags(0),
-    };
-    writer.write_file_header(&header).expect("room for the header");
-    writer.write_align_program_headers();
-    let text = &sections[0];
-    let load = |flags, offset: u64, len: u64| ProgramHeader {
-        p_type: elf::PT_LOAD,
-        p_flags: flags,
-        p_offset: offset,
-        p_vaddr: offset,
-        p_paddr: offset,
-        p_filesz: len,
-        p_memsz: len,
-        p_align: PAGE,
-    };
-    writer.write_program_header(&load(elf::PF_R, 0, (AT + ROOM) as u64));
-    writer.write_program_header(&load(
-        elf::PF_R | elf::PF_X,
-        text.offset,
-        text.contents.len() as u64,
-    ));
+    write_headers(&mut writer, &sections[0]);
     for section in &*sections {
         writer.pad_until(section.offset);
         writer.write(&section.contents);
@@ -168,11 +142,11 @@ fn assemble(file: &mut Vec<u8>, sections: &mut [Section], symbols: &[(String, u6
     for (id, (_, start, len)) in ids.into_iter().zip(symbols) {
         writer.write_symbol(&Sym {
             st_name: writer.string_offset(Some(id)),
-            section: Some(text.index.0),
+            section: Some(sections[0].index.0),
             st_info: elf::SymbolInfo::new(elf::STB_GLOBAL, elf::STT_FUNC),
             st_other: elf::SymbolOther(0),
             st_shndx: elf::SymbolSection(0),
-            st_value: text.offset + start,
+            st_value: sections[0].offset + start,
             st_size: *len,
         });
     }
@@ -200,6 +174,36 @@ fn assemble(file: &mut Vec<u8>, sections: &mut [Section], symbols: &[(String, u6
     writer.write_symtab_section_header(1);
     writer.write_strtab_section_header();
     writer.write_shstrtab_section_header();
+}
+
+/// The file header, and two segments: our header, and the code.
+fn write_headers(writer: &mut Writer<'_>, text: &Section) {
+    let header = FileHeader {
+        os_abi: elf::ELFOSABI_NONE,
+        abi_version: 0,
+        e_type: elf::ET_DYN,
+        e_machine: elf::EM_X86_64,
+        e_entry: 0,
+        e_flags: elf::FileFlags(0),
+    };
+    writer.write_file_header(&header).expect("room for the header");
+    writer.write_align_program_headers();
+    let load = |flags, offset: u64, len: u64| ProgramHeader {
+        p_type: elf::PT_LOAD,
+        p_flags: flags,
+        p_offset: offset,
+        p_vaddr: offset,
+        p_paddr: offset,
+        p_filesz: len,
+        p_memsz: len,
+        p_align: PAGE,
+    };
+    writer.write_program_header(&load(elf::PF_R, 0, (AT + ROOM) as u64));
+    writer.write_program_header(&load(
+        elf::PF_R | elf::PF_X,
+        text.offset,
+        text.contents.len() as u64,
+    ));
 }
 
 /// Puts our header where it belongs.

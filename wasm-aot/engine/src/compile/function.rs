@@ -29,7 +29,7 @@ use cranelift_codegen::ir::{
 };
 use cranelift_codegen::isa::CallConv;
 use cranelift_codegen::{
-    CodegenError, Context, FinalizedMachExceptionHandler, FinalizedRelocTarget,
+    CodegenError, Context, FinalizedMachExceptionHandler, FinalizedRelocTarget, MachBufferFinalized,
 };
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 use std::collections::HashMap;
@@ -198,25 +198,9 @@ pub(super) fn finish(
     (own, first): (&Loops, u32),
     shared_sites: &SharedSites,
 ) -> Result<Option<Compiled>, CompileError> {
-    context.compile(&*target.isa, &mut ControlPlane::default()).map_err(|error| {
-        match error.inner {
-            CodegenError::CodeTooLarge => CompileError::TooLarge {
-                what: "the function's code".into(),
-                place: Place::default(),
-            },
-            CodegenError::ImplLimitExceeded => CompileError::TooLarge {
-                what: "the function has more values than can be numbered".into(),
-                place: Place::default(),
-            },
-            CodegenError::Verifier(errors) => CompileError::unsupported(
-                format!("code generation: {}", errors.to_string().trim_end()),
-                Place::default(),
-            ),
-            other => {
-                CompileError::unsupported(format!("code generation: {other}"), Place::default())
-            }
-        }
-    })?;
+    context
+        .compile(&*target.isa, &mut ControlPlane::default())
+        .map_err(|error| refused(error.inner))?;
     let compiled = context.compiled_code().expect("compiled above");
     let (buffer, frame) = (&compiled.buffer, frames::distance(compiled));
     let loops = placement::loops(buffer.data());
@@ -245,14 +229,6 @@ pub(super) fn finish(
         .iter()
         .map(|t| OffsetEntry { offset: t.offset, number: t.code.as_raw().get().into() })
         .collect();
-    let mut handlers = Vec::new();
-    for site in buffer.call_sites() {
-        for handler in site.exception_handlers {
-            let FinalizedMachExceptionHandler::Default(target) = handler else { continue };
-            let frame = site.frame_offset.expect("x86-64 tells the size of frames");
-            handlers.push(Handler { offset: site.ret_addr, target: *target, frame });
-        }
-    }
     let addresses = buffer
         .get_srclocs_sorted()
         .iter()
@@ -274,13 +250,44 @@ pub(super) fn finish(
         calls,
         traps,
         addresses,
-        handlers,
+        handlers: handlers(buffer),
         loops,
         osr_exits,
         patchable_sites,
         one_shot_sites,
         frame,
     }))
+}
+
+/// Why Cranelift has not compiled a function.
+fn refused(error: CodegenError) -> CompileError {
+    match error {
+        CodegenError::CodeTooLarge => {
+            CompileError::TooLarge { what: "the function's code".into(), place: Place::default() }
+        }
+        CodegenError::ImplLimitExceeded => CompileError::TooLarge {
+            what: "the function has more values than can be numbered".into(),
+            place: Place::default(),
+        },
+        CodegenError::Verifier(errors) => CompileError::unsupported(
+            format!("code generation: {}", errors.to_string().trim_end()),
+            Place::default(),
+        ),
+        other => CompileError::unsupported(format!("code generation: {other}"), Place::default()),
+    }
+}
+
+/// The landing pads of the calls in code.
+fn handlers(buffer: &MachBufferFinalized<cranelift_codegen::Final>) -> Vec<Handler> {
+    let mut handlers = Vec::new();
+    for site in buffer.call_sites() {
+        for handler in site.exception_handlers {
+            let FinalizedMachExceptionHandler::Default(target) = handler else { continue };
+            let frame = site.frame_offset.expect("x86-64 tells the size of frames");
+            handlers.push(Handler { offset: site.ret_addr, target: *target, frame });
+        }
+    }
+    handlers
 }
 
 fn is_of_site(target: &FinalizedRelocTarget, func: &Function) -> bool {

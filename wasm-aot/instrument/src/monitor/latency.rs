@@ -73,7 +73,7 @@ pub(super) struct Latency {
     code: OnceLock<(Weak<ModuleInner>, Origin)>,
     state: Mutex<LatencyState>,
     policy: Policy,
-    /// Itself, for the thread that asks the conductor.
+    /// Itself, for the thread that asks the controller.
     this: Weak<Latency>,
     /// Where its profile goes.
     file: Option<ProfileFile>,
@@ -95,7 +95,7 @@ struct LatencyState {
     /// What each observed function does, by its place.
     parts: Vec<Activity>,
     instances: Vec<TimedInstance>,
-    /// How often each was called, seen by the conductor or not.
+    /// How often each was called, seen by the controller or not.
     called: Vec<u64>,
     random: u64,
     samples: u64,
@@ -136,7 +136,7 @@ impl Activity {
 #[derive(Debug)]
 struct TimedInstance {
     slots: InstanceSlots,
-    /// How many calls of each function the conductor knows of.
+    /// How many calls of each function were reported to the controller.
     told: Vec<u64>,
     /// Timed calls that have not ended.
     open: Vec<OpenCall>,
@@ -265,19 +265,7 @@ impl HookedMonitor for Latency {
             name: module.inner().label(functions[id.0 as usize - 1].index),
             ..Label::default()
         });
-        for function in &mut profile.functions {
-            let place = function.id.0 as usize - 1;
-            // The conductor estimates what it has not seen; but all calls of a function that has
-            // always had its hooks are counted.
-            let part = &state.parts[place];
-            match (part.late, part.was_out) {
-                (None, false) => function.set_calls(state.called[place]),
-                (Some(late), false) => {
-                    function.calls = state.at_least(state.called[place], late, now());
-                }
-                (_, true) => {}
-            }
-        }
+        state.correct_calls(&mut profile);
         // Figures of another count are other figures. There is no clock besides the probes.
         profile.reconcile(&ClockEvidence::default());
         profile.header.spent.samples = state.samples;
@@ -301,26 +289,7 @@ impl HookedMonitor for Latency {
                 places.of_function(functions[function.id.0 as usize - 1].index).into(),
             ]);
         }
-        report.notes.push(format!(
-            "{} calls were timed, by the policy {}",
-            state.samples, profile.header.policy
-        ));
-        let estimated = state.parts.iter().filter(|part| part.was_out).count();
-        if estimated > 0 {
-            report
-                .notes
-                .push(format!("calls of {estimated} functions are estimated: they are too many to be counted within the budget"));
-        }
-        let waiting = state.parts.iter().filter(|part| part.waits.is_some()).count();
-        if waiting > 0 {
-            report.notes.push(format!(
-                "{waiting} functions were called and not timed: compiling them for it was not \
-                 within the budget (budget=PERCENT)"
-            ));
-        }
-        if *short > 0 {
-            report.notes.push(format!("{short} functions are too short to be timed (function=GLOB observes them all the same)"));
-        }
+        report.notes = state.notes(&profile.header.policy, *short);
         let rows = self.choice.top().unwrap_or(0);
         let by_total = TableOptions { sort: profiler::Sort::Total, ..TableOptions::default() };
         let table =
@@ -346,7 +315,7 @@ fn now() -> Ticks {
 }
 
 impl Latency {
-    /// Begins to ask the conductor, in a thread of its own, for as long as the monitor is there.
+    /// Starts the thread that asks the controller, for as long as the monitor exists.
     fn start(&self, functions: usize) {
         let hz = self.speed.hz();
         let mut conductor = Conductor::new(
@@ -461,7 +430,7 @@ impl Latency {
     }
 }
 
-/// Modes that the conductor has chosen.
+/// The modes that the controller has chosen.
 #[derive(Default)]
 struct Modes(Vec<(FuncId, Mode)>);
 
@@ -550,7 +519,7 @@ impl LatencyState {
         Figure { value, how }
     }
 
-    /// Asks the conductor, and does what it says.
+    /// Asks the controller, and applies its modes.
     fn attend(&mut self, monitor: &Latency, ask: impl FnOnce(&mut Conductor, &mut Modes)) {
         let Some(conductor) = &mut self.conductor else { return };
         let mut modes = Modes::default();
@@ -590,7 +559,49 @@ impl LatencyState {
         (chance.ln() / (1.0 - 1.0 / (mean + 1.0)).ln()) as u64
     }
 
-    /// Tells the conductor how often functions were called since the last time.
+    /// Calls of functions that have always had their hooks are counted; the controller's estimates
+    /// stay for the others.
+    fn correct_calls(&self, profile: &mut profiler::Profile) {
+        for function in &mut profile.functions {
+            let place = function.id.0 as usize - 1;
+            let part = &self.parts[place];
+            match (part.late, part.was_out) {
+                (None, false) => function.set_calls(self.called[place]),
+                (Some(late), false) => {
+                    function.calls = self.at_least(self.called[place], late, now());
+                }
+                (_, true) => {}
+            }
+        }
+    }
+
+    /// How the figures came about; `short` functions have no hooks.
+    fn notes(&self, policy: &str, short: usize) -> Vec<String> {
+        let mut notes = vec![format!("{} calls were timed, by the policy {policy}", self.samples)];
+        let estimated = self.parts.iter().filter(|part| part.was_out).count();
+        if estimated > 0 {
+            notes.push(format!(
+                "calls of {estimated} functions are estimated: they are too many to be counted \
+                 within the budget"
+            ));
+        }
+        let waiting = self.parts.iter().filter(|part| part.waits.is_some()).count();
+        if waiting > 0 {
+            notes.push(format!(
+                "{waiting} functions were called and not timed: compiling them for it was not \
+                 within the budget (budget=PERCENT)"
+            ));
+        }
+        if short > 0 {
+            notes.push(format!(
+                "{short} functions are too short to be timed (function=GLOB observes them all the \
+                 same)"
+            ));
+        }
+        notes
+    }
+
+    /// Tells the controller how often functions were called since the last time.
     fn report_calls(&mut self, monitor: &Latency) {
         for at in 0..self.instances.len() {
             self.report_calls_of_instance(monitor, at);

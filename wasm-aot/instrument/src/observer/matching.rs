@@ -291,76 +291,78 @@ impl<T: 'static> Matcher<'_, T> {
                 SitePlace { index, site, last, at_entry: false, operands: vec![], results: vec![] };
             if index == 0 {
                 place.at_entry = true;
-                self.bind_all(&self.ordered.entry.clone(), &place, BoundMode::ENTRY, &validator)?;
+                self.bind_event(|rules| &rules.entry, &place, BoundMode::ENTRY, &validator)?;
                 place.at_entry = false;
             }
             let behind = site.is_behind();
             if !behind {
-                if self.wanted.operands {
-                    place.operands = Self::operands(&validator, site);
-                }
-                self.blocks(&place, reachable, BoundMode::BEFORE, &validator)?;
-                self.bind_mode(Mode::Before, &place, BoundMode::BEFORE, &validator)?;
-                if site::is_branch(&site.operator) {
-                    // Without a condition, it branches.
-                    let bound_mode = if matches!(site.operator, Operator::BrIf { .. }) {
-                        BoundMode::TAKEN
-                    } else {
-                        BoundMode::BEFORE
-                    };
-                    self.bind_mode(Mode::SemanticAfter, &place, bound_mode, &validator)?;
-                }
-                if site::ends_function(&site.operator) {
-                    self.bind_all(
-                        &self.ordered.exit.clone(),
-                        &place,
-                        BoundMode::BEFORE,
-                        &validator,
-                    )?;
-                }
-                if matches!(site.operator, Operator::Unreachable) {
-                    self.bind_all(
-                        &self.ordered.unwind.clone(),
-                        &place,
-                        BoundMode::BEFORE,
-                        &validator,
-                    )?;
-                }
+                self.before(&mut place, reachable, &validator)?;
             }
             validator.op(u64::from(site.offset), &site.operator).map_err(invalid)?;
-            let reached = is_reachable(&validator);
             if behind {
-                if self.wanted.operands {
-                    place.operands = if last { self.returned() } else { stack(&validator, 16) };
-                }
-                let comes = if last { reachable || site.targeted } else { reached };
-                self.blocks(&place, comes, BoundMode::BEFORE, &validator)?;
-                self.bind_mode(Mode::Before, &place, BoundMode::BEFORE, &validator)?;
-                if last {
-                    // Behind the last instruction is where the function is left: what it does there
-                    // on its own account comes before what the exit does.
-                    self.after(&place, BoundMode::BEFORE, &validator)?;
-                    self.bind_all(
-                        &self.ordered.exit.clone(),
-                        &place,
-                        BoundMode::BEFORE,
-                        &validator,
-                    )?;
-                    if !self.info.tags.is_empty() {
-                        let nothing = SitePlace { operands: vec![], results: vec![], ..place };
-                        self.bind_all(
-                            &self.ordered.unwind.clone(),
-                            &nothing,
-                            BoundMode::UNWIND,
-                            &validator,
-                        )?;
-                    }
-                }
+                self.at_end(&mut place, reachable, &validator)?;
             }
             self.behind(&place, &mut waiting, &validator)?;
             self.exits(&place, &sites, &mut leaving, &validator)?;
         }
         Ok(validator.into_allocations())
+    }
+
+    /// What is in front of an instruction.
+    fn before(
+        &mut self,
+        place: &mut SitePlace<'_, '_>,
+        reachable: bool,
+        validator: &Validator,
+    ) -> Result<(), ObserverError> {
+        let (site, mode) = (place.site, BoundMode::BEFORE);
+        if self.wanted.operands {
+            place.operands = Self::operands(validator, site);
+        }
+        self.blocks(place, reachable, mode, validator)?;
+        self.bind_mode(Mode::Before, place, mode, validator)?;
+        if site::is_branch(&site.operator) {
+            // Without a condition, it branches.
+            let is_conditional = matches!(site.operator, Operator::BrIf { .. });
+            let taken = if is_conditional { BoundMode::TAKEN } else { mode };
+            self.bind_mode(Mode::SemanticAfter, place, taken, validator)?;
+        }
+        if site::ends_function(&site.operator) {
+            self.bind_event(|rules| &rules.exit, place, mode, validator)?;
+        }
+        if matches!(site.operator, Operator::Unreachable) {
+            self.bind_event(|rules| &rules.unwind, place, mode, validator)?;
+        }
+        Ok(())
+    }
+
+    /// What is at the end of a block, which the validator has passed: control comes there from
+    /// inside, or by a branch.
+    fn at_end(
+        &mut self,
+        place: &mut SitePlace<'_, '_>,
+        reachable: bool,
+        validator: &Validator,
+    ) -> Result<(), ObserverError> {
+        let (last, mode) = (place.last, BoundMode::BEFORE);
+        if self.wanted.operands {
+            place.operands = if last { self.returned() } else { stack(validator, 16) };
+        }
+        let comes = if last { reachable || place.site.targeted } else { is_reachable(validator) };
+        self.blocks(place, comes, mode, validator)?;
+        self.bind_mode(Mode::Before, place, mode, validator)?;
+        if !last {
+            return Ok(());
+        }
+        // Behind the last instruction is where the function is left: what it does there on its own
+        // account comes before what the exit does.
+        self.after(place, mode, validator)?;
+        self.bind_event(|rules| &rules.exit, place, mode, validator)?;
+        if self.info.tags.is_empty() {
+            return Ok(());
+        }
+        let nothing = SitePlace { operands: vec![], results: vec![], ..*place };
+        self.bind_event(|rules| &rules.unwind, &nothing, BoundMode::UNWIND, validator)
     }
 
     /// What is behind an instruction on its own account, or on account of what it closes.
@@ -587,10 +589,10 @@ impl<T: 'static> Matcher<'_, T> {
         validator: &Validator,
     ) -> Result<(), ObserverError> {
         if place.site.leads {
-            self.bind_all(&self.ordered.start.clone(), place, bound_mode, validator)?;
+            self.bind_event(|rules| &rules.start, place, bound_mode, validator)?;
         }
         if place.site.closes && (reachable || place.site.leads) {
-            self.bind_all(&self.ordered.end.clone(), place, bound_mode, validator)?;
+            self.bind_event(|rules| &rules.end, place, bound_mode, validator)?;
         }
         Ok(())
     }
@@ -604,6 +606,17 @@ impl<T: 'static> Matcher<'_, T> {
         validator: &Validator,
     ) -> Result<(), ObserverError> {
         self.bind_all(&self.ordered.of_site(place.site, mode), place, bound_mode, validator)
+    }
+
+    /// The rules that ask for an event that is no instruction.
+    fn bind_event(
+        &mut self,
+        list: fn(&Ordered) -> &List,
+        place: &SitePlace<'_, '_>,
+        bound_mode: BoundMode,
+        validator: &Validator,
+    ) -> Result<(), ObserverError> {
+        self.bind_all(&Arc::clone(list(&self.ordered)), place, bound_mode, validator)
     }
 
     fn bind_all(
