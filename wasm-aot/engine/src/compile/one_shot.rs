@@ -2,15 +2,15 @@
 //! one switches it off, and its first byte is the record.
 //!
 //! ```text
-//!     E8 rel32    call noting        not executed so far
+//!     E8 rel32    call routine       not executed so far
 //!     A9 imm32    test eax, imm32    executed
 //! ```
 //!
-//! So what is left of a note that was made is an instruction that does nothing, without anything
-//! being compiled. `noting` is behind the code that has such sites; it changes no register, no flag
-//! and nothing of the program's, and finds the site by the address that it returns to.
+//! A probe that has fired is an instruction that does nothing, and nothing was compiled for that.
+//! The `routine` is behind the code that has such sites. It changes no register, no flag and no
+//! memory of the program, and finds the site by its return address.
 //!
-//! For the code generator it is a patchable site.
+//! For the code generator a one-shot probe is a patchable site.
 
 use super::function::Translator;
 use super::{CALL, LENGTH};
@@ -18,28 +18,28 @@ use cranelift_codegen::MachBufferFinalized;
 use cranelift_codegen::ir::{DebugTag, InstBuilder};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Whose notes they are. No two in the process are the same.
+/// The owner of one-shot probes. No two in the process are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OneShotClient(u32);
 
 impl OneShotClient {
-    /// One that no other code has.
+    /// A new one.
     pub fn fresh() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         Self(NEXT.fetch_add(1, Relaxed))
     }
 }
 
-/// Something that is noted: its number among those of the same noter.
+/// A one-shot probe: its number among those of its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OneShotProbe {
-    /// Whose it is.
+    /// Its owner.
     pub client: OneShotClient,
     /// Its number.
     pub number: u32,
 }
 
-/// Where something is noted.
+/// The site of a one-shot probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OneShotSite {
     /// Where the site is in the code.
@@ -55,7 +55,7 @@ impl OneShotSite {
 }
 
 impl Translator<'_> {
-    /// Leaves a site that notes something.
+    /// Emits the site of a one-shot probe.
     pub(super) fn one_shot_site(&mut self, probe: OneShotProbe) {
         let callee = self.placeholder_callee();
         let call = self.builder.ins().call(callee, &[]);
@@ -66,8 +66,8 @@ impl Translator<'_> {
     }
 }
 
-/// The sites in code, in order; they call what lies where their distance of four bytes leads, which
-/// is not known yet.
+/// Finds the sites in finished code, in order, and switches them on. The distances of their calls
+/// are not known yet.
 pub(super) fn make_one_shot_sites(
     code: &mut [u8],
     buffer: &MachBufferFinalized<cranelift_codegen::Final>,

@@ -14,13 +14,13 @@
 //!
 //! An *entry* of a loop is the function compiled once more from the loop's header on, as a function
 //! of its own. Loops around it, and those behind it, are not in it: where it comes to one of them,
-//! it goes over again, into that loop's entry. So every loop keeps one way in, from outside, and is
-//! as good as it is in the function itself; and the code of all entries grows with the depth of
+//! it exits again, into that loop's entry. So every loop keeps one way in, from outside, and is
+//! compiled as well as in the function itself; and the code of all entries grows with the depth of
 //! loops, not with their number.
 //!
-//! Cold blocks come together for what they have in common. The same value at the same place is put
-//! there once for all loops that carry it over; where the buffer has a place for each local of the
-//! function, that is most of what loops inside of each other do.
+//! Cold blocks share code. One block stores a value for all loops that have it as live state; as
+//! each local of the function has its own place in the buffer, nested loops share most of their
+//! stores.
 //!
 //! ```text
 //!    loop a:  own values ─┐
@@ -28,8 +28,8 @@
 //!    loop c:  own values ────────────────────┴─ values of all; return_call
 //! ```
 //!
-//! The frame is given up before the other one begins: a thread may go to and fro for ever and its
-//! stack does not grow.
+//! The frame is given up before the other one begins, so a thread may change variants for ever and
+//! its stack does not grow.
 
 use super::control::{FrameKind, arguments};
 use super::function::Translator;
@@ -47,19 +47,19 @@ use std::collections::HashMap;
 use wasm_aot_body::{Graph, Loop, Loops, Way};
 use wasmparser::{FuncValidator, Operator, OperatorsReader, ValidatorResources};
 
-/// Marks what belongs to a place and not to an instruction of Wasm; modules that reach so far have
-/// no places.
+/// Marks source locations of OSR exits, which are no instruction of Wasm. Modules of this size have
+/// no OSR exits.
 pub(super) const MARK: u32 = 0x4000_0000;
-/// The largest module that has places.
+/// The largest module that has OSR exits.
 const LARGEST: usize = MARK as usize - 1;
 
-/// The index of the loop whose place the instructions marked so belong to.
+/// The index of the loop to whose OSR exit a marked instruction belongs.
 pub(super) fn marked(location: u32) -> Option<u32> {
     (location >> 30 == 1).then_some(location & !MARK)
 }
 
-/// What places compare with, and so many numbers behind it: such as have one byte, and that
-/// programs seldom compare with.
+/// What OSR exits compare with, and so many numbers after it: numbers of one byte that programs
+/// seldom compare with.
 const UNCOMMON: i64 = -128;
 const NUMBERS: i64 = 96;
 
@@ -67,8 +67,8 @@ const NUMBERS: i64 = 96;
 /// its variant.
 const OPERANDS: usize = 8192;
 
-/// Where a module's threads can go over: the loops of each function, and the numbers of the first
-/// ones.
+/// The loops of a module that may have OSR exits: those of each function, and the number of its
+/// first one.
 #[derive(Debug, Default)]
 pub struct OsrLoops {
     functions: Vec<Loops>,
@@ -76,7 +76,7 @@ pub struct OsrLoops {
 }
 
 impl OsrLoops {
-    /// Finds all places.
+    /// Finds all of them.
     pub(super) fn of(info: &ModuleInfo, bodies: &[Body<'_>], bytes: usize) -> Self {
         if bytes > LARGEST {
             return Self::default();
@@ -162,7 +162,8 @@ pub(super) struct OsrBufferLayout {
     operands: BufferPlace,
 }
 
-/// What goes into the buffer, and where: first what most OSR exits of the function have in common.
+/// A store to the OSR buffer: value and place, ordered by how many OSR exits of the function share
+/// it.
 type OsrStore = (Reverse<u32>, i32, Value);
 
 /// An OSR exit whose code is still to be written: the block that it begins with, its loop, and the
@@ -180,7 +181,7 @@ impl Translator<'_> {
         MemFlagsData::trusted().with_alias_region(Some(self.regions.buffer))
     }
 
-    /// A place at the header of the loop that has just begun.
+    /// An OSR exit at the header of the loop that has just begun.
     pub(super) fn osr_point(&mut self) {
         let Some(index) = self.osr_loop_here().filter(|_| self.has_osr_exits) else { return };
         let (integer_in_register, stores) = (self.integer_in_register(index), self.stores(index));
@@ -188,8 +189,8 @@ impl Translator<'_> {
         self.builder.set_cold_block(cold);
         self.cold.push(cold);
         self.builder.set_srcloc(SourceLoc::new(MARK | index as u32));
-        // These instructions make room for the place. Loops inside of each other have different
-        // numbers, so that the one comparison is not the other one too.
+        // These instructions reserve the bytes of the exit. Loops inside of each other have
+        // different numbers, so that the one comparison is not the other one too.
         let condition = self.builder.ins().icmp_imm_s(
             IntCC::Equal,
             integer_in_register,
@@ -203,7 +204,7 @@ impl Translator<'_> {
         self.builder.switch_to_block(on);
     }
 
-    /// The loop that begins here, if threads can go over at it.
+    /// The loop that begins here, if it has an OSR exit.
     fn osr_loop_here(&self) -> Option<usize> {
         if self.is_nested() {
             return None;
@@ -224,7 +225,7 @@ impl Translator<'_> {
         self.vmctx
     }
 
-    /// Has this function left for the entry of the loop that is named now.
+    /// Leaves this function through the OSR exit of a loop.
     fn jump_to_osr_exit(&mut self, index: usize) {
         let stores = self.stores(index);
         let block = self.builder.create_block();
@@ -263,9 +264,9 @@ impl Translator<'_> {
         self.osr_buffer_layout.as_ref().expect("known by now")
     }
 
-    /// Writes the code of all OSR exits. What several of them put into the buffer, the same values
-    /// at the same places, they come together for: as loops lie inside of each other, most of what
-    /// one stores another one does, too. All come together where the frame is given up.
+    /// Emits the cold blocks of all OSR exits. Exits that store equal values at equal places share
+    /// the block that stores them: as loops are nested, most of what one stores another one does,
+    /// too. All share the block that gives up the frame.
     pub(super) fn finish_osr_exits(&mut self) {
         let mut all = std::mem::take(&mut self.pending);
         if all.is_empty() {
@@ -297,8 +298,7 @@ impl Translator<'_> {
         self.builder.ins().return_call_indirect(signature, entry, &[self.vmctx, buffer]);
     }
 
-    /// Writes OSR exits, which have their first so many values in common; those are put into the
-    /// buffer `behind`.
+    /// Emits OSR exits whose first `done` stores are equal; the block `behind` does those.
     fn write_shared_blocks(&mut self, all: &[PendingOsrExit], done: usize, behind: Block) {
         let share_next_store = |one: &PendingOsrExit, next: &PendingOsrExit| {
             one.stores.get(done).is_some_and(|store| next.stores.get(done) == Some(store))
@@ -324,7 +324,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Writes what an OSR exit has for itself.
+    /// Emits the stores that an OSR exit shares with no other.
     fn write_osr_exit(&mut self, pending: &PendingOsrExit, done: usize, behind: Block) {
         self.builder.switch_to_block(pending.block);
         let at = self.loops.get(pending.index).at;
@@ -338,7 +338,7 @@ impl Translator<'_> {
         self.builder.ins().jump(behind, &arguments(&[buffer, number]));
     }
 
-    /// A block that OSR exits come to: its parameters are the buffer, and the number of the loop.
+    /// A block that OSR exits share: its parameters are the buffer, and the number of the loop.
     fn shared_block(&mut self) -> Block {
         let block = self.builder.create_block();
         self.builder.append_block_param(block, types::I64);
@@ -347,7 +347,7 @@ impl Translator<'_> {
         block
     }
 
-    /// Begins to write such a block, to which all have come.
+    /// Begins to emit such a block; all jumps to it are there.
     fn begin_shared_block(&mut self, block: Block) -> [Value; 2] {
         self.builder.seal_block(block);
         self.builder.switch_to_block(block);
@@ -390,7 +390,7 @@ impl Translator<'_> {
     }
 
     /// The header of a loop around the one that this code is the entry of: a branch there leaves
-    /// over.
+    /// through that loop's exit.
     pub(super) fn end_outer_loop(&mut self, start: Block, at: usize, below: Vec<Value>) {
         let Some(index) = self.loops.find(at) else { return };
         self.builder.seal_block(start);
@@ -401,8 +401,8 @@ impl Translator<'_> {
         self.stack = operands;
     }
 
-    /// Goes through what is before the loop that this code is the entry of, and begins with it.
-    /// Tells whether the loop has an entry.
+    /// Skips what is before the loop that this code is the entry of, and begins with the loop.
+    /// Returns whether the loop has an entry.
     pub(super) fn skip_to_osr_entry(
         &mut self,
         validator: &mut FuncValidator<ValidatorResources>,
@@ -477,7 +477,7 @@ impl Translator<'_> {
                 );
                 Ok(())
             }
-            // The side that was not gone cannot be reached any more.
+            // The other side cannot be reached any more.
             Operator::If { blockty } => {
                 let ty = self.block_type(*blockty)?;
                 self.push_frame(FrameKind::Else, &ty);

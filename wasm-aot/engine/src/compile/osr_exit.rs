@@ -10,8 +10,8 @@
 //! OSR exit is where the branch was. Flags are dead in either case, since a block begins before and
 //! another one behind.
 //!
-//! Where the OSR exit is the first thing in its loop, branches back to the loop go *behind* it
-//! while it is off, so that the loop runs as if there were none. They are switched too, by the
+//! Where the OSR exit is the first thing in its loop, branches back to the loop skip it while it is
+//! off, so that the loop runs as if there were none. They are switched too, by the
 //! lowest byte of their distance. A thread that meets only some of the bytes switched runs over the
 //! OSR exit, or leaves an iteration later.
 
@@ -57,10 +57,11 @@ impl OsrExit {
     }
 }
 
-/// Makes OSR exits of what is marked, and has branches back go behind them. `ranges` are those of
-/// all instructions, which begin with whole ones; each with the number of the loop if it is marked.
+/// Makes OSR exits of the marked instructions, and lets branches back skip them. `ranges` are those
+/// of all instructions, and begin at instructions; each with the number of the loop if it is
+/// marked.
 ///
-/// None if a branch is marked that is none of those that are expected: it would be taken one day.
+/// None if a marked branch has an unexpected shape: its condition may be true some day.
 pub(super) fn make_osr_exits(
     code: &mut [u8],
     ranges: &[(Range<u32>, Option<u32>)],
@@ -130,7 +131,8 @@ struct Gap {
 }
 
 impl Gap {
-    /// Makes room of the instructions in `range`, if they are what is expected.
+    /// Overwrites the instructions in `range` by an exit that is off, if they have the expected
+    /// shape.
     fn make(code: &mut [u8], number: u32, range: Range<u32>) -> Option<Self> {
         let (start, branch, cold) = branch(code, range)?;
         let at = start.unwrap_or(branch.start);

@@ -29,9 +29,9 @@ use wasmparser::Operator;
 
 /// The first byte of a site that is on: `call rel32`.
 pub(crate) const CALL: u8 = Form::Call.on();
-/// How long a site is.
+/// The length of a site.
 pub(crate) const LENGTH: u32 = Form::Call.len() as u32;
-/// The space of names of what sites call.
+/// The name space of the placeholder callee of sites.
 pub(super) const PLACEHOLDER_CALLEE: u32 = 2;
 
 /// An instruction that has a patchable site. Those that share one come one behind the other.
@@ -102,13 +102,13 @@ pub(super) struct SharedSites {
     offsets: Vec<u32>,
     /// The first instruction of each site.
     firsts: Vec<u32>,
-    /// The block that a thread that comes by the last site comes to, and up to where nothing in it
-    /// leads away from there.
+    /// The block that execution reaches after the last site, and up to where nothing in it may
+    /// leave.
     last: Option<(Block, Option<Inst>)>,
 }
 
 impl SharedSites {
-    /// Whether a thread that comes by the last site comes here, too: to the end of this block.
+    /// Whether a thread that passes the last site also gets here, to the end of this block.
     fn goes_on(&mut self, func: &Function, here: Option<Block>) -> bool {
         let Some((block, seen)) = self.last.filter(|(block, _)| here == Some(*block)) else {
             return false;
@@ -130,8 +130,7 @@ impl SharedSites {
     }
 }
 
-/// Whether it may be that what follows an instruction is not executed, or is another time than what
-/// comes before it.
+/// Whether what follows an instruction may be executed more or less often than what comes before.
 fn may_leave(func: &Function, inst: Inst) -> bool {
     let (data, opcode) = (func.dfg.insts[inst], func.dfg.insts[inst].opcode());
     let accesses = opcode.can_load() || opcode.can_store();
@@ -144,7 +143,7 @@ fn may_leave(func: &Function, inst: Inst) -> bool {
 }
 
 impl Translator<'_> {
-    /// Has a site at the present instruction: that of the instructions before, or one of its own.
+    /// Gives the present instruction a site: that of the instructions before, or a new one.
     pub(super) fn patchable_site(&mut self) {
         if self.is_nested() {
             return;
@@ -192,7 +191,7 @@ impl Translator<'_> {
     }
 }
 
-/// Makes sites of what was left in code: off, and without a callee.
+/// Finds the sites in finished code, and makes them: off, and without a callee.
 pub(super) fn make_patchable_sites(
     code: &mut [u8],
     buffer: &MachBufferFinalized<cranelift_codegen::Final>,

@@ -17,7 +17,7 @@ use std::sync::Weak;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Module {
-    /// Has everything that is executed from now on counted, in all instances, whether they are
+    /// Counts everything that is executed from now on, in all instances, whether they are
     /// running or not: a thread begins to count with its next call of a function, and with the next
     /// iteration of the loop that it is in if the module has sites at loops. May be called from any
     /// thread; the first time compiles the module once more.
@@ -89,8 +89,8 @@ impl Module {
         self.inner.readers.subscribe()
     }
 
-    /// Has these layers observed from now on, whatever else is: by each thread with the next turn
-    /// of the loop that it is in.
+    /// Observes these layers from now on, beside others: by each thread with the next
+    /// iteration of the loop that it is in.
     pub fn observe(&self, layers: &[ObservedLayer]) -> Result<(), Error> {
         self.inner.observe(&mut self.inner.variants.lock(), layers, &[], TakesEffect::NextIteration)
     }
@@ -101,12 +101,12 @@ impl Module {
         self.inner.observe(&mut self.inner.variants.lock(), layers, &[], TakesEffect::FirstCall)
     }
 
-    /// Has these layers observed no more.
+    /// Stops observing these layers.
     pub fn observe_no_more(&self, layers: &[ObservedLayer]) -> Result<(), Error> {
         self.observe_instead(&[], layers)
     }
 
-    /// Has some layers observed from now on, and others no more, in one switch.
+    /// Starts to observe some layers and stops observing others, in one switch.
     pub fn observe_instead(
         &self,
         on: &[ObservedLayer],
@@ -120,8 +120,9 @@ impl Module {
         self.inner.has_room_for_counters()
     }
 
-    /// Has hooks of a plan left out of functions' code, or put back. What was so before costs a few
-    /// stores for each function; what was not is compiled. Tells whether anything has changed.
+    /// Leaves hooks of a plan out of functions' code, or puts them back. A variant that exists
+    /// costs a few stores for each function; another one is compiled. Returns whether anything has
+    /// changed.
     pub fn leave_out(
         &self,
         of: Origin,
@@ -158,7 +159,7 @@ impl Module {
             && matches!(of, Origin::Plan(plan) if variants.observed.plans == [plan])
     }
 
-    /// Has threads that are in other code of these functions come into what is current with the
+    /// Lets threads that are in other variants of these functions enter the current one with the
     /// next iteration of their loop.
     pub(super) fn hurry(&self, functions: &[usize]) -> Result<(), Error> {
         self.inner.follow(&mut self.inner.variants.lock(), functions, TakesEffect::NextIteration)
@@ -167,7 +168,7 @@ impl Module {
     /// Has nothing counted any more: a thread ceases with its next call of a function, and with the
     /// next iteration of its loop. What was counted stays.
     pub fn detach_counts(&self) {
-        // What cannot be compiled any more goes on as it is.
+        // If compilation fails, counting continues.
         let _ = self.want_counts(None);
     }
 
@@ -256,7 +257,7 @@ impl Module {
 }
 
 impl ModuleInner {
-    /// Makes the module's own code ready to be left.
+    /// Prepares the module's own code for switches: stubs, slots and patch points.
     fn prepare(&self, variants: &mut Variants) -> Result<(), Error> {
         if variants.stubs.is_some() {
             return Ok(());
@@ -302,7 +303,8 @@ impl ModuleInner {
             && variants.start(function).is_some_and(|start| !code.range().contains(&start))
     }
 
-    /// Has some layers observed, and others no more; if that cannot be, all is as it was.
+    /// Starts to observe some layers and stops observing others; after an error nothing has
+    /// changed.
     fn observe(
         &self,
         variants: &mut Variants,

@@ -31,8 +31,8 @@ pub struct Code {
     plan: Plan,
 }
 
-/// Writes code that was compiled just now to an offset, and behind it what its sites call that note
-/// something.
+/// Writes code that was just compiled to an offset, and behind it the routine of its one-shot
+/// probes.
 fn write(
     memory: &mut CodeMemory,
     offset: usize,
@@ -123,8 +123,8 @@ impl Code {
         reach.map(len).map_err(Error::system)?.ok_or_else(nowhere)
     }
 
-    /// Maps a piece of code of other variants of the functions of this code, on a shelf if it is
-    /// small, and connects its calls to what is elsewhere.
+    /// Maps a chunk of variants of this code's functions, on a shelf if it is small, and connects
+    /// its calls to other code.
     pub(super) fn near(
         other: &Self,
         text: Text,
@@ -237,7 +237,7 @@ impl Code {
         unsafe { std::slice::from_raw_parts(self.base() as *const u8, self.len) }
     }
 
-    /// What has been noted in it so far; in a defined function, or everywhere.
+    /// The one-shot probes in it that have fired, of a defined function, or of all.
     pub(crate) fn fired_one_shots(
         &self,
         function: Option<usize>,

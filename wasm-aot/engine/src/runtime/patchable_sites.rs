@@ -38,16 +38,16 @@ use std::sync::atomic::{
 };
 use wordpatch::{CodeAddr, CodeMemory};
 
-/// What is wanted of an instruction's sites.
+/// A probe at an instruction's sites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SiteProbe {
-    /// That they count.
+    /// A counter: the instruction.
     Counter(usize),
     /// Whether the instruction was reached: the instruction, and the number of the flag.
     Flag(usize, u64),
 }
 
-/// What can be wanted.
+/// The kinds of probes at sites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SiteProbeKind {
     /// A counter.
@@ -56,13 +56,13 @@ pub enum SiteProbeKind {
     Flag,
 }
 
-/// How long what a site calls may be.
+/// The size of the stub that a site calls.
 const STUB: usize = COUNTING.next_multiple_of(16);
-/// How much memory is taken for such code: little at first, then more at a time.
+/// How much memory is allocated for stubs: little at first, then more at a time.
 const SMALLEST: usize = 1 << 12;
 const LARGEST: usize = 1 << 20;
 
-/// The patchable sites of a module, as far as any are wanted.
+/// The patchable sites of a module, once any has a probe.
 #[derive(Debug, Default)]
 pub(crate) struct PatchableSites(Mutex<PatchableSitesState>);
 
@@ -87,13 +87,12 @@ struct Instruction {
     counter: Option<SiteCounter>,
     /// Flags that are on.
     flags: Vec<u64>,
-    /// Whether anything was ever wanted: its sites call something then, those of code that comes
-    /// later too.
+    /// Whether it ever had a probe: then its sites have stubs, also in code that is compiled later.
     is_used: bool,
 }
 
-/// What was counted of an instruction: until the last time that it was not wanted, and by its sites
-/// since they had these counts.
+/// The count of an instruction: what was counted until the counter was last switched off, and what
+/// its sites have counted since they had these counts.
 #[derive(Debug, Default)]
 struct SiteCounter {
     users: u32,
@@ -108,22 +107,22 @@ struct Flag {
     since: Vec<u64>,
 }
 
-/// A site: where it is executed and where it can be written, and what is wanted of it.
+/// A site: where it is executed and where it can be written, and its probes.
 #[derive(Debug)]
 struct Site {
     at: usize,
     writable: usize,
     gate: Gate,
-    /// There as soon as it calls something.
+    /// There as soon as it has a stub.
     cell: Option<Box<SiteCell>>,
-    /// At how many of its instructions counters and flags stand.
+    /// How many of its instructions have counters and flags.
     counters: u32,
     flags: u32,
     /// How far it had counted when the latest flag was put there.
     latest: u64,
 }
 
-/// What the code of a site changes, at the places that it knows.
+/// The data that the stub of a site changes, at addresses that are in its code.
 #[derive(Debug, Default)]
 #[repr(C)]
 struct SiteCell {
@@ -157,7 +156,7 @@ impl Site {
         self.cell.as_ref().map_or(0, |cell| cell.count.load(Relaxed))
     }
 
-    /// Switches it as is wanted.
+    /// Switches the site as its probes need.
     fn update_gate(&self) {
         let Some(cell) = &self.cell else { return };
         cell.locked(|| {
@@ -168,7 +167,7 @@ impl Site {
         });
     }
 
-    /// Has it call code of its own as soon as it is on. Tells whether it did not before.
+    /// Gives it a stub to call as soon as it is on. Returns whether it had none.
     fn connect(
         &mut self,
         memory: &mut Vec<(CodeMemory, usize)>,
@@ -217,7 +216,8 @@ impl ModuleInner {
         Ok(state.find(offset))
     }
 
-    /// Wants something of an instruction's sites, at once. What they have counted before stays.
+    /// Adds a probe to an instruction's sites, on at once. Earlier counts of the sites are not its
+    /// own.
     pub fn insert_site_probe(
         &self,
         number: usize,
@@ -240,13 +240,13 @@ impl ModuleInner {
         Ok(want)
     }
 
-    /// Has what is wanted wanted no more, or again.
+    /// Switches probes off, or on again.
     pub fn switch_site_probes(&self, wants: impl Iterator<Item = SiteProbe>, on: bool) {
         let mut state = self.patchable_sites.0.lock();
         wants.for_each(|want| state.switch(want, on));
     }
 
-    /// Forgets what is wanted no more.
+    /// Removes a probe.
     pub fn remove_site_probe(&self, want: SiteProbe) {
         if let SiteProbe::Flag(_, id) = want {
             self.patchable_sites.0.lock().flags.remove(&id);
@@ -271,8 +271,8 @@ impl ModuleInner {
         }
     }
 
-    /// Has sites of new code do what those do that are there. It is not executed yet, and a barrier
-    /// comes before it is.
+    /// Gives the sites of new code the probes of their instructions. The code is not executed yet,
+    /// and a barrier comes before it is.
     pub(super) fn take_in_patchable_sites(&self, code: &Code) -> Result<(), Error> {
         let mut state = self.patchable_sites.0.lock();
         match state.instructions.is_empty() {
@@ -287,7 +287,7 @@ impl PatchableSitesState {
         self.instructions.binary_search_by_key(&offset, |instruction| instruction.offset).ok()
     }
 
-    /// Notes the sites of all code that there is, none of which does anything yet.
+    /// Lists the sites of all code that there is, none of which has a stub yet.
     fn fill<'a>(&mut self, all: impl Iterator<Item = &'a Code>) -> Result<(), Error> {
         let mut found: Vec<(u32, u32)> = Vec::new();
         for code in all {
@@ -347,7 +347,7 @@ impl PatchableSitesState {
         Ok(())
     }
 
-    /// Has all sites of an instruction call something; tells whether any of them did not.
+    /// Gives all sites of an instruction stubs; returns whether any of them had none.
     fn connect(&mut self, number: usize, near: &Code) -> Result<bool, Error> {
         let Self { instructions, sites, memory, .. } = self;
         let mut is_new = false;

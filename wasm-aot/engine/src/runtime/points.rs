@@ -50,7 +50,7 @@ pub(super) struct VariantPoints<'a> {
     pub(super) entries: &'a [(u32, usize)],
 }
 
-/// Adds more to what a range holds of a row. What is not the row's end moves there.
+/// Appends to a range of a row. A range that is not at the row's end moves there.
 fn extend<T: Copy>(row: &mut Vec<T>, range: &mut Range<u32>, more: impl IntoIterator<Item = T>) {
     if range.end as usize != row.len() {
         let start = row.len() as u32;
@@ -83,8 +83,9 @@ impl Points {
         })
     }
 
-    /// Takes in new code, parts of functions one behind the other, as parts of variants: it leads
-    /// to the stubs as soon as it is switched on.
+    /// Adds the patch points of new code, of functions and OSR entries one after the other, to
+    /// those of variants. The distances are stored, so the points lead to the stubs once they are
+    /// on.
     pub(super) fn take_in(
         &mut self,
         code: &Code,

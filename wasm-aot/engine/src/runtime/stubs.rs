@@ -28,7 +28,7 @@ pub(super) struct Stubs {
     memory: CodeMemory,
     /// How many bytes there are before the slots.
     slots: usize,
-    /// What slots of functions lead to that are compiled when they are called, if there were any.
+    /// The stubs that slots of late functions lead to, if there were any.
     late: Option<CodeMemory>,
 }
 
@@ -44,7 +44,7 @@ const BEFORE: usize = KEEPING.next_multiple_of(LATE);
 pub(super) type Arrived = extern "C" fn(*const ModuleInner, usize);
 
 impl Stubs {
-    /// Near code that leads there.
+    /// Makes the stubs of so many functions near their code.
     pub(super) fn near(code: &Code, count: usize) -> Result<Self, Error> {
         let slots = STUB * count;
         let mut memory = code.memory_near(slots + 8 * count)?;
@@ -57,7 +57,7 @@ impl Stubs {
         Ok(Self { memory, slots, late: None })
     }
 
-    /// Makes what slots lead to of functions that are compiled when they are called.
+    /// Makes the stubs of late functions.
     pub(super) fn prepare_late(
         &mut self,
         module: &ModuleInner,
@@ -83,13 +83,13 @@ impl Stubs {
         Ok(())
     }
 
-    /// Where calls of a function lead that is compiled when it is called.
+    /// The stub of a late function.
     pub(super) fn late(&self, function: usize) -> usize {
         let late = self.late.as_ref().expect("it was prepared");
         late.base().get() + BEFORE + LATE * function
     }
 
-    /// Which function it is, by where its stub goes on.
+    /// The late function whose stub goes on at an address.
     pub(super) fn late_function(&self, back: usize) -> usize {
         let late = self.late.as_ref().expect("it was prepared");
         (back - late.base().get() - BEFORE) / LATE
@@ -100,7 +100,7 @@ impl Stubs {
         self.memory.base().get() + STUB * function
     }
 
-    /// Has the jump of a function lead there.
+    /// Stores the address of a function's current variant in its slot.
     pub(super) fn set(&self, function: usize, target: usize) {
         let slot = self.memory.writable(self.slots + 8 * function).get() as *mut usize;
         // SAFETY: (1) an aligned word of memory that lives as long as `self`; (2) threads read it

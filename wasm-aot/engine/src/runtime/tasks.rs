@@ -38,7 +38,7 @@ pub(crate) struct TaskQueue {
     queue: Mutex<Queue>,
     /// Whether the queue holds something: looked at without its lock.
     waiting: AtomicBool,
-    /// Whether one is being carried out. Only the store's thread touches it.
+    /// Whether a task is being run. Only the store's thread touches it.
     busy: AtomicBool,
 }
 
@@ -55,7 +55,7 @@ impl std::fmt::Debug for TaskQueue {
     }
 }
 
-/// Why an task was not carried out.
+/// Why a task was not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TaskError {
@@ -80,7 +80,7 @@ impl TaskQueue {
         Ok(number)
     }
 
-    /// Takes one back; tells whether it has not been begun.
+    /// Takes a task back; returns whether it has not begun.
     fn withdraw(&self, number: u64) -> bool {
         let mut queue = self.queue.lock();
         let before = queue.waiting.len();
@@ -103,8 +103,8 @@ impl TaskQueue {
 }
 
 impl StoreCore {
-    /// Carries out what waits, unless that is being done already. The calling thread has the store,
-    /// and executes nothing of a monitor's.
+    /// Runs the waiting tasks, unless that is being done already. The calling thread has the store,
+    /// and executes nothing of a monitor.
     pub(crate) fn run_tasks(&mut self) {
         let tasks = Arc::clone(self.tasks());
         if tasks.busy.swap(true, Relaxed) {
@@ -112,7 +112,7 @@ impl StoreCore {
         }
         let (interlude, limits) = (self.interruption().begin_interlude(), *self.limits());
         while let Some(task) = tasks.take() {
-            // A thread that waits for one that has panicked hears that there will be no answer.
+            // A thread that waits for a task that has panicked gets no answer, and an error.
             let _ = catch_unwind(AssertUnwindSafe(|| task(self)));
         }
         self.set_limits(limits);
@@ -120,7 +120,7 @@ impl StoreCore {
         tasks.busy.store(false, Relaxed);
     }
 
-    /// No tasks are taken any more; what waits is given up.
+    /// Refuses further tasks, and drops those that wait.
     pub(crate) fn close_tasks(&self) {
         let mut queue = self.tasks().queue.lock();
         queue.is_closed = true;
@@ -128,7 +128,7 @@ impl StoreCore {
     }
 }
 
-/// Leaves tasks for the thread that has a store. Copies are cheap.
+/// Posts tasks to the thread that has a store. Copies are cheap.
 pub struct TaskHandle<T> {
     tasks: Arc<TaskQueue>,
     _data: PhantomData<fn(T)>,
@@ -147,10 +147,10 @@ impl<T> std::fmt::Debug for TaskHandle<T> {
 }
 
 impl<T: 'static> TaskHandle<T> {
-    /// Has the store's thread do something with the store, and gives what came of it. If the
-    /// program does not come by itself and consists of `module`, it is stopped for a moment;
-    /// without that it is waited for until it calls the host. `wake` is called now and then: it
-    /// has a program that waits in the host come back.
+    /// Has the store's thread run a task, and returns its result. If the program is `module`,
+    /// safepoints are attached to the functions that it is in; otherwise the task waits until the
+    /// program calls the host. `wake` is called now and then: it wakes a program that waits in the
+    /// host.
     ///
     /// # Errors
     /// If the program does not run it in time, or is over.
@@ -202,8 +202,8 @@ struct Safepoints<'a> {
 }
 
 impl Safepoints<'_> {
-    /// Attaches them to more functions, if threads are in others. What cannot be stopped is waited
-    /// for.
+    /// Attaches safepoints to more functions, if threads are in others. A function that can have
+    /// none is waited for.
     fn extend(&mut self) {
         let Some(module) = self.module else { return };
         let before = self.within.len();
@@ -295,7 +295,7 @@ fn invalid(error: wasmparser::BinaryReaderError) -> Error {
     crate::error::CompileError::from(error).into()
 }
 
-/// Where a program is stopped for a moment.
+/// The receiver of safepoints: runs the waiting tasks.
 #[derive(Debug)]
 struct Safepoint;
 

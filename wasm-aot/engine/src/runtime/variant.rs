@@ -85,7 +85,7 @@ impl Observed {
     }
 }
 
-/// Whose hook it is: of an attached plan, or of the one that the module was compiled with.
+/// The plan that a hook belongs to: an attached one, or the one that the module was compiled with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Origin {
     /// The module's own.
@@ -97,7 +97,7 @@ pub enum Origin {
 /// Hooks that are not there.
 pub(super) type LeftOut = BTreeSet<(Origin, HookId)>;
 
-/// When threads come into a variant at the latest.
+/// When threads enter a variant at the latest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakesEffect {
     /// With their next call of the function, by which it is compiled if no thread has executed
@@ -109,7 +109,7 @@ pub enum TakesEffect {
     NextIteration,
 }
 
-/// What is special in a variant of a function.
+/// The key of a variant of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct VariantKey {
     observed: Observed,
@@ -131,13 +131,13 @@ pub(crate) struct Variants {
     /// The patch points of all, once something is attached for the first time: first the baselines,
     /// in the order of functions.
     pub(super) points: Points,
-    /// Those of them whose loops have entries.
+    /// Which of them have OSR entries.
     pub(super) entered: Vec<bool>,
-    /// Each function's beside its baseline.
+    /// Each function's variants beside its baseline.
     known: HashMap<usize, Vec<(VariantKey, usize)>>,
     /// Which variants functions have for what was observed, where nothing is left out.
     rows: Vec<(Observed, Vec<usize>)>,
-    /// Functions whose baseline callers come to again, though threads may still be in loops of
+    /// Functions whose callers enter the baseline again, while threads may still be in loops of
     /// another variant.
     pub(super) recalled: HashSet<usize>,
     pub(super) current: Vec<Current>,
@@ -151,9 +151,9 @@ pub(crate) struct Variants {
     /// How often counting has begun.
     pub(super) count_turns: u64,
     pub(super) stubs: Option<Stubs>,
-    /// Where small pieces of code lie.
+    /// Memory for small chunks of code.
     pub(super) shelf: Shelf,
-    /// What the latest variants are compiled by in which nothing is left out.
+    /// The compiler of the latest variants in which nothing is left out.
     pub(super) latest: Option<(Observed, Arc<Recompilation>)>,
     /// Functions that could not be compiled when they were called, and why.
     pub(super) unmade: Vec<(u32, String)>,
@@ -196,7 +196,7 @@ impl Variants {
         self.stubs.as_ref().map(|_| self.points(self.current[function], function).start)
     }
 
-    /// Has calls and loops of a function lead to a variant.
+    /// Switches a function to a variant: its calls, and its loops if the variant has OSR entries.
     pub(super) fn switch(&mut self, module: &ModuleInner, function: usize, to: Current) {
         let Some(stubs) = &self.stubs else { return };
         let before = std::mem::replace(&mut self.current[function], to);
@@ -219,8 +219,7 @@ impl Variants {
         }
     }
 
-    /// Has loops of a function lead to the current variant, which has entries, from wherever
-    /// threads were left behind.
+    /// Lets threads in loops of all other variants enter the current one, which has OSR entries.
     pub(super) fn enter(&self, module: &ModuleInner, function: usize) {
         let to = self.points(self.current[function], function);
         lead(module, to.entries);
@@ -249,7 +248,7 @@ impl Variants {
             && matches!(goal, Current::Variant(it) if it == function)
     }
 
-    /// Notes which functions' baselines callers come to again.
+    /// Remembers functions whose callers enter the baseline again.
     pub(super) fn recall(&mut self, goals: &[(usize, Current)]) {
         let leads_back = |(function, goal): &&(usize, Current)| self.leads_back(*function, *goal);
         let recalled: Vec<usize> = goals.iter().filter(leads_back).map(|(it, _)| *it).collect();
@@ -265,15 +264,14 @@ impl Variants {
         goals.iter().filter(is_wanted).map(|(function, _)| *function).collect()
     }
 
-    /// Has threads in other variants' loops come to a baseline that callers come to already, if
-    /// that is so.
+    /// Lets threads in other variants' loops enter a baseline that callers enter already, if so.
     pub(super) fn enter_recalled(&mut self, module: &ModuleInner, function: usize) {
         if self.recalled.remove(&function) && self.is_at_baseline(function) {
             self.enter(module, function);
         }
     }
 
-    /// Whether threads come into the current variant of a function with their next call only.
+    /// Whether threads enter the current variant of a function with their next call only.
     pub(super) fn is_to_be_called(&self, function: usize) -> bool {
         match self.current.get(function) {
             Some(Current::Variant(variant)) if *variant == function => {
@@ -345,7 +343,8 @@ impl Variants {
         known.into_iter().find(|(_, it)| *it == variant).map_or(&[], |(key, _)| &key.left_out)
     }
 
-    /// Notes that a hook of a function is left out, or is not any more; tells whether that is new.
+    /// Records that a hook of a function is left out, or is not any more; returns whether that is
+    /// new.
     pub(super) fn leave_out(&mut self, function: usize, hook: (Origin, HookId), out: bool) -> bool {
         let left_out = self.left_out.entry(function).or_default();
         let is_new = if out { left_out.insert(hook) } else { left_out.remove(&hook) };
@@ -356,7 +355,7 @@ impl Variants {
     }
 }
 
-/// Has loops lead to their entries.
+/// Stores the addresses of OSR entries in the table that OSR exits read.
 fn lead(module: &ModuleInner, entries: &[(u32, usize)]) {
     for (number, address) in entries {
         module.entries[*number as usize].store(*address, Release);

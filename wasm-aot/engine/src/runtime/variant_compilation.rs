@@ -19,7 +19,7 @@ use std::sync::Arc;
 const FIRST: usize = 16 << 10;
 const LARGEST: usize = 1 << 20;
 
-/// What is compiled together.
+/// Functions that are compiled with one plan.
 struct Job {
     /// Functions, and their variants.
     functions: Vec<(usize, usize)>,
@@ -30,19 +30,19 @@ struct Job {
     left_out: HashSet<(Origin, HookId)>,
 }
 
-/// What becomes of functions that are compiled when they are called for the first time.
+/// What happens to late functions, which are compiled at their first call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Late {
-    /// All that are not there wait for that.
+    /// All functions without a variant become late.
     Begins,
-    /// Those that wait go on to do so.
+    /// Late functions stay late.
     Stays,
-    /// They are compiled now.
+    /// Late functions are compiled now.
     Ends,
 }
 
 impl Variants {
-    /// Whether a function is not compiled before it is called.
+    /// Whether a function is or becomes late.
     fn waits(&self, function: usize, late: Late) -> bool {
         match late {
             Late::Begins => true,
@@ -53,8 +53,8 @@ impl Variants {
 }
 
 impl ModuleInner {
-    /// Whether it is noted where frames of this code were when they are taken away. Usable in a
-    /// signal handler.
+    /// Whether frames of the code at `pc` are recorded when they are unwound. Usable in a signal
+    /// handler.
     pub(crate) fn notes_exits_at(&self, pc: usize) -> bool {
         match self.code.range().contains(&pc) {
             true => self.options.counts || self.code.plan().notes_partial_exits(),
@@ -65,7 +65,7 @@ impl ModuleInner {
         }
     }
 
-    /// Whether that is noted of any of its code. Usable in a signal handler.
+    /// Whether frames of any of its code are. Usable in a signal handler.
     pub(crate) fn may_exit_partially(&self) -> bool {
         self.options.counts
             || self.counting.get().is_some()
@@ -81,8 +81,8 @@ impl ModuleInner {
         self.chunks.at(pc).map(|chunk| &chunk.code)
     }
 
-    /// The numbers of what has been noted so far, in all variants of the code; in a
-    /// defined function, or everywhere.
+    /// The numbers of a client's one-shot probes that have fired so far, in all variants of a
+    /// defined function, or of all.
     pub fn fired_one_shots(
         &self,
         client: OneShotClient,
@@ -106,8 +106,8 @@ impl ModuleInner {
         }
     }
 
-    /// Has functions lead to where they should. What is not there yet is made; single functions'
-    /// variants so that threads come there in time.
+    /// Switches functions to the variants that the observed layers ask for. Missing variants are
+    /// compiled, with OSR entries if they are to take effect with the next iteration.
     pub(super) fn follow(
         &self,
         variants: &mut Variants,
@@ -119,8 +119,8 @@ impl ModuleInner {
                 if when == TakesEffect::FirstCall { TakesEffect::NextIteration } else { when };
             return self.follow_until(variants, functions, when, Late::Stays);
         }
-        // No thread is in a loop, so that entries can wait until a thread has to come in, and
-        // functions until they are called; unless an instance has begun meanwhile.
+        // No thread is in a loop, so OSR entries can be compiled later, and functions when they are
+        // called; unless an instance has begun meanwhile.
         let late = if when == TakesEffect::FirstCall { Late::Begins } else { Late::Stays };
         self.follow_until(variants, functions, TakesEffect::NextCall, late)?;
         match self.counted.are_idle() {
@@ -146,7 +146,7 @@ impl ModuleInner {
             goals.push((function, if is_late { Current::Late } else { Current::Variant(variant) }));
             let is_whole = variants.is_baseline(variant)
                 || is_there && (when != TakesEffect::NextIteration || variants.entered[variant]);
-            // What waits is compiled when it is called; no thread has to come into its loops.
+            // A late function is compiled when it is called; no thread is in its loops.
             if !is_whole && !waits {
                 lacking.push((function, variant));
             }
@@ -156,7 +156,7 @@ impl ModuleInner {
             let before: Vec<(usize, Current)> = lacking.iter().map(now).collect();
             let jobs = jobs(variants, lacking, when);
             if let Err(error) = jobs.iter().try_for_each(|job| self.compile(variants, job)) {
-                // What is current of it leads back to what was.
+                // Functions that were switched already are switched back.
                 before
                     .into_iter()
                     .for_each(|(function, before)| variants.switch(self, function, before));
@@ -171,7 +171,7 @@ impl ModuleInner {
         Ok(())
     }
 
-    /// The functions that threads are in, the innermost first, as far as they say so.
+    /// The functions that threads are in, the innermost first, as far as known.
     pub(super) fn running(&self) -> Vec<usize> {
         let mut functions = Vec::new();
         for pc in self.counted.stacks().into_iter().flatten() {
@@ -192,12 +192,12 @@ impl ModuleInner {
         self.counted.stacks().into_iter().filter_map(find).collect()
     }
 
-    /// How many loops of a function threads can go over at.
+    /// How many loops of a function have OSR exits.
     pub(super) fn loops_of(&self, function: usize) -> u32 {
         self.osr_loops.get().map_or(0, |osr_loops| osr_loops.loops_of(function))
     }
 
-    /// Before functions lead to their baselines again, loops of these have to have entries.
+    /// Compiles OSR entries of baselines that functions are switched back to.
     fn enter_baselines(
         &self,
         variants: &mut Variants,
@@ -233,7 +233,7 @@ impl ModuleInner {
         (self.code.plan().clone(), first.wrapping_sub(self.attached_words()))
     }
 
-    /// What a variant has hooks of, the module's own first, but for those that are left out.
+    /// The hooks of a variant, the module's own first, without those that are left out.
     fn joined_plan(&self, observed: &Observed, left_out: &HashSet<(Origin, HookId)>) -> Plan {
         let plans = self.plans.read();
         let attached = observed
@@ -245,8 +245,8 @@ impl ModuleInner {
         Plan::joined(&plans, |number, hook| !left_out.contains(&(origins[number], hook)))
     }
 
-    /// What variants of all functions are compiled by that observe this. The latest is kept:
-    /// functions may come one by one.
+    /// The compiler of variants that observe this. The latest is kept, as functions may come one by
+    /// one.
     fn recompilation_of(
         &self,
         variants: &mut Variants,
@@ -262,7 +262,7 @@ impl ModuleInner {
         Ok(made)
     }
 
-    /// What is compiled by that observes this, but for hooks that are left out.
+    /// A compiler of variants that observe this, without hooks that are left out.
     fn recompilation(
         &self,
         observed: &Observed,
@@ -302,15 +302,15 @@ impl ModuleInner {
         Ok(recompilation)
     }
 
-    /// Compiles functions, piece by piece. Baselines are entered from then on; other variants are
-    /// current at once.
+    /// Compiles functions, a chunk at a time. Of baselines, OSR entries are compiled; other
+    /// variants are switched to at once.
     fn compile(&self, variants: &mut Variants, job: &Job) -> Result<(), Error> {
         let recompilation = match job.left_out.is_empty() {
             true => self.recompilation_of(variants, &job.observed)?,
             false => Arc::new(self.recompilation(&job.observed, &job.left_out)?),
         };
         let mut functions = job.functions.clone();
-        // What is executed at this moment comes first, and the rest in order.
+        // Functions that are being executed come first, and the rest in order.
         let running = if functions.len() > 1 { self.running() } else { Vec::new() };
         let rank = |function: usize| {
             running.iter().position(|other| *other == function).unwrap_or(usize::MAX)
@@ -334,7 +334,7 @@ impl ModuleInner {
         Ok(())
     }
 
-    /// Compiles one piece of a job, ready to be switched to.
+    /// Compiles one chunk of a job, ready to be switched to.
     fn compile_chunk(
         &self,
         variants: &mut Variants,
@@ -367,7 +367,7 @@ impl ModuleInner {
         barrier::pass()
     }
 
-    /// Notes which functions there are in a piece, if that is wanted, and tells receivers.
+    /// Reports the functions of a chunk to receivers and to readers of compile events.
     fn note_compiled(&self, code: &Code, parts: &[Wanted]) {
         let receivers = self.attached_receivers();
         for (part, span) in parts.iter().zip(code.tables.functions.iter()) {
@@ -385,7 +385,7 @@ impl ModuleInner {
         });
     }
 
-    /// How many of the functions have so many bytes of Wasm together; one at least.
+    /// How many of the functions together have at most so many bytes of Wasm; one at least.
     fn reach(&self, functions: &[(usize, usize)], bytes: usize) -> usize {
         let mut sum = 0;
         let within = functions.iter().take_while(|(function, _)| {
@@ -407,7 +407,7 @@ impl ModuleInner {
     }
 }
 
-/// What has to be compiled of functions' variants: those from which something is left out first.
+/// The jobs that compile missing variants: those with hooks left out first.
 fn jobs(variants: &Variants, lacking: Vec<(usize, usize)>, when: TakesEffect) -> Vec<Job> {
     let mut jobs: BTreeMap<(bool, bool), Job> = BTreeMap::new();
     for (function, variant) in lacking {

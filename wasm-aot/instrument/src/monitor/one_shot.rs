@@ -23,7 +23,7 @@ use wasm_aot_engine::instrument::runtime::{Module, ModuleInner, Origin, Prunes, 
 use wasm_aot_engine::{CompileError, Error};
 use wasmparser::Operator;
 
-/// What is noted of a module's functions.
+/// The one-shot probes of a module's functions.
 #[derive(Debug)]
 pub(crate) struct OneShotProbes {
     client: OneShotClient,
@@ -33,7 +33,7 @@ pub(crate) struct OneShotProbes {
     code: OnceLock<(Weak<ModuleInner>, Origin)>,
 }
 
-/// A function whose instructions are noted.
+/// A function with one-shot probes.
 #[derive(Debug)]
 pub(crate) struct OneShotFunction {
     pub(crate) index: u32,
@@ -42,14 +42,14 @@ pub(crate) struct OneShotFunction {
     pub(super) start: u32,
     /// Where instructions are.
     pub(crate) instructions: Vec<u32>,
-    /// Blocks that are not empty, in order, and what tells that they were executed; the first note,
-    /// and how many there are.
+    /// Blocks that are not empty, in order, and what shows that they were executed; the number of
+    /// the first probe, and how many there are.
     pub(super) blocks: Vec<(Block, BlockSign)>,
     first: u32,
     count: u32,
 }
 
-/// What tells that a block was executed.
+/// What shows that a block was executed.
 #[derive(Debug)]
 pub(super) enum BlockSign {
     /// A one-shot probe, by its number, and its hook.
@@ -68,7 +68,7 @@ pub(crate) struct Executed {
 }
 
 impl OneShotProbes {
-    /// Nothing so far.
+    /// Without functions so far.
     pub(crate) fn new() -> Arc<Self> {
         let (functions, code) = Default::default();
         Arc::new(Self { client: OneShotClient::fresh(), functions, code })
@@ -141,8 +141,8 @@ impl OneShotProbes {
         })
     }
 
-    /// The notes are in a module's code now, or will be when they are observed: those of the
-    /// module's own plan, or of an attached one.
+    /// The probes are in a module's code now, or will be when they are observed: in the module's
+    /// own plan, or in an attached one.
     pub(crate) fn compiled(self: &Arc<Self>, module: &Module, origin: Origin) {
         let _ = self.code.set((Arc::downgrade(module.inner()), origin));
         let client: Weak<dyn Prunes> = Arc::<Self>::downgrade(self);
@@ -167,7 +167,7 @@ impl OneShotProbes {
         }
     }
 
-    /// Which of all notes were made.
+    /// Which of all probes have fired.
     fn fired_one_shots(&self, module: &Module, functions: &[OneShotFunction]) -> Vec<bool> {
         let all = functions.last().map_or(0, |last| last.first + last.count);
         let mut fired_one_shots = vec![false; all as usize];
@@ -218,7 +218,7 @@ fn blocks(outline: &Outline<'_>, function: &outline::Function<'_>) -> Vec<(Block
     order.iter().map(|block| (all[*block], followers(*block).unwrap_or_default())).collect()
 }
 
-/// Whether it may take as long as the program likes.
+/// Whether an instruction calls, and so may take any time.
 fn calls(op: &Operator<'_>) -> bool {
     matches!(op, Operator::Call { .. } | Operator::CallIndirect { .. } | Operator::CallRef { .. })
 }
@@ -276,7 +276,7 @@ impl OneShotProbes {
         Some((module.upgrade()?, *origin))
     }
 
-    /// The hooks of a function whose notes were made, as far as they are still in its code.
+    /// The hooks of a function's probes that have fired, as far as they are still in its code.
     fn dead(&self, function: u32) -> Option<Vec<HookId>> {
         let (functions, (module, origin)) = (self.functions.get()?, self.code()?);
         let place = functions.binary_search_by_key(&function, |function| function.index).ok()?;
