@@ -136,7 +136,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Of a program with the modules that look at it, and its built-in monitors.
+    /// A session of a program with its monitor modules, and its built-in monitors.
     pub fn new(observation: Arc<Observation>, built_in: Arc<MonitorSet>) -> Self {
         built_in.bind(observation.module());
         Self { observation, built_in }
@@ -147,7 +147,7 @@ impl Session {
         self.observation.module()
     }
 
-    /// The modules that look at the program.
+    /// The monitor modules of the program.
     pub fn observation(&self) -> &Arc<Observation> {
         &self.observation
     }

@@ -165,12 +165,12 @@ impl Translator<'_> {
         }
     }
 
-    /// Counts an edge that the present instruction goes.
+    /// Counts an edge that leaves the present instruction.
     pub(super) fn count(&mut self, way: Way) {
         self.count_at(self.offset, way);
     }
 
-    /// Counts an edge that the instruction at `at` goes.
+    /// Counts an edge that leaves the instruction at `at`.
     pub(super) fn count_at(&mut self, at: usize, way: Way) {
         if let Some(counter) = self.counter(at, way) {
             self.add_to_counter(counter);

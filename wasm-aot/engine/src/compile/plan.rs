@@ -26,7 +26,7 @@ pub enum Mode {
     Entry,
     /// The instruction begins. Its operands are on the stack.
     Before,
-    /// In place of the instruction: the hook gives its results, or has it executed all the same.
+    /// In place of the instruction: the hook gives its results, or has the instruction executed.
     /// There is one at most.
     Alt,
     /// The instruction itself is executed, because nothing stands in its place. Its operands are on
@@ -54,7 +54,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Whether it is one of a function, and stands at no instruction.
+    /// Whether it is a mode of functions, and not of instructions.
     pub fn is_of_function(self) -> bool {
         matches!(self, Self::Entry | Self::Exit | Self::Unwind | Self::Trap)
     }
@@ -65,11 +65,11 @@ impl Mode {
 pub struct Hook {
     /// The index of the function, among all.
     pub(crate) function: u32,
-    /// Where the instruction is in the module; 0 for modes that stand at none.
+    /// Where the instruction is in the module; 0 for modes of functions.
     pub offset: u32,
     pub(crate) mode: Mode,
     pub(crate) action: Action,
-    /// What it is known by in the plan that it was made for.
+    /// Its number in the plan that it was allotted by.
     pub(crate) id: HookId,
     /// How many words come before those of the plan that it was made for: plans may be joined.
     pub(crate) base: u32,
@@ -172,7 +172,7 @@ pub trait Receiver: Debug + Send + Sync {
     /// then: before those are [restored](Draft::restore).
     fn cut_off(&self, _slots: InstanceSlots) {}
 
-    /// It has panicked when a hook fired. The program goes on.
+    /// It has panicked when a hook fired. The program continues.
     fn failed(&self, _why: &str) {}
 }
 
@@ -255,7 +255,7 @@ struct PlanParts {
     words: u32,
     restored: Vec<Word>,
     receivers: Vec<Arc<dyn Receiver>>,
-    /// Whether frames that are taken away in it are noted.
+    /// Whether unwound frames of its code are recorded.
     notes_partial_exits: bool,
 }
 
@@ -296,12 +296,12 @@ impl Plan {
         Self((!all.hooks.is_empty() || all.notes_partial_exits).then(|| Arc::new(all)))
     }
 
-    /// Whether it is noted where frames were that are taken away by traps and the like.
+    /// Whether frames are recorded that traps and the like unwind.
     pub(crate) fn notes_partial_exits(&self) -> bool {
         self.0.as_ref().is_some_and(|parts| parts.notes_partial_exits)
     }
 
-    /// Whether something stands in a function.
+    /// Whether a function has hooks.
     pub(crate) fn concerns(&self, function: u32) -> bool {
         !self.of(function).is_empty()
     }
@@ -350,12 +350,12 @@ impl Draft {
         self.0.restored.push(word);
     }
 
-    /// Has it noted where frames were that are taken away by traps and the like.
+    /// Has frames recorded that traps and the like unwind.
     pub fn note_partial_exits(&mut self) {
         self.0.notes_partial_exits = true;
     }
 
-    /// Has a receiver told of instances. One that is only called need not be.
+    /// Adds a receiver that is told of instances. One that is only called need not be added.
     pub fn add_receiver(&mut self, receiver: Arc<dyn Receiver>) {
         self.0.receivers.push(receiver);
     }
@@ -368,13 +368,13 @@ impl Draft {
         id
     }
 
-    /// Puts a hook of a mode of a function that stands at no instruction.
+    /// Adds a hook of a mode of functions.
     pub fn hook_function(&mut self, function: u32, mode: Mode, action: Action) -> HookId {
         debug_assert!(mode.is_of_function() && mode != Mode::Trap);
         self.hook(function, 0, mode, action)
     }
 
-    /// How many hooks there are that note, are machine code of their own, and call the host.
+    /// How many hooks are one-shot probes, machine code, and calls of the host.
     pub fn census(&self) -> [usize; 3] {
         let count = |is_meant: fn(&Action) -> bool| {
             self.0.hooks.iter().filter(|hook| is_meant(&hook.action)).count()

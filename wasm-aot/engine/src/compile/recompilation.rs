@@ -14,7 +14,7 @@ use crate::vm::Layout;
 use rayon::prelude::*;
 use std::sync::OnceLock;
 
-/// One part of a piece.
+/// One function, or one OSR entry, of a chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     /// The defined function.
@@ -40,7 +40,7 @@ impl Wanted {
     }
 }
 
-/// A piece of code: its text, what each part of it is, and which calls lead out of it.
+/// A code chunk: its text, its functions and OSR entries, and the calls that lead out of it.
 #[derive(Debug)]
 pub struct CodeChunk {
     /// The code.
@@ -51,7 +51,7 @@ pub struct CodeChunk {
     pub elsewhere: Vec<(u32, Callee)>,
 }
 
-/// Everything that is known before the first piece, but for the module's bytes, and where its
+/// Everything that is known before the first chunk, but for the module's bytes, and where its
 /// threads can go over.
 pub struct Recompilation {
     info: ModuleInfo,

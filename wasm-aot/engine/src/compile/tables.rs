@@ -20,7 +20,7 @@ pub struct Tables {
     pub osr_exits: Array<OsrExit>,
     /// Patchable sites, in the order of their offsets.
     pub patchable_sites: Array<PatchableSite>,
-    /// Sites that note something, in the order of their offsets. What they call is behind the code,
+    /// Sites of one-shot probes, in the order of their offsets. Their routine is behind the code,
     /// and not part of it.
     pub(crate) one_shot_sites: Vec<OneShotSite>,
     /// How far below their frame pointers functions keep what can be read of their frames: 0 for

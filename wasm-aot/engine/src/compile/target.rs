@@ -30,8 +30,8 @@ impl Sites {
     pub const NONE: Self = Self(0);
     /// Where functions begin.
     pub const FUNCTIONS: Self = Self(1);
-    /// Where functions begin, and at loops: what is in a loop is reached with its next turn. That
-    /// is what there is unless something else is wanted.
+    /// At function entries, and at loops, where threads change variants with the next iteration.
+    /// The default.
     pub const LOOPS: Self = Self(Self::FUNCTIONS.0 | Self::LOOP.0);
     /// There, and before calls: a counter of a place is switched on by one byte.
     pub const CALLS: Self = Self(Self::LOOPS.0 | Self::CALL.0);
@@ -89,7 +89,7 @@ pub enum Cpu {
 }
 
 impl Cpu {
-    /// What code generation is told to make use of, beside what all processors have.
+    /// Which processor features code generation may use, beside the baseline's.
     fn settings(self) -> &'static [&'static str] {
         match self {
             Self::Native => &[],

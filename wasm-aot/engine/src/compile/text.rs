@@ -56,13 +56,13 @@ pub struct Text {
     /// How far below their frame pointers functions keep what can be read of their frames; 0 for
     /// those that keep nothing.
     pub(crate) frames: Vec<u32>,
-    /// What is compiled in: code knows where its hooks are.
+    /// The plan that is compiled in: the code contains addresses of its hooks.
     pub(crate) plan: Plan,
     /// Where threads can change the variant (OSR exits), in the order of their offsets.
     pub osr_exits: Vec<OsrExit>,
     /// Patchable sites, in the order of their offsets.
     pub patchable_sites: Vec<PatchableSite>,
-    /// Where something is noted, in the order of their offsets.
+    /// Sites of one-shot probes, in the order of their offsets.
     pub one_shot_sites: Vec<OneShotSite>,
 }
 
@@ -175,7 +175,7 @@ impl Text {
             .zip(spans.map(|span| span.start))
             .collect();
         let traps = Offsets::of(moved(&placed, |compiled| &compiled.traps));
-        // An entry that says the same as the one before says nothing.
+        // An entry that equals the one before is redundant.
         let mut last = None;
         let is_new = |entry: &OffsetEntry| last.replace(entry.number) != Some(entry.number);
         let addresses = Offsets::of(moved(&placed, |compiled| &compiled.addresses).filter(is_new));

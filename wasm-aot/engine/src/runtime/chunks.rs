@@ -11,7 +11,7 @@ use super::code::Code;
 use std::ops::Range;
 use std::sync::atomic::{AtomicPtr, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 
-/// A piece of code, and the pieces that were made before it.
+/// A chunk, and the chunks that were added before it.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     pub(crate) code: Code,
@@ -35,7 +35,7 @@ struct Index {
     older: *mut Index,
 }
 
-/// So many pieces, or such a part of those in the index, are looked through one by one.
+/// So many chunks, or such a part of those in the index, are searched one by one.
 const FEW: usize = 16;
 const PART: usize = 8;
 

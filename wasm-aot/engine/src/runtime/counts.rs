@@ -59,7 +59,7 @@ impl InstructionCount<'_> {
     }
 }
 
-/// A branch, and how often each of its ways was gone.
+/// A branch, and how often each of its ways was taken.
 #[derive(Clone, Debug)]
 pub struct BranchCount<'a> {
     /// Where it is, from the beginning of the function's body.
@@ -109,7 +109,7 @@ pub struct LoopCount {
     pub entries: u64,
 }
 
-/// A way from one block to another, and how often it was gone.
+/// An edge from one block to another, and how often it was executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EdgeCount {
     /// Where the block begins that it leaves, from the beginning of the function's body; none if it
@@ -119,7 +119,7 @@ pub struct EdgeCount {
     pub to: Option<u32>,
     /// What kind of way it is.
     pub way: &'static str,
-    /// How often it was gone.
+    /// How often it was executed.
     pub count: u64,
 }
 
@@ -149,7 +149,7 @@ impl Reading {
         self
     }
 
-    /// What was counted since they said something else.
+    /// What was counted since an earlier reading.
     pub(crate) fn since(mut self, earlier: &Self) -> Self {
         let counters = self.counters.iter_mut().zip(&earlier.counters);
         counters.for_each(|(count, earlier)| *count = count.saturating_sub(*earlier));
@@ -162,7 +162,7 @@ impl Reading {
         self
     }
 
-    /// What they would say if something else had been counted as well.
+    /// The sum of two readings.
     pub(crate) fn and(mut self, more: &Self) -> Self {
         self.counters.resize(self.counters.len().max(more.counters.len()), 0);
         self.counters.iter_mut().zip(&more.counters).for_each(|(count, more)| *count += more);
@@ -175,7 +175,7 @@ impl Reading {
 }
 
 impl Counts {
-    /// What the counters say of code that counts.
+    /// Derives all counts from a reading of the counters.
     pub(crate) fn new(module: &Arc<ModuleInner>, reading: &Reading) -> Self {
         let partial_exits = module.partial_exits_by_function(&reading.partial_exits);
         let mut rest = &reading.counters[..];
@@ -308,7 +308,7 @@ impl Counts {
     }
 }
 
-/// How often one of an instruction's ways was gone.
+/// How often one of an instruction's ways was taken.
 fn count_of(ways: Option<&Vec<(Way, u64)>>, way: Way) -> u64 {
     ways.into_iter().flatten().find(|(other, _)| *other == way).map_or(0, |(_, count)| *count)
 }
@@ -346,7 +346,7 @@ impl<'a> FunctionCounts<'a> {
         self.module.info.body(self.index).start
     }
 
-    /// File and line of the instruction at `offset`, if the module tells them.
+    /// File and line of the instruction at `offset`, if the module has debug information.
     pub fn source(&self, offset: u32) -> Option<String> {
         let (file, line) =
             self.sources.borrow_mut().line(self.module, self.range().start + offset)?;

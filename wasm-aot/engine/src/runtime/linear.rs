@@ -17,7 +17,7 @@ use wordpatch::os::pages::{self, PAGE, Place, Protection};
 
 /// A page of linear memory.
 pub(crate) const WASM_PAGE: u64 = 65536;
-/// What a memory reserves that is bounds-checked, if it is not told how large it will get.
+/// What a bounds-checked memory without a maximum reserves.
 const HEADROOM: usize = 1 << 30;
 
 /// Address space of a memory.
@@ -209,7 +209,7 @@ impl Linear {
         }
     }
 
-    /// Grows it, and tells how many pages it had; nothing if it cannot grow so much.
+    /// Grows it, and returns how many pages it had; none if it cannot grow so much.
     pub(crate) fn grow(&mut self, more: u64, limit: usize) -> Option<u64> {
         let limit = limit.min(self.ceiling);
         let Backing::Own { space, .. } = &mut self.backing else {

@@ -34,7 +34,7 @@ pub struct Module {
     pub(crate) inner: Arc<ModuleInner>,
 }
 
-/// A module, and all that has been made of it.
+/// A module, its code, and its variants.
 #[derive(Debug)]
 pub struct ModuleInner {
     /// What it declares.
@@ -42,7 +42,7 @@ pub struct ModuleInner {
     pub(crate) layout: Layout,
     /// Its code, as it was compiled at first.
     pub code: Code,
-    /// What its code was made with.
+    /// The options that its code was compiled with.
     pub options: Options,
     /// How many counters its instances have.
     pub(crate) counters: u32,
@@ -69,13 +69,13 @@ pub struct ModuleInner {
     /// the one that is current.
     pub(crate) variants: Mutex<Variants>,
     pub(super) patchable_sites: PatchableSites,
-    /// Where its threads can go over from one variant to another, as soon as it was looked up.
+    /// Its loops with OSR exits, once they were computed.
     pub(super) osr_loops: OnceLock<compile::OsrLoops>,
     pub(crate) chunks: Chunks,
     /// Plans that were attached while instances ran.
     pub(crate) plans: RwLock<Vec<AttachedPlan>>,
     pub(super) safepoints: SafepointLayers,
-    /// Those that want to know of functions that are compiled for other variants of the code.
+    /// The readers of compile events.
     pub(super) readers: Readers,
     /// The thread that has dead probes taken out of its code, if there is one.
     pub(super) pruner: Pruner,

@@ -27,7 +27,7 @@ impl PartialExits {
 }
 
 impl StoreCore {
-    /// Notes a frame that is taken away at the instruction at `pc`, if that is wanted of its code.
+    /// Records a frame that is unwound at the instruction at `pc`, if its code counts.
     /// Usable in a signal handler that has interrupted machine code: no thread that has the lock
     /// runs machine code, and no thread that runs it is in the allocator.
     pub(crate) fn exit_partially(&self, pc: usize) {

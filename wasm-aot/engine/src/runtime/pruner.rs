@@ -29,7 +29,7 @@ const SHORTEST: Duration = Duration::from_millis(4);
 const LONGEST: Duration = Duration::from_millis(250);
 /// How many times as long as its work.
 const REST: u32 = 4;
-/// How often it looks at a time, and how long it waits in between.
+/// How many samples it takes in a row, and how long it waits between them.
 const LOOKS: u32 = 4;
 const BETWEEN: Duration = Duration::from_micros(500);
 /// What compiling a byte of Wasm takes, and how much of a function's time its probes take, about.
@@ -94,7 +94,7 @@ impl Module {
 struct Seen(HashMap<usize, Duration>);
 
 impl Seen {
-    /// Adds to a function's time; tells whether it is enough for compiling so many bytes.
+    /// Adds to a function's time; returns whether it pays for compiling so many bytes.
     fn is_enough(&mut self, function: usize, time: Duration, bytes: u32) -> bool {
         let seen = self.0.entry(function).or_default();
         *seen += time;
@@ -106,8 +106,8 @@ impl Seen {
     }
 }
 
-/// Has dead probes left out where the program is; tells how long that took, if there were any. None
-/// once there will never be.
+/// Prunes dead probes of functions that are running; returns how long that took, if there were any.
+/// None once there never will be.
 fn attend(
     module: &Weak<ModuleInner>,
     since: Duration,

@@ -8,16 +8,16 @@
 use super::counts::Reading;
 use super::module::Module;
 
-/// A share of what a module's counters say.
+/// A client's share of a module's counters.
 #[derive(Clone, Debug, Default)]
 pub struct Share {
-    /// What they have said when it ended, if they had anything to say. None while it goes on.
+    /// Whether it has ended, and the counters then.
     ended: Ended,
-    /// What was counted while it did not go on.
+    /// What was counted while the client did not observe.
     foreign: Reading,
 }
 
-/// Whether what is counted belongs to a share.
+/// Whether a share has ended.
 #[derive(Clone, Debug)]
 enum Ended {
     Not,
@@ -38,12 +38,12 @@ impl Share {
         Self { ended: Ended::Not, foreign: Reading::default() }
     }
 
-    /// Whether it goes on.
+    /// Whether its client observes.
     pub fn goes_on(&self) -> bool {
         matches!(self.ended, Ended::Not)
     }
 
-    /// It goes on: before the code is had to count for it.
+    /// Its client begins to observe. Called before the code is switched to count.
     pub fn begin(&mut self, module: &Module) {
         let Ended::Since(since, idle) = &self.ended else { return };
         let foreign = match (module.reading(), since) {
@@ -55,7 +55,7 @@ impl Share {
         self.ended = Ended::Not;
     }
 
-    /// It ends: after the code was told not to count for it.
+    /// Its client ceases to observe. Called after the code was switched.
     pub fn end(&mut self, module: &Module) {
         self.ended = Ended::Since(module.reading(), module.idle_since());
     }
@@ -71,7 +71,7 @@ impl Share {
         let reading = match &self.ended {
             Ended::Not => module.reading_at(waiting),
             Ended::Since(Some(since), _) => Some(since.clone()),
-            // Nothing was counted so far that could be its own.
+            // Nothing of what was counted so far is its own.
             Ended::Since(None, _) => module.reading().map(|now| now.clone().since(&now)),
         };
         reading.map(|reading| reading.since(&self.foreign))

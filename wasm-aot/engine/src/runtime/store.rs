@@ -48,7 +48,7 @@ impl Default for Limits {
     }
 }
 
-/// What a program wants more of.
+/// What a program asks to grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
     /// Of what.
@@ -278,7 +278,7 @@ impl StoreCore {
         self.module_at(pc).map(|(_, code, offset)| (code, offset))
     }
 
-    /// Whether it is noted where frames of any module were when they are taken away. Usable in a
+    /// Whether frames of any module are recorded when they are unwound. Usable in a
     /// signal handler.
     pub(crate) fn notes_partial_exits(&self) -> bool {
         self.codes().0.iter().any(|(.., module)| module.may_exit_partially())
@@ -424,7 +424,7 @@ impl<T> Store<T> {
         TaskHandle::new(&self.parts.core.tasks)
     }
 
-    /// Takes no tasks any more; a thread that waits for one is told so.
+    /// Refuses further tasks; a thread that waits for one gets an error.
     pub fn close_tasks(&mut self) {
         self.parts.core.close_tasks();
     }

@@ -19,19 +19,19 @@ pub(super) enum AttachState {
     Detached,
 }
 
-/// A monitor that was chosen, and what it keeps.
+/// A built-in monitor with its options, and its data.
 #[derive(Debug)]
 pub(super) struct BuiltIn {
     pub(super) choice: Choice,
-    /// What keeps what it sees, if it has hooks of its own.
+    /// Its hooks and their data, if it is made of hooks.
     pub(super) hooked: Option<Arc<dyn HookedMonitor>>,
     pub(super) attach_state: AttachState,
     /// Which probes it has in the program's code.
     pub(super) census: Census,
-    /// What is observed for it beside the program's own code, and whether it is.
+    /// Its layer, unless it is in the module's own code; and whether the layer is observed.
     pub(super) layer: Option<ObservedLayer>,
     pub(super) is_observed: bool,
-    /// Of what is counted, what it has seen, if it is made of counts.
+    /// Its share of the counters, if it is made of counts.
     counted: Share,
 }
 
@@ -86,7 +86,7 @@ impl BuiltIn {
         )
     }
 
-    /// What is known of it before it is lowered.
+    /// Its facts, for its lowering.
     pub(super) fn facts(&self) -> Facts {
         self.hooked.as_ref().map_or(Facts::Counts, |hooked| hooked.facts())
     }
@@ -96,7 +96,7 @@ impl BuiltIn {
         lower::lower(&[self.facts()], code).swap_remove(0)
     }
 
-    /// When it comes, for its lowering.
+    /// When it is attached, for its lowering.
     pub(super) fn time(&self) -> Time {
         if self.is_static() { Time::Early } else { Time::Running }
     }
@@ -130,7 +130,7 @@ impl BuiltIn {
         Ok(())
     }
 
-    /// Its share of what is counted as it will be when the code is had to count for it.
+    /// Its share of the counters, begun now: before the code is switched to count for it.
     pub(super) fn share_from_now(&self, module: &Module) -> Share {
         let mut share = self.counted.clone();
         if self.hooked.is_none() {
@@ -139,7 +139,7 @@ impl BuiltIn {
         share
     }
 
-    /// It is observed from now on, and has that share of what is counted.
+    /// It observes from now on, with that share of the counters.
     pub(super) fn observed(&mut self, counted: Share) {
         (self.is_observed, self.counted) = (true, counted);
     }
@@ -158,7 +158,7 @@ impl BuiltIn {
         self.hooked.as_ref().map_or_else(counted, |hooked| hooked.events(module))
     }
 
-    /// What it has to say.
+    /// Its report.
     pub(super) fn report(&mut self, module: &Module) -> Option<Report> {
         let mut report = match &self.hooked {
             Some(hooked) => Report { shown: self.choice.top(), ..hooked.report(module) },

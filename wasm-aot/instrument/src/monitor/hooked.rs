@@ -13,13 +13,13 @@ use wasm_aot_engine::Error;
 use wasm_aot_engine::instrument::compile::{Call, Draft, Emitter};
 use wasm_aot_engine::instrument::runtime::{Due, Module, Origin};
 
-/// A monitor at work: it says which hooks it needs, keeps what they tell, and makes reports of it.
+/// A built-in monitor that is made of hooks: it plans them, keeps their data, and reports.
 /// Monitors are independent: none knows of another's hooks.
 pub(super) trait HookedMonitor: Debug + Send + Sync {
-    /// Puts its hooks.
+    /// Adds its hooks to a draft.
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft);
 
-    /// What is known of it before it is lowered.
+    /// Its facts, for its lowering.
     fn facts(&self) -> Facts {
         Facts::Hooks(Hooks::default())
     }
@@ -47,7 +47,7 @@ pub(super) trait HookedMonitor: Debug + Send + Sync {
         rows.iter().flat_map(|row| places.iter().map(|place| row[*place].sum())).sum()
     }
 
-    /// What there is to say of what the module's instances have done so far.
+    /// Its report on what the module's instances have done so far.
     fn report(&self, module: &Module) -> Report;
 }
 
@@ -95,7 +95,7 @@ pub(super) fn ask_where<'a>(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Weight {
     Often,
-    /// What is done then lies away from the other code.
+    /// The code for it is cold.
     Seldom,
 }
 

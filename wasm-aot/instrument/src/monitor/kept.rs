@@ -21,7 +21,7 @@ use std::fs::File;
 use std::time::{Duration, Instant};
 use wordpatch::os::clocks;
 
-/// What a profile says of the run that it is of.
+/// The description of a run, in a profile.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     /// What the program is called.
@@ -30,7 +30,7 @@ pub(super) struct Run {
     pub(super) processor: Duration,
 }
 
-/// A program that a monitor watches: what it is called, if that was said, and since when.
+/// The observed program and time: the program's name, if it was given, and when observation began.
 #[derive(Clone, Debug)]
 pub(super) struct ObservedSpan {
     program: Option<std::sync::Arc<str>>,

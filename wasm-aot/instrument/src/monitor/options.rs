@@ -11,7 +11,7 @@ use wasm_aot_engine::instrument::runtime::Module;
 /// How many rows people are shown, if they do not say.
 pub const TOP: usize = 40;
 
-/// What is wrong with a choice.
+/// Errors in choices of monitors.
 #[derive(Debug, Error)]
 pub enum MonitorError {
     /// There is no such monitor.
@@ -259,7 +259,7 @@ impl Choice {
         Ok(self.file("file")?.map(|file| ProfileFile::new(file, self.observed_span())))
     }
 
-    /// What is watched from now on.
+    /// The observed program, from now on.
     pub(super) fn observed_span(&self) -> ObservedSpan {
         ObservedSpan::begin(self.program.clone())
     }

@@ -180,7 +180,7 @@ pub(crate) fn table(columns: &[&str], rows: &[Vec<Cell>], most: Option<usize>) -
     out
 }
 
-/// What a monitor has to say.
+/// A monitor's report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// Which monitor.
@@ -191,7 +191,7 @@ pub struct Report {
     pub rows: Vec<Vec<Cell>>,
     /// How many rows are shown to people; all are written where programs read.
     pub shown: Option<usize>,
-    /// What is true of the whole.
+    /// Lines about the whole.
     pub notes: Vec<String>,
     /// Sums over all rows, and over what has none, for programs.
     pub totals: Vec<(&'static str, u64)>,

@@ -215,7 +215,7 @@ impl MonitorSet {
     }
 }
 
-/// Monitors that come and go while the program runs.
+/// Monitors that are attached and detached while the program runs.
 impl MonitorSet {
     /// Nothing observes at first.
     pub fn of(module: &Module) -> Self {
@@ -264,7 +264,7 @@ impl MonitorSet {
         Ok(monitor)
     }
 
-    /// Has one that is known attached, and none else of its name.
+    /// Attaches a known monitor, in place of another one of its name.
     fn put_in_place(
         module: &Module,
         state: &mut SetState,
@@ -286,14 +286,14 @@ impl MonitorSet {
         Ok(name)
     }
 
-    /// Changes what is attached, and has the code be so; tells what the change did.
+    /// Changes what is attached, and switches the code; returns what the change returned.
     fn change<R>(&self, change: impl FnOnce(&mut SetState) -> R) -> Result<R, Error> {
         let mut state = self.state.lock();
         let done = change(&mut state);
         self.module.get().map_or(Ok(()), |module| Self::apply(module, &mut state)).map(|()| done)
     }
 
-    /// Detaches a monitor; tells whether it was attached. What it knows stays.
+    /// Detaches a monitor; returns whether it was attached. Its data stay.
     pub fn detach(&self, name: &str) -> Result<bool, Error> {
         self.change(|state| {
             state.named(name).map(|known| known.attach_state = AttachState::Detached).is_some()
@@ -307,7 +307,7 @@ impl MonitorSet {
         })
     }
 
-    /// Has one that is attached observe, or rest; tells whether there is one of that name.
+    /// Has an attached monitor observe, or rest; returns whether there is one of that name.
     pub fn switch_one(&self, name: &str, on: bool) -> Result<bool, Error> {
         self.change(|state| match state.named(name).map(|known| &mut known.attach_state) {
             Some(AttachState::Attached { rests, .. }) => {
@@ -318,12 +318,12 @@ impl MonitorSet {
         })
     }
 
-    /// Has what is attached observe, or rest.
+    /// Has all attached monitors observe, or rest.
     pub fn switch(&self, on: bool) -> Result<(), Error> {
         self.change(|state| state.is_off = !on)
     }
 
-    /// Has the module's code be as what is attached wants it, in one switch.
+    /// Switches the module's code to the layers of all monitors that observe, in one switch.
     fn apply(module: &Module, state: &mut SetState) -> Result<(), Error> {
         let (mut begins, mut ends) = (Vec::new(), Vec::new());
         for (place, monitor) in state.all.iter().enumerate() {
@@ -343,7 +343,7 @@ impl MonitorSet {
     }
 }
 
-/// What monitors have to say.
+/// Reports of monitors.
 impl MonitorSet {
     /// Whether one that is attached observes at the moment.
     pub fn is_on(&self) -> bool {

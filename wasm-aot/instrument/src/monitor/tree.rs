@@ -244,7 +244,7 @@ impl Sum {
         })
     }
 
-    /// What is deeper belongs to its caller.
+    /// Deeper frames are folded into their caller.
     pub(super) fn cut(self, depth: u32) -> Self {
         let mut cut = Self::default();
         let mut places = Vec::with_capacity(self.contexts.len());

@@ -71,8 +71,8 @@ pub(super) struct Inspected {
 }
 
 impl Inspected {
-    /// Reads a function, and plans a stand at each of its places. Gives the function too: it is
-    /// told that the place is reached.
+    /// Reads a function, and plans a probe point at each of its places. Returns the function too:
+    /// it receives the calls of its probe points.
     pub(super) fn new(
         board: Arc<Board>,
         module: &ModuleInner,
@@ -186,7 +186,7 @@ impl Inspected {
         });
     }
 
-    /// Has other probes stand at a site, in place of the list that others may be going through.
+    /// Replaces the list of probes at a site, which another thread may be reading.
     fn change(&self, site: usize, change: impl FnOnce(&mut Vec<InsertedProbe>)) {
         {
             let mut list = self.lists[site].write();

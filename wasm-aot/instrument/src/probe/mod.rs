@@ -59,7 +59,7 @@ use wasm_aot_engine::instrument::runtime::{
     Module, ModuleInner, ObservedLayer, SiteProbe, SiteProbeKind,
 };
 
-/// Where a probe stands.
+/// The place of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
     /// The function's index, among all.
@@ -128,7 +128,7 @@ pub fn probe(
     Arc::new(Named(name.to_owned(), fire))
 }
 
-/// A probe that stands somewhere.
+/// The identity of a probe that was inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProbeId(u64);
 
@@ -186,7 +186,7 @@ struct Baselines {
     histograms: HashMap<Place, Vec<u64>>,
 }
 
-/// What stands where.
+/// The probes that are inserted.
 pub(crate) struct Board {
     /// Its code knows of the board: it must not be kept by it.
     module: Weak<ModuleInner>,
@@ -207,9 +207,9 @@ impl std::fmt::Debug for Board {
 
 #[derive(Default)]
 struct BoardState {
-    /// Where each stands; some stand everywhere.
+    /// The place of each; some are everywhere.
     places: HashMap<ProbeId, Option<Place>>,
-    /// Those that stand at patchable sites: what they want there, and whether they are on.
+    /// Those at patchable sites, and whether they are on.
     site_probes: HashMap<ProbeId, (SiteProbe, bool)>,
     flags: HashMap<ProbeId, Arc<AtomicBool>>,
     panicked: Vec<String>,
@@ -250,7 +250,7 @@ impl Probes {
         Self(module.inner().companion(board), Arc::default())
     }
 
-    /// Inserts a probe behind those that stand at the place.
+    /// Inserts a probe after those at the place.
     pub fn insert(&self, place: Place, probe: Arc<dyn Probe>) -> Result<ProbeId, ProbeError> {
         self.0.insert(place, ProbeKind::Probe(probe))
     }
@@ -295,7 +295,7 @@ impl Probes {
         self.0.state.lock().panicked.clone()
     }
 
-    /// Removes a probe; tells whether it was there.
+    /// Removes a probe; returns whether it was there.
     pub fn remove(&self, id: ProbeId) -> bool {
         self.0.remove(id)
     }

@@ -112,7 +112,7 @@ impl Inline for ProbePoint {
 }
 
 impl ProbePoint {
-    /// What is wanted at the place.
+    /// The flag of the place.
     fn flag(&self, at: &mut Emitter<'_, '_>) -> Value {
         let place = at.builder().ins().iconst(types::I64, address(&self.cell().flag));
         at.builder().ins().uload8(types::I32, MemFlagsData::trusted(), place, 0)
