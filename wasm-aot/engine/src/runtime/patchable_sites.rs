@@ -401,18 +401,18 @@ impl PatchableSitesState {
     fn switch_flag(&mut self, number: usize, id: u64, on: bool) {
         let is_set = self.is_set(number, id);
         let Self { instructions, sites, flags, .. } = self;
-        let (Instruction { sites: own, flags: standing, .. }, Some(flag)) =
+        let (Instruction { sites: own, flags: set, .. }, Some(flag)) =
             (&mut instructions[number], flags.get_mut(&id))
         else {
             return;
         };
-        let was_on = standing.contains(&id);
+        let was_on = set.contains(&id);
         flag.is_set = is_set;
         flag.since.clear();
         // What is set stays so.
         let is_on = on && !is_set;
-        standing.retain(|other| *other != id);
-        standing.extend(is_on.then_some(id));
+        set.retain(|other| *other != id);
+        set.extend(is_on.then_some(id));
         for site in own {
             let site = &mut sites[*site as usize];
             site.flags = site.flags + u32::from(is_on) - u32::from(was_on);

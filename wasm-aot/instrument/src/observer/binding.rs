@@ -85,12 +85,12 @@ pub(crate) struct Binding {
     /// The identity of the probe, by which its monitor may take it away.
     pub(crate) id: u32,
     /// What it leaves in place of the instruction, if it stands there.
-    pub(crate) stand: Stand,
+    pub(crate) replacement: Replacement,
 }
 
 /// What is left in place of an instruction.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Stand {
+pub(crate) struct Replacement {
     /// What lies below what the function gives: operands that stay.
     pub(crate) below: Vec<Argument>,
     /// Whether its last result says what happens.

@@ -5,12 +5,12 @@
 //! from then on.
 
 use super::ObserverError;
-use super::binding::{Argument, Binding, Bindings, BoundMode, Stand};
+use super::binding::{Argument, Binding, Bindings, BoundMode, Replacement};
 use super::guest::{Known, Number, Observer, is_endless};
 use super::name::{Asked, Callee, Event};
+use super::replacement;
 use super::rule::{Given, Helper, Rule, What};
 use super::site::{self, Immediate, Nesting, Site};
-use super::standing;
 use std::collections::HashMap;
 use std::sync::Arc;
 use wasm_aot_body::closings;
@@ -199,7 +199,7 @@ fn each_function<T: 'static>(
             .and_then(|dwarf| addr2line::Context::from_dwarf(dwarf).ok()),
         only,
         named: match rules.iter().any(calls_by_name) {
-            true => standing::named(&info),
+            true => replacement::named(&info),
             false => HashMap::new(),
         },
         ids: 0,
@@ -513,12 +513,14 @@ impl<T: 'static> Matcher<'_, T> {
         for family in rules.chunk_by(alike) {
             let (mut fits, mut wrong) = (false, None);
             for &rule in family {
-                match self.stand(rule, replaced) {
-                    Ok(stand) => {
+                match self.replacement(rule, replaced) {
+                    Ok(replacement) => {
                         fits = true;
                         let kept = self.found.len();
                         self.bind_all(&[rule], place, BoundMode::ALT, validator)?;
-                        self.found[kept..].iter_mut().for_each(|found| found.stand = stand.clone());
+                        self.found[kept..]
+                            .iter_mut()
+                            .for_each(|found| found.replacement = replacement.clone());
                     }
                     Err(why) => wrong = wrong.or(Some(why)),
                 }
@@ -537,14 +539,14 @@ impl<T: 'static> Matcher<'_, T> {
     }
 
     /// What a rule leaves in place of an instruction, or why that does not fit.
-    fn stand(&self, rule: u16, replaced: &Replaced<ValType>) -> Result<Stand, String> {
+    fn replacement(&self, rule: u16, replaced: &Replaced<ValType>) -> Result<Replacement, String> {
         let Rule { function, leaves, .. } = &self.rules[usize::from(rule)];
-        let place = standing::Place {
+        let place = replacement::ReplacedPlace {
             replaced: replaced.clone(),
             results: self.observer.module.inner().info.function_type(*function).results(),
             leaves: leaves.as_ref(),
         };
-        place.stand(|callee| {
+        place.replacement(|callee| {
             let index = match callee {
                 Callee::Index(index) => *index,
                 Callee::Name(name) => *self.named.get(name)?,
@@ -695,7 +697,7 @@ impl<T: 'static> Matcher<'_, T> {
             bound_mode,
             offset: place.site.offset,
             id,
-            stand: Stand::default(),
+            replacement: Replacement::default(),
         }))
     }
 

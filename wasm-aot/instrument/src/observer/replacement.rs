@@ -1,6 +1,6 @@
 //! What stands in place of instructions, compared with what these take and give.
 
-use super::binding::{Argument, Instead, Stand};
+use super::binding::{Argument, Instead, Replacement};
 use super::name::{Callee, Leaves};
 use std::collections::HashMap;
 use wasm_aot_body::replacement::{Replaced, Substitute, kept_of_call};
@@ -22,19 +22,19 @@ pub(super) fn named(info: &ModuleInfo) -> HashMap<String, u32> {
 }
 
 /// An instruction, and what gives results in its place.
-pub(super) struct Place<'a> {
+pub(super) struct ReplacedPlace<'a> {
     pub(super) replaced: Replaced<ValType>,
     /// What the monitor's function gives.
     pub(super) results: &'a [ValType],
     pub(super) leaves: Option<&'a Leaves>,
 }
 
-impl Place<'_> {
+impl ReplacedPlace<'_> {
     /// What is left there, or why that does not fit. `find` knows the functions of the program.
-    pub(super) fn stand<'f>(
+    pub(super) fn replacement<'f>(
         &self,
         find: impl Fn(&Callee) -> Option<(u32, &'f FuncType)>,
-    ) -> Result<Stand, String> {
+    ) -> Result<Replacement, String> {
         let decides = self.leaves.is_some_and(|leaves| leaves.decides);
         let own = &self.results[..self.results.len() - usize::from(decides)];
         let callees = self.leaves.map_or(&[][..], |leaves| &leaves.calls);
@@ -68,7 +68,7 @@ impl Place<'_> {
                 returned: remains.given.len() - kept,
             })
         };
-        Ok(Stand {
+        Ok(Replacement {
             below: (0..remains.kept).map(operand).chain(zeros).collect(),
             decides,
             calls: callees.iter().map(call).collect::<Result<_, String>>()?,

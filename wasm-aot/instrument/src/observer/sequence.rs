@@ -111,7 +111,7 @@ impl Inline for Sequence {
             )?,
         };
         if let Some(itself) = replaced {
-            self.stand(results, itself, at)?;
+            self.replacement(results, itself, at)?;
         } else if is_conditional {
             at.builder().ins().jump(behind, &[]);
             at.builder().switch_to_block(behind);
@@ -138,17 +138,17 @@ fn unless(at: &mut Emitter<'_, '_>, value: Value, behind: Block) {
 impl Sequence {
     /// Leaves something in place of an instruction: what was given, or what a function of the
     /// program gives, or what the instruction itself does.
-    fn stand(
+    fn replacement(
         &self,
         mut own: Vec<Value>,
         itself: Block,
         at: &mut Emitter<'_, '_>,
     ) -> Result<(), CompileError> {
-        let stand = &self.binding.stand;
-        if stand.decides {
+        let replacement = &self.binding.replacement;
+        if replacement.decides {
             let decision = own.pop().expect("compared with the module: its last result");
             unless(at, decision, itself);
-            for (number, call) in (2..).zip(&stand.calls) {
+            for (number, call) in (2..).zip(&replacement.calls) {
                 let (there, next) = (at.builder().create_block(), at.builder().create_block());
                 let is_this = at.builder().ins().icmp_imm_s(IntCC::Equal, decision, number);
                 at.builder().ins().brif(is_this, there, &[], next, &[]);
@@ -163,7 +163,7 @@ impl Sequence {
                 at.builder().switch_to_block(next);
             }
         }
-        let mut given = self.all(&stand.below, at)?;
+        let mut given = self.all(&replacement.below, at)?;
         given.extend(own);
         at.replace(&given);
         Ok(())

@@ -121,8 +121,8 @@ impl Inspected {
                 .collect();
             let call =
                 Call { receiver: Arc::clone(&receiver), number: i as u64, captures, writes: true };
-            let stand = ProbePoint { cells: Arc::clone(&cells_of_code), index: i, call };
-            let action = Action::Inline(Sequence(Arc::new(stand)));
+            let point = ProbePoint { cells: Arc::clone(&cells_of_code), index: i, call };
+            let action = Action::Inline(Sequence(Arc::new(point)));
             draft.hook(function, start + site.offset, site.mode, action);
         }
         Ok((inspected, draft.finish()))
