@@ -264,8 +264,7 @@ impl Diagnostics {
         let margin = line.to_string().len();
         // A line of a megabyte would not help: show what is around the place.
         let from = if spare > SHOWN { column.saturating_sub(SHOWN / 2) } else { 0 };
-        let shown: String =
-            text.chars().skip(from).take(SHOWN).map(|c| if c == '\t' { ' ' } else { c }).collect();
+        let shown: String = text.chars().skip(from).take(SHOWN).map(visible).collect();
         writeln!(f, "{:margin$}--> {}:{line}:{column}", " ", source.name)?;
         writeln!(f, "{:margin$} |", "")?;
         writeln!(f, "{line} | {shown}")?;
@@ -277,6 +276,19 @@ impl Diagnostics {
             "^".repeat(width.min(SHOWN)),
             pad = column - 1 - from
         )
+    }
+}
+
+/// A character as an excerpt shows it: what a terminal would obey, or what would change the order
+/// of what is shown, is replaced.
+fn visible(c: char) -> char {
+    match c {
+        '\t' => ' ',
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+            char::REPLACEMENT_CHARACTER
+        }
+        c if c.is_control() => char::REPLACEMENT_CHARACTER,
+        c => c,
     }
 }
 

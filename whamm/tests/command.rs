@@ -309,6 +309,39 @@ fn diagnostics_show_whole_lines_and_have_colours_where_they_are_asked_for() {
 }
 
 #[test]
+fn a_script_that_is_no_text_is_refused_at_its_place() {
+    let place = Place::new("no-text");
+    let script = place.path("latin.mm");
+    std::fs::write(&script, b"// a\nwasm:opcode:call:before { // caf\xe9\n}")
+        .expect("it is written");
+    for command in ["check", "fmt"] {
+        let refused = whamm(&[command, &script]);
+        let said = said(&refused);
+        assert!(!refused.status.success(), "{said}");
+        assert!(said.contains("is not text in UTF-8") && said.contains("latin.mm:2:33"), "{said}");
+    }
+}
+
+#[test]
+fn a_program_that_is_not_valid_is_told_with_function_and_instruction() {
+    let place = Place::new("not-valid");
+    let script = place.file("x.mm", "wasm:opcode:call:before { report var n: u32; n++; }");
+    for (function, told) in [
+        (
+            "$bad (param i32) (result i64) (i64.add (local.get 0) (i64.const 1))",
+            "(function 1 (bad), i64.add at offset 0x",
+        ),
+        ("(export \"runs\") (call 7)", "(function 1 (runs), call at offset 0x"),
+        ("(result i32) (f32.const 1)", "(function 1, end at offset 0x"),
+    ] {
+        let app = place.file("app.wat", &format!("(module (func) (func {function}))"));
+        let refused = whamm(&["instr", "-s", &script, "-a", &app, "-o", &place.path("out.wasm")]);
+        let said = said(&refused);
+        assert!(!refused.status.success() && said.contains(told), "{said}");
+    }
+}
+
+#[test]
 fn scripts_are_laid_out_in_place() {
     let place = Place::new("fmt");
     let empty = place

@@ -217,13 +217,12 @@ impl Chosen {
         if self.file.extension().is_none_or(|extension| extension != "mm") {
             return Ok(bytes);
         }
-        let text = String::from_utf8(bytes)
-            .map_err(|_| Failure::new(format!("{}: a script is text", self.file.display())))?;
+        let source = whamm::Source::from_bytes(self.file.display().to_string(), bytes);
+        let source = source.map_err(Failure::new)?;
         let library = |path: &PathBuf| {
             Ok(whamm::LibraryFile { name: stem(path), module: stem(path), bytes: read(path)? })
         };
         let libraries = self.libraries.iter().map(library).collect::<Result<Vec<_>, Failure>>()?;
-        let source = whamm::Source::new(self.file.display().to_string(), text);
         let options = whamm::Options {
             destination: whamm::Destination::Console,
             ..whamm::Options::default()

@@ -172,10 +172,7 @@ fn module(path: &Path) -> Result<Vec<u8>, Diagnostics> {
 }
 
 fn script(path: &Path) -> Result<Source, Diagnostics> {
-    let text = String::from_utf8(read(path)?).map_err(|_| {
-        Diagnostics::general(Kind::ParsingError, format!("{} is not text in UTF-8", path.display()))
-    })?;
-    Ok(Source::new(path.display().to_string(), text))
+    Source::from_bytes(path.display().to_string(), read(path)?)
 }
 
 fn scripts(paths: &[PathBuf]) -> Result<Vec<Source>, Diagnostics> {

@@ -3,6 +3,7 @@
 use super::known::Nowhere;
 use super::rows::Source;
 use super::{Link, Rewriter, WASI, function, hot, region};
+use crate::app::App;
 use crate::check::CORE;
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::emit::code::{Emitter, Scope};
@@ -10,7 +11,7 @@ use crate::emit::locals::Locals;
 use crate::emit::storage::{Storage, WORD, keep, word};
 use crate::emit::support::{Outlet, index, val};
 use crate::emit::{core, destination};
-use crate::events::Event;
+use crate::events::{Event, by_code, code_of};
 use crate::fold::Nothing;
 use crate::hir::{Probe, Stmt, Variable};
 use crate::library::first_line;
@@ -28,6 +29,37 @@ pub(super) fn wrong(e: impl std::fmt::Display) -> Diagnostics {
     Diagnostics::general(
         Kind::InvalidModule,
         format!("the program cannot be rewritten: {}", first_line(&e)),
+    )
+}
+
+/// What is wrong with a function of the program: which one, and at which instruction.
+fn invalid(
+    app: &App<'_>,
+    function: u32,
+    body: std::ops::Range<u64>,
+    wrong: &wasmparser::Error,
+) -> Diagnostics {
+    let at = wrong.offset();
+    let exported = app
+        .exports
+        .iter()
+        .find(|export| export.kind == wasmparser::ExternalKind::Func && export.index == function);
+    let name = match (app.name(function), exported) {
+        ("", Some(export)) => export.name,
+        (name, _) => name,
+    };
+    let name = if name.is_empty() { String::new() } else { format!(" ({name})") };
+    let bytes = usize::try_from(at).ok().filter(|_| body.contains(&at));
+    let instruction = bytes.and_then(|at| by_code(code_of(app.bytes.get(at..)?)?));
+    let instruction =
+        instruction.map_or_else(String::new, |known| format!("{} at ", known.opname()));
+    Diagnostics::general(
+        Kind::InvalidModule,
+        format!(
+            "the program is not a valid module: {} (function {function}{name}, {instruction}offset \
+             {at:#x})",
+            wrong.message()
+        ),
     )
 }
 
@@ -121,12 +153,9 @@ impl<'a> Rewriter<'a> {
         let app = self.app;
         for (n, body) in (first..).zip(app.bodies()) {
             let (to_validate, body) = body.map_err(wrong)?;
-            let done = function::plan(self, n, to_validate, &body, allocations).map_err(|e| {
-                Diagnostics::general(
-                    Kind::InvalidModule,
-                    format!("the program is not a valid module: {}", first_line(&e)),
-                )
-            })?;
+            let range = body.range();
+            let done = function::plan(self, n, to_validate, &body, allocations)
+                .map_err(|e| invalid(app, n, range, &e))?;
             allocations = done.1;
             list.push(done.0);
         }

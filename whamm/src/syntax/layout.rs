@@ -126,7 +126,7 @@ fn symbols<'a>(text: &'a str, rules: &[(usize, usize)]) -> Vec<Symbol<'a>> {
 /// A script in the usual layout.
 pub(crate) fn layout(source: &Source) -> Result<String, Diagnostics> {
     let mut said = Diagnostics::new(std::slice::from_ref(source));
-    let script = super::parse(0, source, &mut said);
+    let script = super::items(0, source, &mut said);
     if said.has_errors() {
         return Err(said);
     }
@@ -142,7 +142,8 @@ pub(crate) fn layout(source: &Source) -> Result<String, Diagnostics> {
         printer.short |= symbol.text == "{" && is_short(&list[i + 1..]);
         printer.symbol(symbol, i.checked_sub(1).map(|n| &list[n]));
     }
-    Ok(printer.out.trim_end().to_string() + "\n")
+    let text = printer.out.trim_end();
+    Ok(if text.is_empty() { String::new() } else { text.to_string() + "\n" })
 }
 
 /// Whether a block, whose opening brace was just read, is short and on one line.

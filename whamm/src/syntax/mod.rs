@@ -15,7 +15,7 @@ mod rule;
 mod script;
 mod statement;
 
-pub(crate) use script::{expression, parse};
+pub(crate) use script::{expression, items, parse};
 
 #[cfg(test)]
 mod tests {

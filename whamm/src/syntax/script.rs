@@ -3,12 +3,23 @@
 use super::ast::{Expr, FnDef, Item, Name, ProbeDef, Script, StrayBlock};
 use super::cursor::{Cursor, Read, is_word};
 use crate::diagnostic::{Diagnostics, Kind};
-use crate::source::Source;
+use crate::source::{Source, Span};
 use crate::types::Ty;
 use std::collections::HashSet;
 
-/// Reads a script. What cannot be read is said, and left out.
+/// Reads a script, which has a probe.
 pub(crate) fn parse(number: u16, source: &Source, said: &mut Diagnostics) -> Script {
+    let script = items(number, source, said);
+    if !script.items.iter().any(|i| matches!(i, Item::Probe(_))) && !said.has_errors() {
+        let end = Span::new(number, source.text.len()..source.text.len());
+        let help = "for example `wasm:opcode:call:before { ... }`";
+        said.push_help(Kind::ParsingError, Some(end), "this script has no probe", help);
+    }
+    script
+}
+
+/// Reads whatever a script consists of.
+pub(crate) fn items(number: u16, source: &Source, said: &mut Diagnostics) -> Script {
     let mut cursor = Cursor {
         text: &source.text,
         at: 0,
@@ -48,10 +59,6 @@ pub(crate) fn parse(number: u16, source: &Source, said: &mut Diagnostics) -> Scr
         }
     }
     script.broken = std::mem::take(&mut cursor.broken);
-    if !script.items.iter().any(|i| matches!(i, Item::Probe(_))) && !cursor.said.has_errors() {
-        let (here, help) = (cursor.here(), "for example `wasm:opcode:call:before { ... }`");
-        cursor.said.push_help(Kind::ParsingError, Some(here), "this script has no probe", help);
-    }
     script
 }
 
