@@ -102,6 +102,8 @@ pub(crate) enum Builtin {
     StrAddr,
     /// Text.
     StrLen,
+    /// Text of numbers with commas between them, index: the number there, or 0.
+    StrNumber,
     /// Memory of a library.
     MemId(u32),
     /// Memory, address, memory, address, length.
@@ -315,6 +317,7 @@ impl Expr {
                         | Builtin::StartsWith
                         | Builtin::EndsWith
                         | Builtin::StrLen
+                        | Builtin::StrNumber
                         | Builtin::MemId(_)
                         | Builtin::PageSize
                 );

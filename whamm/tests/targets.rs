@@ -169,7 +169,6 @@ fn what_a_monitor_cannot_do_is_an_error_that_names_the_target_that_can() {
         "wasm:opcode:if:entry / arg0 == 1 / { report var n: u32; n++; }",
         "wasm:opcode:block(arg0: i32):exit { report var n: i32; n = arg0; }",
         "wasm:opcode:table.get:before / trap / { report var n: u32; n++; }",
-        "wasm:opcode:br_table:before { report var n: u32; n = targets[0]; }",
     ] {
         let said = monitor(text).expect_err(text);
         assert!(said.contains("error[WeiError]") && said.contains("rewriting target"), "{said}");

@@ -123,6 +123,34 @@ fn functions_are_called_instead_on_both_targets() {
     }
 }
 
+#[test]
+fn the_labels_of_a_table_are_told_on_both_targets() {
+    let place = Place::new("modules-labels");
+    let arms: String = (0..600).map(|n| format!(" {}", n * 7 % 5)).collect();
+    let program = format!(
+        r#"(module (memory (export "memory") 1)
+            (func $small (param i32)
+                (block (block (block (br_table 2 0 1 (local.get 0))) nop) nop))
+            (func $large (param i32)
+                (block (block (block (block (block (br_table{arms} 4 (local.get 0))))))))
+            (func (export "_start") (local $i i32)
+                (loop
+                    (call $small (local.get $i)) (call $large (local.get $i))
+                    (local.set $i (i32.add (local.get $i) (i32.const 1)))
+                    (br_if 0 (i32.lt_u (local.get $i) (i32.const 640))))))"#
+    );
+    let script = "report var sum: u64; report var m: map<u32, u32>;
+        wasm:opcode:br_table:before { report var first: u32; first = targets[0] * 10 + targets[1];
+            report var far: u32; far = targets[599]; sum = sum * 3 + (targets[arg0] as u64);
+            m[targets[arg0]]++; }
+        wasm:opcode:br_table:before / targets[2] == 4 / { report var n: u32; n++; }
+        wasm:opcode:br_table:before / targets[arg0] == 2 / { report var two: u32; two++; }";
+    let told = rows_of_both_targets(&place, script, &program);
+    for row in ["first small 9 20", "first large 13 2", "far large 13 3", "n large 13 640"] {
+        assert!(told.iter().any(|one| one == row), "{row}: {told:#?}");
+    }
+}
+
 /// Blocks of each kind, in functions of their own.
 const BLOCKS: &str = r#"(module (memory (export "memory") 1)
     (func $note (param i64))

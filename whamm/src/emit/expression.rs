@@ -547,6 +547,11 @@ impl Emitter<'_> {
                     self.put().local_get(first + 1);
                 }
             }
+            Builtin::StrNumber => {
+                args.iter().for_each(|e| self.value(e));
+                let number = self.support.runtime("str_number");
+                self.put().call(number);
+            }
             Builtin::MemId(library) => {
                 let memory = self.library_memory(*library);
                 self.put().i32_const(memory.unwrap_or(0).cast_signed());

@@ -8,7 +8,7 @@ use crate::emit::cells::{self, SiteRow};
 use crate::emit::storage::{Storage, WORD};
 use crate::events::{self, Bound, Event, Instruction, Mode};
 use crate::fold::{self, OfEvent};
-use crate::hir::{Expr, ExprKind, Place, Probe, Program, Stmt, Var, Variable};
+use crate::hir::{Builtin, Expr, ExprKind, Place, Probe, Program, Stmt, Var, Variable};
 use crate::rewrite::region::is_added_only;
 use crate::types::Ty;
 use std::collections::{BTreeMap, HashSet};
@@ -50,6 +50,7 @@ impl Hoist<'_> {
             ExprKind::Bound(
                 Bound::Fname
                 | Bound::File
+                | Bound::Targets
                 | Bound::Opname
                 | Bound::TargetFnName
                 | Bound::TargetFnType
@@ -61,6 +62,15 @@ impl Hoist<'_> {
         if kept && self.keeps {
             let number = self.site(&e);
             return Expr { kind: ExprKind::Var(Var::Site(number)), ..e };
+        }
+        if let ExprKind::Index(map, key) = &e.kind
+            && map.kind == ExprKind::Bound(Bound::Targets)
+        {
+            // An engine hands over all labels of a table as one text.
+            let labels = Expr { kind: map.kind.clone(), ty: Ty::Str, span: map.span };
+            let key = self.hoisted((**key).clone());
+            let kind = ExprKind::Builtin(Builtin::StrNumber, vec![self.hoisted(labels), key]);
+            return Expr { kind, ..e };
         }
         let Expr { kind, ty, span } = e;
         let mut sub = |e: Box<Expr>| Box::new(self.hoisted(*e));
@@ -282,16 +292,6 @@ pub(super) fn collect<'a>(program: &'a Program, said: &mut Diagnostics) -> Vec<G
             );
             continue;
         }
-        if asks(probe, Bound::Targets) {
-            said.push_help(
-                Kind::WeiError,
-                Some(probe.span),
-                "an engine does not hand over all labels of a table",
-                "`target` is the one that is taken; the rewriting target has them: give the \
-                 program with `-a`",
-            );
-            continue;
-        }
         let Some(group) = of(probe) else { continue };
         match list
             .iter_mut()
@@ -340,6 +340,7 @@ fn is_extension(bound: Bound) -> bool {
     matches!(
         bound,
         Bound::File
+            | Bound::Targets
             | Bound::Line
             | Bound::AppMemId
             | Bound::Res(_)

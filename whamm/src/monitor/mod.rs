@@ -48,8 +48,9 @@ use wasm_encoder::{
 /// The module that an engine must have which runs what others do not know.
 pub(crate) const EXTENSION: (&str, &str) = ("wasm-aot:ext", "v1");
 
-/// How many bytes of names an engine hands over at once.
+/// How many bytes of names an engine hands over at once; of names and labels of tables.
 const BUFFER: usize = 1024;
+const LABELS: usize = 1 << 16;
 
 /// A record before its variables.
 const RECORD: u32 = 32;
@@ -468,9 +469,13 @@ impl<'a> Maker<'a> {
                 .i32_const(kind.cast_signed())
                 .i32_store(word(4, memory));
             // What the engine hands over is overwritten at the next site.
-            for bound in
-                [Bound::File, Bound::TargetFnName, Bound::TargetFnType, Bound::TargetImpModule]
-            {
+            for bound in [
+                Bound::File,
+                Bound::Targets,
+                Bound::TargetFnName,
+                Bound::TargetFnType,
+                Bound::TargetImpModule,
+            ] {
                 if scope.bounds.contains_key(&bound) {
                     let text = at(bound);
                     e.put().local_get(text).local_get(text + 1).call(intern).local_set(text);
@@ -648,7 +653,13 @@ impl<'a> Maker<'a> {
             );
             self.support.define(index, &shape, body);
         }
-        let buffer = self.support.bytes(&[0; BUFFER], 8);
+        let mut size = BUFFER;
+        crate::rewrite::each_expr(self.program, &mut |e| {
+            if e.kind == ExprKind::Bound(Bound::Targets) {
+                size = LABELS;
+            }
+        });
+        let buffer = self.support.bytes(&vec![0; size], 8);
         let mut imports = ImportSection::new();
         self.write_imports(&mut imports);
         let mut exports = ExportSection::new();
@@ -688,10 +699,9 @@ impl<'a> Maker<'a> {
             ExportKind::Memory,
             memory,
         );
-        for (name, value) in [
-            ("whamm_buffer:start", buffer),
-            ("whamm_buffer:max", u32::try_from(BUFFER).unwrap_or(0)),
-        ] {
+        for (name, value) in
+            [("whamm_buffer:start", buffer), ("whamm_buffer:max", u32::try_from(size).unwrap_or(0))]
+        {
             exports.export(name, ExportKind::Global, globals.len());
             globals.global(
                 GlobalType { val_type: ValType::I32, mutable: false, shared: false },

@@ -66,6 +66,25 @@
     (if (i32.eq (local.get $p) (local.get $q)) (then (return (i32.const 1))))
     (i32.eqz (call $str_cmp (local.get $p) (local.get $n) (local.get $q) (local.get $m))))
 
+  ;; The number at an index of a text of numbers with commas between them, or 0.
+  (func $str_number (param $p i32) (param $n i32) (param $index i32) (result i32) (local $end i32) (local $c i32) (local $value i32)
+    (local.set $end (i32.add (local.get $p) (local.get $n)))
+    (block $done
+      (loop $next
+        (br_if $done (i32.ge_u (local.get $p) (local.get $end)))
+        (local.set $c (i32.load8_u $own (local.get $p)))
+        (local.set $p (i32.add (local.get $p) (i32.const 1)))
+        (if (i32.eq (local.get $c) (i32.const 44))
+          (then
+            (br_if $done (i32.eqz (local.get $index)))
+            (local.set $index (i32.sub (local.get $index) (i32.const 1))))
+          (else
+            (if (i32.eqz (local.get $index)) (then
+              (local.set $value
+                (i32.add (i32.mul (local.get $value) (i32.const 10)) (i32.sub (local.get $c) (i32.const 48))))))))
+        (br $next)))
+    (local.get $value))
+
   (func $str_starts (param $p i32) (param $n i32) (param $q i32) (param $m i32) (result i32)
     (if (i32.lt_u (local.get $n) (local.get $m)) (then (return (i32.const 0))))
     (call $str_eq (local.get $p) (local.get $m) (local.get $q) (local.get $m)))
@@ -992,7 +1011,7 @@
     (memory.copy $app $own (i32.const 0) (i32.const 1280) (i32.const 1024)))
 
   (export "alloc" (func $alloc)) (export "str_eq" (func $str_eq)) (export "str_starts" (func $str_starts)) (export "str_ends" (func $str_ends))
-  (export "str_contains" (func $str_contains)) (export "intern" (func $intern)) (export "map_like" (func $map_like)) (export "map_find" (func $map_find))
+  (export "str_contains" (func $str_contains)) (export "str_number" (func $str_number)) (export "intern" (func $intern)) (export "map_like" (func $map_like)) (export "map_find" (func $map_find))
   (export "map_get" (func $map_get)) (export "map_delete" (func $map_delete)) (export "map_sorted" (func $map_sorted)) (export "flush" (func $flush))
   (export "putc" (func $putc)) (export "puts" (func $puts)) (export "put_u64" (func $put_u64)) (export "put_i64" (func $put_i64)) (export "put_hex" (func $put_hex))
   (export "put_bool" (func $put_bool)) (export "put_f32" (func $put_f32)) (export "put_f64" (func $put_f64)) (export "put_value" (func $put_value))
