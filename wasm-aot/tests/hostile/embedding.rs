@@ -83,6 +83,42 @@ fn traps_go_through_hosts_in_between_and_name_every_frame() {
 }
 
 #[test]
+fn an_unreachable_is_told_where_it_stands_and_not_at_the_branch_to_it() {
+    let text = r#"(module
+        (func (export "else") (result i32)
+            (if (result i32) (global.get $no) (then (i32.const 5)) (else (unreachable))))
+        (func (export "then") (if (i32.eqz (global.get $no)) (then (unreachable))))
+        (func (export "branch") (block (br_if 0 (global.get $no)) (unreachable)))
+        (func (export "table")
+            (block (block (br_table 0 1 (global.get $no))) (unreachable)))
+        (global $no (mut i32) (i32.const 0)))"#;
+    let bytes = wat::parse_str(text).expect("a module");
+    let mut expected = Vec::new();
+    for payload in wasmparser::Parser::new(0).parse_all(&bytes) {
+        if let wasmparser::Payload::CodeSectionEntry(body) = payload.expect("a module") {
+            let operators = body.get_operators_reader().expect("a body").into_iter_with_offsets();
+            let all = operators.map(|operator| operator.expect("an instruction"));
+            let at = all.filter(|(operator, _)| *operator == wasmparser::Operator::Unreachable);
+            expected.extend(at.map(|(_, offset)| Some(offset as u32)));
+        }
+    }
+    let mut store = Store::new(&Engine::default(), ());
+    let module = Module::new(store.engine(), &bytes).expect("it is valid");
+    let linker = Linker::new(store.engine());
+    let instance = linker.instantiate(&mut store, &module).expect("it imports nothing");
+    let told: Vec<Option<u32>> = ["else", "then", "branch", "table"]
+        .map(|name| {
+            let function = instance.get_func(&mut store, name).expect("exported");
+            let Err(Error::Trap(report)) = function.call(&mut store, &[]) else {
+                panic!("{name} does not trap")
+            };
+            report.backtrace.frames[0].offset
+        })
+        .to_vec();
+    assert_eq!(told, expected);
+}
+
+#[test]
 fn hosts_may_swallow_traps_of_what_they_call() {
     let mut store = Store::new(&quick(), ());
     let host = Func::wrap(&mut store, |mut caller: Caller<'_, ()>, value: i32| {

@@ -688,6 +688,20 @@ impl<'a> Translator<'a> {
 
     // --- traps
 
+    /// An instruction that does nothing but trap. A block of which that is all would become part of
+    /// the branch to it, and the trap would be told there.
+    pub(super) fn trap_here(&mut self, trap: Trap) {
+        let block = self.builder.current_block().expect("it is reached");
+        let layout = &self.builder.func.layout;
+        if layout.first_inst(block).is_none()
+            && layout.entry_block().is_some_and(|entry| entry != block)
+        {
+            self.builder.set_cold_block(block);
+        }
+        self.builder.ins().nop();
+        self.trap(trap);
+    }
+
     pub(super) fn trap(&mut self, trap: Trap) {
         self.builder.ins().trap(trap.code());
         self.reachable = false;

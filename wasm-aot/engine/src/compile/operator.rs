@@ -26,7 +26,7 @@ impl Translator<'_> {
             Operator::Nop => {}
             Operator::Unreachable => {
                 self.count(Way::Thrown);
-                self.trap(Trap::Unreachable);
+                self.trap_here(Trap::Unreachable);
             }
             Operator::Drop => drop(self.pop()),
             Operator::Select | Operator::TypedSelect { .. } => self.select(),
