@@ -279,6 +279,21 @@ impl Diagnostics {
     }
 }
 
+impl Source {
+    /// A script as a file has it; what is no text in UTF-8 is refused at its place.
+    pub fn from_bytes(name: impl Into<String>, bytes: Vec<u8>) -> Result<Self, Diagnostics> {
+        let name = name.into();
+        String::from_utf8(bytes).map(|text| Self::new(name.as_str(), text)).map_err(|wrong| {
+            let at = wrong.utf8_error().valid_up_to();
+            let text = String::from_utf8_lossy(wrong.as_bytes()).into_owned();
+            let mut said = Diagnostics::new(&[Self { name: name.clone(), text }]);
+            let message = format!("{name} is not text in UTF-8");
+            said.push(Kind::ParsingError, Some(Span::new(0, at..at)), message);
+            said
+        })
+    }
+}
+
 /// A character as an excerpt shows it: what a terminal would obey, or what would change the order
 /// of what is shown, is replaced.
 fn visible(c: char) -> char {

@@ -3,7 +3,6 @@
 //! A span is a range of bytes in one of the scripts of a run. Scripts are numbered in the order in
 //! which they were given; that number is also what `script_id` in a report says.
 
-use crate::diagnostic::{Diagnostics, Kind};
 use std::ops::Range;
 
 /// A script: its name, as diagnostics show it, and its text.
@@ -24,19 +23,6 @@ impl Source {
             None => text,
         };
         Self { name: name.into(), text }
-    }
-
-    /// A script as a file has it; what is no text in UTF-8 is refused at its place.
-    pub fn from_bytes(name: impl Into<String>, bytes: Vec<u8>) -> Result<Self, Diagnostics> {
-        let name = name.into();
-        String::from_utf8(bytes).map(|text| Self::new(name.as_str(), text)).map_err(|wrong| {
-            let at = wrong.utf8_error().valid_up_to();
-            let text = String::from_utf8_lossy(wrong.as_bytes()).into_owned();
-            let mut said = Diagnostics::new(&[Self { name: name.clone(), text }]);
-            let message = format!("{name} is not text in UTF-8");
-            said.push(Kind::ParsingError, Some(Span::new(0, at..at)), message);
-            said
-        })
     }
 
     /// Line and column of a byte, both counted from one, the column in characters.
