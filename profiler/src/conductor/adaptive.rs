@@ -74,6 +74,11 @@ const FIRM: f64 = 0.02;
 /// A choice is made at once when counting has taken more than this many budgets since the last
 /// look.
 const SURGE: f64 = 1.0;
+/// Where probes take more than this part of the time, as they do while what is hot is being found,
+/// the program goes slower than else, and a window shows too low a rate: it is repeated, soon, but
+/// not more often than this.
+const CALM: f64 = 0.06;
+const SPOILED: u32 = 4;
 /// Between two looks in the beginning and while a window is open, in seconds.
 const SHORT_TICK: f64 = 0.001;
 /// How much of what was known of a rate is kept at a choice.
@@ -95,6 +100,8 @@ pub(super) struct Adaptive {
     thrifty: Ticks,
     /// Whether some window is open.
     is_open: bool,
+    /// When probes took more than [`CALM`] of the time for the last time.
+    restless: Ticks,
 }
 
 /// What a function does next.
@@ -121,6 +128,8 @@ pub(super) struct Plan {
     /// Windows for each term, and those since the latest.
     glimpses: u32,
     glimpsed: u32,
+    /// Windows in a row that were repeated.
+    spoiled: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -142,6 +151,7 @@ impl Adaptive {
             thrift: 1.0,
             thrifty: now,
             is_open: false,
+            restless: now,
         }
     }
 
@@ -172,6 +182,9 @@ impl Conductor {
         // timed, until the next choice.
         let spent = std::mem::take(&mut self.adaptive.spent);
         self.adaptive.paid += spent;
+        if spent > CALM * elapsed {
+            self.adaptive.restless = now;
+        }
         let surge = spent > SURGE * budget * elapsed;
         let chooses =
             beginning || surge || now.since(self.adaptive.chosen) >= self.clock.ticks(CHOOSE);
@@ -255,6 +268,16 @@ impl Conductor {
             self.adaptive.is_open = true;
             return;
         }
+        if self.adaptive.restless >= began && plan.spoiled < SPOILED {
+            plan.spoiled += 1;
+            let soon = (span.0 as f64 * (0.5 + self.adaptive.chance())) as u64;
+            plan.next = plan.next.min(Ticks(now.0 + soon));
+            let began = account.cycle_began();
+            account.stop_counting(began, now);
+            self.set(FuncId(at as u32), Mode::Off, probes);
+            return;
+        }
+        plan.spoiled = 0;
         account.close_window(now, count);
         plan.glimpsed += 1;
         if plan.glimpsed < plan.glimpses {
