@@ -219,6 +219,25 @@ fn spans_and_scopes_hold_while_attached_and_leave_nothing() {
 
 /// A call that the stop has interrupted, and that the kernel would end with EINTR, goes on: this
 /// program takes that for its end.
+/// What an earlier one has taken would be told as overhead of every later one.
+#[test]
+fn the_time_that_the_profiler_takes_is_that_of_one_attachment() {
+    let program = program("agents", HOOKS);
+    let victim = Victim::start(clean(Command::new(&program)).args(["work", "2"]));
+    let file = program.with_file_name("profile.json");
+    let spent = |options: [&str; 4]| {
+        let kept = ["--format", "json", "-o", file.to_str().unwrap()];
+        let output = attach(&[&options[..], &kept].concat(), victim.number());
+        assert!(output.status.success(), "{output:?}");
+        profile(&file)["header"]["spent"]["agent"].as_f64().unwrap()
+    };
+    // A hundred times as long, and all calls are timed.
+    let much = spent(["--for", "1s", "--policy", "exact"]);
+    let little = spent(["--for", "10ms", "--policy", "count"]);
+    assert!(little < much, "{little} s, after {much} s");
+    victim.end();
+}
+
 #[test]
 fn an_event_loop_is_not_interrupted() {
     let program = program("events", &[]);

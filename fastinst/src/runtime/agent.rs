@@ -343,6 +343,8 @@ impl Agent {
         let mut agent = Self::new(clock, seed);
         threads::give_back();
         agent.leave_the_past();
+        // That of agents before it. What it has done itself so far is for this profile.
+        agent.agent_before = Duration::from_nanos(BEFORE.load(Relaxed));
         agent
     }
 
