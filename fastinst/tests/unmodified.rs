@@ -77,7 +77,8 @@ fn every_call_is_counted_in_whatever_a_compiler_makes() {
     }
 }
 
-/// Where one return follows another, a branch leads past one, or memory is read before a branch.
+/// Where one return follows another, a branch leads past one, memory is read before a branch, or a
+/// part was split off.
 #[test]
 fn functions_whose_ends_have_little_room_are_timed() {
     let to = folder("unmodified-ends");
@@ -93,6 +94,8 @@ fn functions_whose_ends_have_little_room_are_timed() {
             assert!(if policy == "exact" { timed == expected } else { timed > 0.0 }, "{function}");
         }
     }
+    let listed = text(&run(fastinst().arg("probes").arg(&program)).stdout);
+    assert!(listed.contains("split") && !listed.contains("split.cold"), "{listed}");
 }
 
 #[test]

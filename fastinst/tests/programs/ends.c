@@ -23,9 +23,18 @@ asm(".text\n"
     ".p2align 4\n"
     "1: movl 0x94(%rdi), %eax\n ret\n"
     ".cfi_endproc\n.size reads, .-reads\n"
+    /* A part of it was split off, where nothing more lies on the stack than at its beginning. */
+    ".p2align 4\n.globl split\n.type split, @function\n"
+    "split: .cfi_startproc\n"
+    "movl $5, %eax\n testl %edi, %edi\n js split.cold\n movl $6, %eax\n ret\n"
+    ".cfi_endproc\n.size split, .-split\n"
+    ".p2align 4\n.type split.cold, @function\n"
+    "split.cold: .cfi_startproc\n"
+    "movl $8, %eax\n ret\n"
+    ".cfi_endproc\n.size split.cold, .-split.cold\n"
     ".p2align 4\n");
 
-int twice(int), passed(int), reads(const void *);
+int twice(int), passed(int), reads(const void *), split(int);
 
 int main(int argc, char **argv) {
     int n = argc > 1 ? atoi(argv[1]) : 1000;
@@ -33,7 +42,8 @@ int main(int argc, char **argv) {
     memory[1][0] = 1;
     memory[0][0x90 / 4] = memory[1][0x94 / 4] = 3;
     long sum = 0;
-    for (int i = 0; i < n; i++) sum += twice(i % 3 - 1) * 2 + passed(i & 1) * 3 + reads(memory[i & 1]);
-    printf("%ld\ntwice %d\npassed %d\nreads %d\n", sum, n, n, n);
+    for (int i = 0; i < n; i++)
+        sum += twice(i % 3 - 1) * 2 + passed(i & 1) * 3 + reads(memory[i & 1]) + split(i % 3 - 1) * 5;
+    printf("%ld\ntwice %d\npassed %d\nreads %d\nsplit %d\n", sum, n, n, n, n);
     return 0;
 }

@@ -93,6 +93,11 @@ impl<'b> Reader<'_, 'b> {
         (range.end - range.start <= LARGEST && start < end).then_some(start..end)
     }
 
+    /// Whether a function begins there, and no part of one.
+    fn is_entry(&self, at: CodeAddr) -> bool {
+        self.frames.is_entry((at.get() - self.bias) as u64)
+    }
+
     fn is_bare(&self, at: CodeAddr) -> bool {
         self.frames.is_bare((at.get() - self.bias) as u64)
     }
@@ -100,7 +105,7 @@ impl<'b> Reader<'_, 'b> {
     /// Decodes the function that begins at an address.
     pub(crate) fn body(&self, start: CodeAddr) -> Result<Body<'b>, Refusal> {
         let range = self.range_of(start).filter(|range| range.start == start);
-        let range = range.filter(|_| self.is_bare(start)).ok_or(Refusal::NoFunction)?;
+        let range = range.filter(|_| self.is_entry(start)).ok_or(Refusal::NoFunction)?;
         let mut body = Body { parts: Vec::new(), targets: HashSet::new(), untimed: None };
         let mut known = vec![range];
         while let Some(range) = known.get(body.parts.len()).cloned() {
@@ -218,7 +223,7 @@ impl<'b> Reader<'_, 'b> {
             return true;
         }
         // Where another function begins the jump is that function's call.
-        let part = self.range_of(to).filter(|range| !self.is_bare(range.start));
+        let part = self.range_of(to).filter(|range| !self.is_entry(range.start));
         part.map(|range| known.push(range)).is_some()
     }
 
