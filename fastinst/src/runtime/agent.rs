@@ -46,7 +46,7 @@ static BEFORE: AtomicU64 = AtomicU64::new(0);
 /// be asked soon: as long as it has not been, functions that are called often are counted, which
 /// costs more than a look.
 const LOOKING: u64 = 250;
-const LOOKING_SOON: u64 = 10;
+const LOOKING_SOON: u64 = 30;
 /// How soon that is, in seconds of the program's time.
 const SOON: f64 = 5e-3;
 /// For how long the agent only drains when threads fill their rings all the time.

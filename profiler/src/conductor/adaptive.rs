@@ -186,8 +186,11 @@ impl Conductor {
             self.adaptive.restless = now;
         }
         let surge = spent > SURGE * budget * elapsed;
-        let chooses =
-            beginning || surge || now.since(self.adaptive.chosen) >= self.clock.ticks(CHOOSE);
+        // Choosing looks at every function: not at each look while windows are open.
+        let chosen = now.since(self.adaptive.chosen);
+        let chooses = beginning
+            || surge && chosen >= self.clock.ticks(TICK)
+            || chosen >= self.clock.ticks(CHOOSE);
         if chooses {
             self.choose(now, budget);
         }
