@@ -13,12 +13,12 @@ mod libraries;
 mod place;
 #[path = "modules/refusals.rs"]
 mod refusals;
+#[path = "modules/replacement.rs"]
+mod replacement;
 #[path = "modules/reports.rs"]
 mod reports;
 #[path = "modules/running.rs"]
 mod running;
-#[path = "modules/standing.rs"]
-mod standing;
 #[path = "modules/switching.rs"]
 mod switching;
 

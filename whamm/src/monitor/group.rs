@@ -2,7 +2,7 @@
 
 use super::elements::Element;
 use super::name::Event as EventName;
-use super::standing::can_stand;
+use super::replacement::can_replace;
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::emit::cells::{self, SiteRow};
 use crate::emit::storage::{Storage, WORD};
@@ -240,7 +240,7 @@ pub(super) fn collect<'a>(program: &'a Program, said: &mut Diagnostics) -> Vec<G
     // addresses of 32 bits.
     let mut left_out = HashSet::new();
     for probe in program.probes.iter().filter(|p| p.matched.event.has_sites() && !p.alternative) {
-        if is_alt(probe) && !can_stand(probe) {
+        if is_alt(probe) && !can_replace(probe) {
             let among_others = program.probes.iter().any(|p| p.rule == probe.rule && !is_alt(p));
             let (kind, message) = match among_others {
                 true => (

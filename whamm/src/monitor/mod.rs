@@ -14,8 +14,8 @@ mod elements;
 mod frames;
 mod group;
 mod name;
+mod replacement;
 mod split;
-mod standing;
 
 use crate::check::{CORE, DYNINSTR_MODULE};
 use crate::diagnostic::{Diagnostics, Kind};
@@ -110,7 +110,7 @@ pub(crate) fn compile(
     let mut maker = Maker::new(program, libraries, options, extended);
     maker.keep(elements);
     for group in &mut groups {
-        standing::check(group, said);
+        replacement::check(group, said);
         maker.group(group, said);
     }
     let endings: Vec<Group<'_>> = endings.iter().filter_map(group::of).collect();
@@ -321,9 +321,9 @@ impl<'a> Maker<'a> {
                 ..self.scope()
             };
             let residue = case.residue.as_ref();
-            let leaves = standing::leaves(group, residue);
+            let leaves = replacement::leaves(group, residue);
             let mut written: Vec<(Vec<ValType>, (u32, Shape))> = Vec::new();
-            for (event, returned) in standing::names(group, said) {
+            for (event, returned) in replacement::names(group, said) {
                 let known = written.iter().find(|(types, _)| *types == returned);
                 let (index, shape) = match known {
                     Some((_, known)) => known.clone(),

@@ -1,4 +1,4 @@
-//! Probes that stand in place of instructions: what they leave there, as engines are told.
+//! Probes that replace instructions: what they leave in their place, as engines are told.
 //!
 //! What an instruction takes and gives is known when a site is matched, so the engine works out
 //! what stays of the operands. Where a script returns literals, they have the types that the
@@ -19,18 +19,18 @@ use crate::types::Ty;
 use wasm_aot_body::replacement::is_replaced;
 use wasm_encoder::ValType;
 
-/// Whether a probe can be a function of the monitor's that stands in place of an instruction.
-pub(super) fn can_stand(probe: &Probe) -> bool {
+/// Whether a probe can be a function of the monitor that replaces an instruction.
+pub(super) fn can_replace(probe: &Probe) -> bool {
     matches!(probe.matched.event, Event::Opcode(op) if is_replaced(op.name))
 }
 
-fn stands(group: &Group<'_>) -> bool {
+fn replaces(group: &Group<'_>) -> bool {
     matches!(group.events[0].matched.mode, Mode::Alt | Mode::BlockAlt)
 }
 
 /// What a group's functions leave, under a condition that is known only when the site is reached.
 pub(super) fn leaves(group: &Group<'_>, residue: Option<&Expr>) -> Option<Leaves> {
-    stands(group).then(|| {
+    replaces(group).then(|| {
         let deeds = Deeds::of(&group.stmts);
         let mut calls = Vec::new();
         for which in deeds.calls.iter().filter(|which| is_known(which)) {
@@ -64,7 +64,7 @@ impl Leaves {
 /// The events of a group as engines spell them, each with the types of what is returned there.
 pub(super) fn names(group: &Group<'_>, said: &mut Diagnostics) -> Vec<(EventName, Vec<ValType>)> {
     let names = group.names(said);
-    if !stands(group) {
+    if !replaces(group) {
         return names.into_iter().map(|name| (name, vec![])).collect();
     }
     let returns = Deeds::of(&group.stmts).returns;
@@ -89,7 +89,7 @@ fn natural(event: Event, place: usize) -> Option<ValType> {
 
 /// Says what is wrong with what stands in place of instructions.
 pub(super) fn check(group: &Group<'_>, said: &mut Diagnostics) {
-    if !stands(group) {
+    if !replaces(group) {
         return;
     }
     let (deeds, span) = (Deeds::of(&group.stmts), group.events[0].span);

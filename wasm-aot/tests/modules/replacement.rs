@@ -34,7 +34,7 @@ const NOTED: &str = "report var noted: i64;
 
 /// What the values of a program come to, under a script, on both targets.
 fn noted(name: &str, program: &str, script: &str) -> i64 {
-    let place = Place::new(&format!("modules-standing-{name}"));
+    let place = Place::new(&format!("modules-replacement-{name}"));
     let rows = rows_of_both_targets(&place, &(NOTED.to_owned() + script), program);
     let noted = rows.iter().find_map(|row| row.strip_prefix("noted   "));
     noted.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name}: {rows:#?}"))
