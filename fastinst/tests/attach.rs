@@ -329,6 +329,13 @@ fn the_library_is_loaded_where_others_have_left_the_room_that_it_says_it_needs()
     let all = run(late(64).arg("count")).stdout;
     let all: usize = String::from_utf8(all).unwrap().trim().parse().unwrap();
     assert!((THREAD_DATA / 64..64).contains(&all), "the loader keeps room for {all} of them");
+    // Preloaded, it takes its thread data from what is laid out before the program starts: the room
+    // stays the program's.
+    let mut preloaded = late(64);
+    preloaded.arg("count").env("LD_PRELOAD", support::library());
+    preloaded.env("FASTINST_OUTPUT", to.join("surplus.profile"));
+    let preloaded = run(&mut preloaded).stdout;
+    assert_eq!(String::from_utf8(preloaded).unwrap().trim(), all.to_string());
     let victim = Victim::start(&mut late(all - THREAD_DATA / 64));
     let output = attach(&["--for", "50ms"], victim.number());
     assert!(output.status.success(), "{output:?}");
