@@ -308,10 +308,13 @@ fn begin_span() {
 
 fn end_span() {
     let now = now();
-    let (begun, sum) = (BEGUN.get(), SUM.get());
-    SUM.set(std::array::from_fn(|at| sum[at] + now[at].saturating_sub(begun[at])));
-    if let Some([_, to]) = FIRST.get(COUNT.load(Relaxed) as usize - 1) {
-        to.store(now[0], Relaxed);
+    // Where the agent begins anew at this moment, the span is no part of what is recorded.
+    if let Some(latest) = (COUNT.load(Relaxed) as usize).checked_sub(1) {
+        let (begun, sum) = (BEGUN.get(), SUM.get());
+        SUM.set(std::array::from_fn(|at| sum[at] + now[at].saturating_sub(begun[at])));
+        if let Some([_, to]) = FIRST.get(latest) {
+            to.store(now[0], Relaxed);
+        }
     }
     IS_OPEN.store(false, Relaxed);
 }
@@ -415,4 +418,23 @@ pub(super) fn inherit() {
 /// How long after the beginning an instant of the counter was, in seconds.
 pub(crate) fn since_the_beginning(counter: u64, hz: f64) -> f64 {
     counter.saturating_sub(WATCHED.load(Relaxed)) as f64 / hz
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_that_ends_while_the_profile_begins_anew_is_no_part_of_it() {
+        COUNT.store(0, Relaxed);
+        SUM.set([0; 4]);
+        IS_OPEN.store(true, Relaxed);
+        end_span();
+        assert!(!IS_OPEN.load(Relaxed));
+        assert_eq!(SUM.get(), [0; 4]);
+        begin_span();
+        assert_eq!(COUNT.load(Relaxed), 1);
+        end_span();
+        assert!(SUM.get()[0] > 0);
+    }
 }
