@@ -151,6 +151,31 @@ impl Unseen {
         self.latest.map_or_else(|| self.rates / self.cycles.max(1) as f64, |(rate, _)| rate)
     }
 
+    /// A cycle ends, in which calls came at this rate. Returns how many were not seen.
+    fn end_cycle(&mut self, cycle: &Cycle, rate: f64, now: Ticks) -> f64 {
+        // Between two windows the rate is taken to change evenly from the one's to the other's.
+        if let Some((before, hidden)) = self.latest.take() {
+            self.entries += (rate - before) / 2.0 * hidden;
+            self.changes2 += (rate - before).powi(2);
+            self.steps2 += ((rate - before) * hidden).powi(2);
+            self.hidden2 += hidden * hidden;
+        }
+        let whole = now.since(cycle.began).0 as f64;
+        let Some((from, until)) = cycle.counted else {
+            self.watched += whole;
+            return 0.0;
+        };
+        let watched = (until.since(from).0 as f64).min(whole);
+        let hidden = whole - watched;
+        self.watched += watched;
+        self.hidden += hidden;
+        self.entries += rate * hidden;
+        self.latest = Some((rate, hidden));
+        self.cycles += 1;
+        self.rates += rate;
+        rate * hidden
+    }
+
     /// How much its rate has changed from one window to the next.
     fn changes(&self) -> Changes {
         let mean = self.rates / self.cycles.max(1) as f64;
@@ -197,12 +222,9 @@ impl Changes {
     /// What is known of other functions counts as at most so many changes of one's own.
     const MOST: f64 = 4.0;
 
-    /// Of all functions.
-    pub(crate) fn of(accounts: impl Iterator<Item = Account>) -> Self {
-        accounts.map(|account| account.unseen.changes()).fold(Self::default(), |sum, one| Self {
-            squares: sum.squares + one.squares,
-            count: sum.count + one.count,
-        })
+    /// Of all functions, until now.
+    pub(crate) fn of<'a>(accounts: impl Iterator<Item = &'a Account>, now: Ticks) -> Self {
+        accounts.map(|account| account.changes(now)).sum()
     }
 
     fn without(&self, one: &Self) -> Self {
@@ -213,6 +235,15 @@ impl Changes {
     /// The mean square, and how many changes of one's own it is worth.
     fn expected(&self) -> (f64, f64) {
         (self.squares / self.count.max(1.0), self.count.min(Self::MOST))
+    }
+}
+
+impl std::iter::Sum for Changes {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            squares: sum.squares + one.squares,
+            count: sum.count + one.count,
+        })
     }
 }
 
@@ -386,30 +417,15 @@ impl Account {
 
     /// How many calls the cycle has had, as far as can be told; notes what was estimated.
     fn calls_of_cycle(&mut self, now: Ticks) -> f64 {
-        let seen = self.cycle.entries as f64;
         let rate = self.rate(now);
-        let unseen = &mut self.unseen;
-        // Between two windows the rate is taken to change evenly from the one's to the other's.
-        if let Some((before, hidden)) = unseen.latest.take() {
-            unseen.entries += (rate - before) / 2.0 * hidden;
-            unseen.changes2 += (rate - before).powi(2);
-            unseen.steps2 += ((rate - before) * hidden).powi(2);
-            unseen.hidden2 += hidden * hidden;
-        }
-        let whole = now.since(self.cycle.began).0 as f64;
-        let Some((from, until)) = self.cycle.counted else {
-            unseen.watched += whole;
-            return seen;
-        };
-        let watched = (until.since(from).0 as f64).min(whole);
-        let hidden = whole - watched;
-        unseen.watched += watched;
-        unseen.hidden += hidden;
-        unseen.entries += rate * hidden;
-        unseen.latest = Some((rate, hidden));
-        unseen.cycles += 1;
-        unseen.rates += rate;
-        seen + rate * hidden
+        self.cycle.entries as f64 + self.unseen.end_cycle(&self.cycle, rate, now)
+    }
+
+    /// How much its rate has changed from one window to the next, if the cycle ended now.
+    fn changes(&self, now: Ticks) -> Changes {
+        let mut unseen = self.unseen.clone();
+        unseen.end_cycle(&self.cycle, self.rate(now), now);
+        unseen.changes()
     }
 
     /// The samples of the cycle stand for `calls`.
@@ -692,21 +708,25 @@ mod tests {
 
     #[test]
     fn two_windows_are_judged_by_what_is_known_of_the_whole_program() {
+        // Their last cycles have just ended.
+        let of = |accounts: &[Account]| -> Changes {
+            accounts.iter().map(|account| account.unseen.changes()).sum()
+        };
         let two = windows(&[500, 600]);
         let alone = two.calls(&Changes::default());
         let half = |figure: &Figure| figure.half_width() / figure.value;
         assert!(half(&alone) > 1.0, "{alone:?}");
         let others: Vec<u64> = (0..20).map(|at| [450, 550, 500, 600][at % 4]).collect();
-        let changes = Changes::of([windows(&others), windows(&[500, 600])].into_iter());
+        let changes = of(&[windows(&others), windows(&[500, 600])]);
         let told = two.calls(&changes);
         assert_eq!(told.value, alone.value);
         assert!((0.1..0.6).contains(&half(&told)), "{told:?}");
         // Others that change much make it less certain than its own windows do.
         let (wild, calm) = (windows(&[100, 900, 50, 1_000, 20, 950]), windows(&[500, 501]));
-        let changes = Changes::of([wild, windows(&[500, 501])].into_iter());
+        let changes = of(&[wild, windows(&[500, 501])]);
         assert!(half(&calm.calls(&changes)) > 2.0 * half(&calm.calls(&Changes::default())));
         // Its own changes are no evidence of others.
-        let own = Changes::of([windows(&[500, 600])].into_iter());
+        let own = of(&[windows(&[500, 600])]);
         assert_eq!(two.calls(&own), alone);
     }
 

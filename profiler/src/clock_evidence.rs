@@ -92,7 +92,7 @@ pub struct ClockFunction {
     pub elsewhere: f64,
     /// Samples with it innermost.
     pub samples: u64,
-    /// The standard deviation of `elsewhere` because few stacks tell who called that code.
+    /// The standard deviation of `elsewhere` because few stacks show the callers of that code.
     #[serde(default)]
     pub deviation: f64,
     /// Time with it on the stack, however often.

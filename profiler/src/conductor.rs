@@ -388,11 +388,9 @@ impl Conductor {
 
     /// How much rates change from one window to the next, in all functions.
     fn changes(&self, now: Ticks) -> Changes {
-        let in_windows = self
-            .functions
-            .iter()
-            .filter(|part| part.life.as_ref().is_some_and(|life| life.account.is_estimated()));
-        Changes::of(in_windows.map(|part| part.account(self.epoch, now)))
+        let lives = self.functions.iter().filter_map(|part| part.life.as_ref());
+        let accounts = lives.map(|life| &life.account);
+        Changes::of(accounts.filter(|account| account.is_estimated()), now)
     }
 
     /// Functions that got their probes late may have been called before: those that were running

@@ -43,7 +43,7 @@ impl Callees {
     }
 }
 
-/// Who calls a function of the program instead of an instruction.
+/// The caller of a program's function that is called in place of an instruction.
 #[derive(Clone, Debug)]
 pub(crate) enum Calls {
     /// The probe.

@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn everybody_is_told_once_of_what_happens_while_they_listen() {
         let readers = Readers::default();
-        readers.publish(|| unreachable!("nobody wants to know"));
+        readers.publish(|| unreachable!("no receiver is registered"));
         let first = readers.subscribe();
         readers.publish(|| vec![(1, 10)]);
         let second = readers.subscribe();
@@ -61,6 +61,6 @@ mod tests {
         assert_eq!((first.take(), second.take()), (vec![(1, 10), (2, 20)], vec![(2, 20)]));
         assert_eq!((first.take(), first.0.lock().capacity()), (vec![], 0));
         drop((first, second));
-        readers.publish(|| unreachable!("nobody is left"));
+        readers.publish(|| unreachable!("no receiver is left"));
     }
 }
