@@ -3,6 +3,7 @@
 
 mod support;
 
+use serde_json::Value;
 use std::path::Path;
 use std::process::Output;
 use support::{calls, clean, compile_with, fastinst, folder, function, has, profile, run};
@@ -73,6 +74,30 @@ fn every_call_is_counted_in_whatever_a_compiler_makes() {
             // Where landings can lie differs from run to run; code that is not optimised begins
             // alike everywhere.
             assert!(probed >= 5, "{compiler} {flags:?}: {probed} of 15 have probes");
+        }
+    }
+}
+
+/// A thread has room for the functions that are known at its first event, and for some more.
+#[test]
+fn functions_by_the_thousand_get_probes_while_a_thread_runs() {
+    let to = folder("unmodified-thousands");
+    let program = compile_with("gcc", "late_thousands.c", &to, &["-O1"]);
+    for policy in ["count", "exact", "adaptive"] {
+        let file = to.join(policy);
+        observed(&program, &[], &file, &["--witness", "none", "--policy", policy]);
+        let profile = profile(&file);
+        let functions = profile["functions"].as_array().unwrap();
+        let with = |what: &str| {
+            let figure = |function: &Value| match &function[what] {
+                Value::Object(estimate) => estimate["value"].as_f64(),
+                plain => plain.as_f64(),
+            };
+            functions.iter().filter(|function| figure(function) > Some(0.0)).count()
+        };
+        assert!(with("calls") > 3000, "{policy}: {} were called", with("calls"));
+        if policy == "exact" {
+            assert!(with("samples") > 3000, "{policy}: {} were timed", with("samples"));
         }
     }
 }
@@ -477,7 +502,7 @@ fn the_functions_of_a_file_are_listed_with_what_can_be_done() {
     assert!(listed.contains("functions without compiled-in hooks"), "{listed}");
     assert!(listed.lines().any(|line| line.starts_with("timed") && line.contains("recurse")));
     let output = run(fastinst().args(["probes", "--json", "-F", "recurse"]).arg(&program));
-    let listed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
     let first = &listed["functions"][0];
     assert_eq!((&first["function"], &first["probe"]), (&"recurse".into(), &"timed".into()));
 }
@@ -492,7 +517,7 @@ fn functions_are_selected_by_their_size() {
             .args(["probes", "--json"])
             .args(pattern.map(|pattern| ["-F", pattern]).into_iter().flatten());
         let output = run(command.arg(&program));
-        let listed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
         listed["functions"].as_array().unwrap().len()
     };
     let [small, large, exactly] = ["size<64", "size>=64", "size>63"].map(|size| count(Some(size)));

@@ -5,8 +5,11 @@
 //!   ┌────────┬──────────────────┬───────────────────────────────────────────┬───────────────────┬───────────────────────────┐
 //!   │ header │ ring: those done │ records: one for each function, by number │ tallies: pointers │ frames: calls being timed │
 //!   └────────┴──────────────────┴───────────────────────────────────────────┴───────────────────┴───────────────────────────┘
-//!   0        RING               RECORDS                                     RECORDS + capacity  behind a pointer a record
+//!   0        RING               RECORDS                                     RECORDS + reserved  behind a pointer a record
 //! ```
+//!
+//! Records and tallies have memory for as many functions as [`Header::capacity`] says. Where
+//! functions are found while threads run there is address space for more behind each.
 //!
 //! A block is written by its thread, without locked instructions. The agent reads counts and the
 //! ring. Both take entries out of the ring, as [`drain`](super::drain) says: its tail is the only
@@ -131,8 +134,10 @@ pub(crate) struct Header {
     pub(crate) skipped: AtomicU64,
     /// A multiplicative random generator.
     pub(crate) random: AtomicU64,
-    /// The size of its records.
+    /// The size of its records that there is memory for. It only grows.
     pub(crate) capacity: AtomicU64,
+    /// The size of its records that there is address space for.
+    pub(crate) reserved: AtomicU64,
     /// The stack pointer of the event that it is in the middle of, on the slow path; zero if it is
     /// in none.
     pub(crate) busy: AtomicU64,
@@ -293,14 +298,15 @@ impl Header {
     /// Where the tally of the function is, whose record lies at that offset; `None` as for
     /// [`Self::record`].
     pub(crate) fn tally<'b>(&self, offset: u32) -> Option<&'b AtomicPtr<super::tally::Tally>> {
-        let capacity = self.capacity.load(std::sync::atomic::Ordering::Relaxed);
-        let place = RECORDS + capacity as usize + offset as usize / RECORD * size_of::<usize>();
-        (u64::from(offset) < capacity).then(|| self.at(place))
+        use std::sync::atomic::Ordering::Relaxed;
+        let reserved = self.reserved.load(Relaxed) as usize;
+        let place = RECORDS + reserved + offset as usize / RECORD * size_of::<usize>();
+        (u64::from(offset) < self.capacity.load(Relaxed)).then(|| self.at(place))
     }
 
     pub(crate) fn frame<'b>(&self, index: usize) -> &'b Frame {
         debug_assert!(index < FRAME_COUNT, "frame {index}");
-        self.at(before_frames(self.capacity.load(std::sync::atomic::Ordering::Relaxed) as usize)
+        self.at(before_frames(self.reserved.load(std::sync::atomic::Ordering::Relaxed) as usize)
             + index * FRAME)
     }
 }

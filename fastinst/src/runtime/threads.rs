@@ -15,8 +15,8 @@ use super::layout::{
     before_frames,
 };
 use super::{scope, signal_stack, stub};
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence};
 use wordpatch::os::pages::{self, PAGE, Place, Protection};
 use wordpatch::os::threads::{current, process};
 use wordpatch::os::{OsError, limits};
@@ -176,7 +176,7 @@ fn inherit_scope(block: &Header) {
 
 /// A block that no thread has any more, large enough for all functions that there are.
 fn reuse<'b>() -> Option<&'b Header> {
-    let needed = u64::from(functions::count()) * RECORD as u64;
+    let needed = u64::from(functions::count().max(PROMISED.load(Relaxed))) * RECORD as u64;
     all().find(|block| {
         block.capacity.load(Relaxed) >= needed
             && block.state.compare_exchange(FREE, LIVE, AcqRel, Relaxed).is_ok()
@@ -186,39 +186,130 @@ fn reuse<'b>() -> Option<&'b Header> {
 /// A new one, with room for more functions than there are.
 fn create<'b>() -> Option<&'b Header> {
     let functions = functions::count() as usize;
-    let records = pages::round_up((functions + functions / 4 + 1024) * RECORD);
-    let before = before_frames(records);
-    let begun = pages::round_up(before + FEW_FRAMES * FRAME);
-    let with = |frames: usize| {
-        let len = pages::round_up(before + frames * FRAME);
-        let at = pages::reserve(len).ok()?;
-        // SAFETY: (1) taken above, and not known to any other code.
-        let made = unsafe { pages::protect(at, begun, Protection::ReadWrite) };
-        if made.is_err() {
-            // SAFETY: as above.
-            let _ = unsafe { pages::unmap(at, len) };
-        }
-        made.is_ok().then_some((at, len))
+    let records = records_for(functions + functions / 4 + AHEAD);
+    let reserved = if RECORDS_GROW.load(Relaxed) && is_roomy() {
+        records_for(functions::MOST)
+    } else {
+        records
     };
+    let with = |frames: usize| map_block(records, reserved, frames);
     let many = if is_roomy() { with(FRAME_COUNT) } else { None };
-    let (at, len) = many.or_else(|| with(FEW_FRAMES))?;
+    let block = many.or_else(|| with(FEW_FRAMES))?;
+    let mut next = BLOCKS.load(Relaxed);
+    loop {
+        block.next.store(next, Relaxed);
+        match BLOCKS.compare_exchange(next, std::ptr::from_ref(block).cast_mut(), SeqCst, Relaxed) {
+            Ok(_) => break,
+            Err(found) => next = found,
+        }
+    }
+    // Pairs with the fence in `have_records`: either this sees what was promised, or that sees this
+    // block.
+    fence(SeqCst);
+    if !has_records(block, PROMISED.load(Relaxed)) {
+        block.state.store(FREE, Release);
+        return None;
+    }
+    Some(block)
+}
+
+/// A block for a live thread: address space for `reserved` bytes of records, memory for `records`.
+fn map_block<'b>(records: usize, reserved: usize, frames: usize) -> Option<&'b Header> {
+    let before = before_frames(reserved);
+    let begun = pages::round_up(before + FEW_FRAMES * FRAME);
+    let len = pages::round_up(before + frames * FRAME);
+    let tallies = RECORDS + reserved;
+    let parts = [
+        0..RECORDS + records,
+        tallies..tallies + records / RECORD * size_of::<usize>(),
+        before..begun,
+    ];
+    let at = pages::reserve(len).ok()?;
+    let whole = 0..begun;
+    let parts = if records == reserved { std::slice::from_ref(&whole) } else { &parts };
+    let made = parts.iter().all(|part| {
+        let start = at.offset(part.start as isize);
+        // SAFETY: (1) taken above, and not known to any other code.
+        unsafe { pages::protect(start, part.len(), Protection::ReadWrite) }.is_ok()
+    });
+    if !made {
+        // SAFETY: as above.
+        let _ = unsafe { pages::unmap(at, len) };
+        return None;
+    }
     // SAFETY: (1) zeroes are a header; (2) mapped for the life of the process.
     let block: &Header = unsafe { &*std::ptr::with_exposed_provenance(at.get()) };
     block.mapped.store(len as u64, Relaxed);
     block.usable.store(begun as u64, Relaxed);
     block.capacity.store(records as u64, Relaxed);
+    block.reserved.store(reserved as u64, Relaxed);
     block.head.store(RING_COUNT as u64, Relaxed);
     block.drained.tail.store(RING_COUNT as u64, Relaxed);
     block.state.store(LIVE, Relaxed);
-    let mut next = BLOCKS.load(Relaxed);
-    loop {
-        block.next.store(next, Relaxed);
-        match BLOCKS.compare_exchange(next, std::ptr::from_ref(block).cast_mut(), Release, Relaxed)
-        {
-            Ok(_) => return Some(block),
-            Err(found) => next = found,
-        }
+    Some(block)
+}
+
+/// The size of so many functions' records: whole pages, and their tallies' too.
+fn records_for(functions: usize) -> usize {
+    const STEP: usize = PAGE / size_of::<usize>() * RECORD;
+    (functions * RECORD).next_multiple_of(STEP)
+}
+
+/// Blocks have room for so many functions that are found after they were made.
+const AHEAD: usize = 1024;
+
+/// Whether functions are going to be found while threads run: blocks get address space for the
+/// records of all that there can be.
+static RECORDS_GROW: AtomicBool = AtomicBool::new(false);
+
+/// Every block has records for so many functions, or is no thread's.
+static PROMISED: AtomicU32 = AtomicU32::new(0);
+/// As far as that has been looked at and is so.
+static KEPT: AtomicU32 = AtomicU32::new(0);
+
+/// Says that functions are going to be found while threads run.
+pub(crate) fn expect_functions() {
+    RECORDS_GROW.store(true, Relaxed);
+}
+
+/// Whether every thread has a record of a function, from now on; gives it room if it had none. A
+/// counter in line relies on it: it looks at the record without comparing with the capacity.
+pub(crate) fn have_records(id: functions::Id) -> bool {
+    if id.0 < KEPT.load(Acquire) {
+        return true;
     }
+    let functions = (id.0 as usize + AHEAD).min(functions::MOST) as u32;
+    PROMISED.fetch_max(functions, SeqCst);
+    fence(SeqCst);
+    let kept = all().all(|block| has_records(block, functions));
+    if kept {
+        KEPT.fetch_max(functions, AcqRel);
+    }
+    kept
+}
+
+/// Whether a block has records for so many functions, which it gets if it has the address space.
+fn has_records(block: &Header, functions: u32) -> bool {
+    let (capacity, reserved) =
+        (block.capacity.load(Acquire) as usize, block.reserved.load(Relaxed) as usize);
+    let wanted = records_for(functions as usize);
+    if wanted <= capacity {
+        return true;
+    }
+    let tallies = |records: usize| RECORDS + reserved + records / RECORD * size_of::<usize>();
+    let parts = [RECORDS + capacity..RECORDS + wanted, tallies(capacity)..tallies(wanted)];
+    let base = CodeAddr::from_ptr(std::ptr::from_ref(block).cast::<u8>());
+    let has = wanted <= reserved
+        && parts.iter().all(|part| {
+            let start = base.offset(part.start as isize);
+            // SAFETY: (1) a part of the block's own mapping; (2) unused, or made usable by another
+            // thread in the same way.
+            unsafe { pages::protect(start, part.len(), Protection::ReadWrite) }.is_ok()
+        });
+    if has {
+        block.capacity.fetch_max(wanted as u64, AcqRel);
+    }
+    has
 }
 
 /// Whether address space is not short: some hundred threads' blocks are nothing to what the process
@@ -247,7 +338,7 @@ fn reset(block: &Header) {
 /// No frame is made from the last one on for which there is memory.
 fn set_limit(block: &Header) {
     let frames = (block.usable.load(Relaxed) as usize
-        - before_frames(block.capacity.load(Relaxed) as usize))
+        - before_frames(block.reserved.load(Relaxed) as usize))
         / FRAME;
     let limit = std::ptr::from_ref::<Frame>(block.frame(frames.min(FRAME_COUNT) - 1)).cast_mut();
     block.limit.store(limit, Relaxed);
@@ -259,7 +350,7 @@ fn set_limit(block: &Header) {
 pub(crate) fn grow(block: &Header) -> bool {
     let (usable, mapped) =
         (block.usable.load(Relaxed) as usize, block.mapped.load(Relaxed) as usize);
-    let more = (usable - before_frames(block.capacity.load(Relaxed) as usize))
+    let more = (usable - before_frames(block.reserved.load(Relaxed) as usize))
         .next_multiple_of(PAGE)
         .min(mapped - usable);
     let at = CodeAddr::from_ptr(std::ptr::from_ref(block).cast::<u8>()).offset(usable as isize);
@@ -330,4 +421,4 @@ pub(crate) fn records_of(block: &Header) -> u32 {
     (block.capacity.load(Relaxed) / RECORD as u64) as u32
 }
 
-const _: () = assert!(size_of::<Header>() <= PAGE);
+const _: () = assert!(size_of::<Header>() <= PAGE && RECORDS.is_multiple_of(PAGE));

@@ -27,7 +27,7 @@ use super::functions::{self, Id};
 use super::plant::{carry_out, is_alone};
 use super::sites::{self, Planted, Site};
 use super::stub::Stub;
-use super::{agent, arguments, attached, guest, keeping};
+use super::{agent, arguments, attached, guest, keeping, threads};
 use crate::config::Provider;
 use crate::discovery::points::{Point, PointNames, points_of};
 use crate::discovery::unmodified::{
@@ -113,6 +113,7 @@ type Former = HashMap<(u32, Kind), Vec<u32>>;
 impl Unmodified {
     pub(crate) fn new(takes_any: bool) -> Self {
         keeping::prepare();
+        threads::expect_functions();
         Self {
             modules: Vec::new(),
             takes_any,
@@ -606,7 +607,10 @@ impl Plot<'_, '_, '_> {
         let exit = if entry.is_whole() { Some(self.slots(id, Stub::TimeExit)?) } else { None };
         // Where a compiler calls its profiler, too, flags are dead and the red zone is not in use. A
         // gate lives for ever, and so do islands that have one.
-        let counts = exit.is_none() && !self.lot.is_late && (entry.is_first || entry.way.is_call());
+        let counts = exit.is_none()
+            && !self.lot.is_late
+            && (entry.is_first || entry.way.is_call())
+            && threads::have_records(id);
         let end = match (&entry.way, exit) {
             (Way::Call(..), _) => 1,
             (Way::Turn(_), _) => code::HOOK + Form::Jump.len(),
