@@ -310,7 +310,7 @@ impl Conductor {
 
     fn set(&mut self, function: FuncId, mode: Mode, probes: &mut impl Probes) {
         let part = self.part(function);
-        let mode = if part.only_counts { Mode::Count } else { mode };
+        let mode = if part.only_counts && mode != Mode::Off { Mode::Count } else { mode };
         part.mode = mode;
         part.resting = false;
         probes.set(function, mode);
@@ -460,15 +460,27 @@ mod tests {
         let costs = Costs { pair: 50.0, bias: 40.0, count: 2.0, toggle: 400.0, skip: 4.0 };
         for policy in [Policy::Exact, Policy::Adaptive { budget: 0.01 }] {
             let mut conductor =
-                Conductor::new(policy, Clock { hz: 1e9, step: 1 }, costs, 1, Ticks(1));
+                Conductor::new(policy.clone(), Clock { hz: 1e9, step: 1 }, costs, 1, Ticks(1));
             conductor.discovered(FuncId(1), 1);
             conductor.only_counts(FuncId(1));
             let mut modes = Modes(Vec::new());
-            for turn in 1..200 {
-                conductor.entered(FuncId(1), 1000);
+            let mut counted = 0;
+            for turn in 1..2_000 {
+                // A fifth of the time, if it were counted without a pause.
+                if modes.0.last() != Some(&Mode::Off) {
+                    conductor.entered(FuncId(1), 100_000);
+                    counted += 1;
+                }
                 conductor.tick(Ticks(turn * 1_000_000), &mut modes);
             }
-            assert!(!modes.0.is_empty() && modes.0.iter().all(|mode| *mode == Mode::Count));
+            let is_exact = policy == Policy::Exact;
+            assert!(modes.0.contains(&Mode::Count));
+            assert!(modes.0.iter().all(|mode| *mode == Mode::Count || !is_exact));
+            assert!(modes.0.iter().all(|mode| !matches!(mode, Mode::Sample(_))));
+            assert!(is_exact || counted < 200, "it was counted for {counted} ms of 2,000");
+            let calls = conductor.draft(Ticks(2_000_000_000)).functions[0].calls;
+            let (low, high) = calls.interval();
+            assert!(low <= 199_900_000.0 && 199_900_000.0 <= high, "{calls:?}");
         }
     }
 

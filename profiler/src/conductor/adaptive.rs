@@ -258,7 +258,8 @@ impl Conductor {
     fn glimpse(&mut self, at: usize, now: Ticks, probes: &mut impl Probes) {
         let (span, window) = (self.clock.ticks(CYCLE.0), self.clock.ticks(WINDOW * 0.9));
         let count = self.costs.count;
-        let Some(Life { account, plan }) = self.functions[at].life.as_deref_mut() else { return };
+        let Part { only_counts, life, .. } = &mut self.functions[at];
+        let Some(Life { account, plan }) = life.as_deref_mut() else { return };
         let Some(began) = account.window() else {
             // It has just become frequent, and may be rare again soon.
             let soon = (span.0 as f64 * (0.5 + self.adaptive.chance())) as u64;
@@ -283,7 +284,7 @@ impl Conductor {
         plan.spoiled = 0;
         account.close_window(now, count);
         plan.glimpsed += 1;
-        if plan.glimpsed < plan.glimpses {
+        if plan.glimpsed < plan.glimpses || *only_counts {
             let began = account.cycle_began();
             account.stop_counting(began, now);
             self.set(FuncId(at as u32), Mode::Off, probes);
@@ -426,7 +427,9 @@ impl Conductor {
         let mut chosen = vec![false; self.functions.len()];
         let mut left = ticks;
         for (only_long, kept) in [(true, ticks * (1.0 - LONG)), (false, 0.0)] {
-            for candidate in order.iter().filter(|candidate| candidate.is_long || !only_long) {
+            let can_be = |at: usize| !self.functions[at].only_counts;
+            let order = order.iter().filter(|candidate| can_be(candidate.at));
+            for candidate in order.filter(|candidate| candidate.is_long || !only_long) {
                 let cost = candidate.cost(&self.costs);
                 if chosen[candidate.at] {
                     continue;
@@ -469,7 +472,8 @@ impl Conductor {
             plan.quota = quota as u32;
             let window =
                 if plan.way == Way::Glimpsed { plan.rate * WINDOW * costs.count } else { 0.0 };
-            let (term, window) = (quota * cost, window + costs.toggle * sites_factor(part.sites));
+            let term = if part.only_counts { 0.0 } else { quota * cost };
+            let window = window + costs.toggle * sites_factor(part.sites);
             let glimpses = (WINDOWS * term / window).clamp(1.0, GLIMPSES).floor();
             plan.glimpses = if plan.way == Way::Glimpsed { glimpses as u32 } else { 1 };
             let by_terms = (term / f64::from(plan.glimpses) + window) / share;
