@@ -168,10 +168,11 @@ impl Conductor {
     /// The account of a function that was seen to be called.
     #[inline]
     fn account(&mut self, function: FuncId) -> &mut Account {
-        // Until now its cycles were empty; the latest has begun with the epoch.
-        let epoch = self.epoch;
-        let Part { life, counted, .. } = self.part(function);
+        // Until now its cycles were empty; the latest has begun with the epoch, or with its probes.
+        let (epoch, began) = (self.epoch, self.began);
+        let Part { life, counted, unseen, .. } = self.part(function);
         let begin = || {
+            let epoch = epoch.max(Ticks(began.0 + unseen.0));
             let account = Account::counted(epoch, std::mem::take(counted));
             Box::new(Life { account, plan: adaptive::Plan::default() })
         };
@@ -201,6 +202,9 @@ impl Conductor {
     /// `was_running`.
     pub fn begins_late(&mut self, function: FuncId, now: Ticks, was_running: bool) {
         let unseen = now.since(self.began);
+        if was_running {
+            self.adaptive.surprised = now;
+        }
         let part = self.part(function);
         (part.unseen, part.was_running) = (unseen, was_running);
     }

@@ -66,10 +66,14 @@ const CYCLE: (f64, f64) = (0.020, 5.0);
 /// beginning, when what is hot has to be found before it costs.
 const CHOOSE: f64 = 0.1;
 const BEGINNING: f64 = 0.05;
+/// So long they are made anew at every tick, too, when a function has got its probes because it was
+/// running.
+const SURPRISE: f64 = 0.003;
 /// Over how long rates are averaged that counting is paid for, in seconds: programs have phases.
 const AVERAGE: f64 = 1.0;
 /// What was seen in a shorter time says little of a rate: many functions are called often for a
-/// moment and then never again, and those cost little.
+/// moment and then never again, and those cost little. Of functions that got their probes because
+/// they were running there are no exact counts to be lost, and a tick is long enough.
 const FIRM: f64 = 0.02;
 /// A choice is made at once when counting has taken more than this many budgets since the last
 /// look.
@@ -102,6 +106,8 @@ pub(super) struct Adaptive {
     is_open: bool,
     /// When probes took more than [`CALM`] of the time for the last time.
     restless: Ticks,
+    /// When a function got its probes because it was running, for the last time.
+    pub(super) surprised: Ticks,
 }
 
 /// What a function does next.
@@ -152,6 +158,7 @@ impl Adaptive {
             thrifty: now,
             is_open: false,
             restless: now,
+            surprised: Ticks::default(),
         }
     }
 
@@ -177,7 +184,8 @@ impl Conductor {
             }
         }
         let elapsed = now.since(std::mem::replace(&mut self.adaptive.last, now)).0 as f64;
-        let beginning = now.since(self.began) < self.clock.ticks(BEGINNING);
+        let beginning = now.since(self.began) < self.clock.ticks(BEGINNING)
+            || now.since(self.adaptive.surprised) < self.clock.ticks(SURPRISE);
         // The program does something else than before: what is hot now must not be counted, or
         // timed, until the next choice.
         let spent = std::mem::take(&mut self.adaptive.spent);
@@ -349,14 +357,17 @@ impl Conductor {
         let hz = self.clock.hz;
         self.adaptive.chosen = now;
         let thrift = self.thrift(now, budget);
-        let (ticks, began, costs) = (budget * hz, self.began, self.costs);
+        let (ticks, costs) = (budget * hz, self.costs);
         let trifle = self.clock.ticks(TRIFLE).0 as f64;
         let mut order: Vec<Candidate> = Vec::new();
         for (at, part) in self.functions.iter_mut().enumerate().skip(1) {
+            // What was seen of it before it had probes is nothing.
+            let began = Ticks(self.began.0 + part.unseen.0);
+            let firm = if part.was_running { SHORT_TICK } else { FIRM };
             if part.lives()
                 && let Some(Life { account, plan }) = part.life.as_deref_mut()
             {
-                plan.count(account.entries, began, now, hz);
+                plan.count(account.entries, began, now, hz, firm);
                 let is_long = account.mean(&costs).is_some_and(|mean| mean.value >= LONG_CALL * hz);
                 // What is not seen at the moment becomes part of the calls when the cycle ends.
                 let unseen = if plan.way == Way::Glimpsed {
@@ -364,7 +375,11 @@ impl Conductor {
                 } else {
                     0.0
                 };
-                plan.average_over(account.estimate() + unseen, now.since(began).0 as f64 / hz);
+                plan.average_over(
+                    account.estimate() + unseen,
+                    now.since(began).0 as f64 / hz,
+                    firm,
+                );
                 order.push(Candidate {
                     at,
                     rate: plan.rate,
@@ -385,12 +400,13 @@ impl Conductor {
         for candidate in order {
             let (at, rate, passing) = (candidate.at, candidate.counted(), candidate.passing);
             let complete = complete[at];
-            let Some(life) = &mut self.functions[at].life else { continue };
+            let Part { was_running, life, .. } = &mut self.functions[at];
+            let Some(life) = life else { continue };
             life.plan.passing = passing;
             let (counted, so_far) = (rate * costs.count, life.account.entries as f64 * costs.count);
             life.plan.way = if complete {
                 Way::Complete
-            } else if counted <= counting || so_far <= trifle {
+            } else if counted <= counting || so_far <= trifle && !*was_running {
                 counting -= counted.min(counting);
                 sampled.push(at);
                 Way::Counted
@@ -569,9 +585,9 @@ impl Plan {
     }
 
     /// Learns how often it was called on average, `seconds` after the beginning.
-    fn average_over(&mut self, calls: f64, seconds: f64) {
+    fn average_over(&mut self, calls: f64, seconds: f64, firm: f64) {
         let span = seconds - self.averaged;
-        if span < FIRM {
+        if span < firm {
             // At the beginning a burst cannot be told from what lasts.
             self.average = if self.averaged > 0.0 { self.average } else { f64::INFINITY };
             return;
@@ -583,14 +599,15 @@ impl Plan {
             (known + (recent - known) * part, calls, seconds);
     }
 
-    /// Learns the rate of a function whose entries are counted all the time.
-    fn count(&mut self, entries: u64, began: Ticks, now: Ticks, hz: f64) {
+    /// Learns the rate of a function whose entries are counted all the time, from `began` on. What
+    /// was seen in a time shorter than `firm` says little.
+    fn count(&mut self, entries: u64, began: Ticks, now: Ticks, hz: f64, firm: f64) {
         let age = now.since(began).0 as f64 / hz;
         if self.way != Way::Glimpsed && age < BEGINNING {
-            self.rate = entries as f64 / (age + FIRM);
+            self.rate = entries as f64 / (age + firm);
         } else if self.way != Way::Glimpsed {
             let span = now.since(self.counted_at.max(began)).0 as f64 / hz;
-            self.learn((entries - self.counted) as f64 / span.max(FIRM));
+            self.learn((entries - self.counted) as f64 / span.max(firm));
         }
         (self.counted, self.counted_at) = (entries, now);
     }
