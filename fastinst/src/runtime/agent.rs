@@ -291,7 +291,7 @@ impl Agent {
     /// Without any function.
     fn blank(clock: Clock, seed: u64) -> Self {
         let has_puns = garden().unmodified.is_some();
-        let costs = measure::costs(has_puns);
+        let costs = measure::costs(has_puns, clock.hz);
         clock::begin(clock.hz);
         let (now, busy) = clock::look();
         let conductor = Conductor::new(guest::config().policy.clone(), clock, costs, seed, now);

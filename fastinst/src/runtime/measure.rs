@@ -108,8 +108,8 @@ static COSTS: OnceLock<Costs> = OnceLock::new();
 
 /// What the stubs cost, measured once, on a thread that is observed; those behind puns, if there
 /// are any.
-pub(crate) fn costs(behind_puns: bool) -> Costs {
-    let costs = *COSTS.get_or_init(|| measure_costs(behind_puns));
+pub(crate) fn costs(behind_puns: bool, hz: f64) -> Costs {
+    let costs = *COSTS.get_or_init(|| measure_costs(behind_puns, hz));
     stub::PAIR.store(costs.pair as u64, Relaxed);
     stub::BIAS.store(costs.bias as u64, Relaxed);
     costs
@@ -129,12 +129,14 @@ const GUESS: Costs = Costs { pair: 45.0, bias: 24.0, count: 2.0, toggle: 450.0, 
 /// ticks each, and with all of the 8 taken off windows up to four times too many calls were told.
 const VISIBLE: f64 = 0.3;
 
-/// What a counter behind a pun takes of a program, as a multiple of one that was compiled in: two
-/// jumps more, and a register that is put aside. 2.2 to 2.9 ns a call on a database's work, against 1
-/// (AMD of family 25).
-const PUN: f64 = 2.5;
+/// What a pass of a pun takes of a program besides its stub, in seconds: three jumps between pages
+/// that nothing else is in, and registers that are put aside. It cannot be measured back to back,
+/// where branch predictors and caches know the way. Counting every call of a database's work takes
+/// 2.2 to 2.9 ns a call in all (AMD of family 25), 3.0 to 3.3 ns (AMD of family 26), 1.8 to 3.0 ns
+/// (Intel of family 6, model 207); its stub 0.4 to 1 ns of it.
+const PUN: f64 = 2.2e-9;
 
-fn measure_costs(behind_puns: bool) -> Costs {
+fn measure_costs(behind_puns: bool, hz: f64) -> Costs {
     let Caller::Observed(block) = threads::caller() else { return GUESS };
     let function = Id(0).function();
     let Some(record) = block.record(0) else { return GUESS };
@@ -157,13 +159,19 @@ fn measure_costs(behind_puns: bool) -> Costs {
     });
     record.skip.store(i32::MAX, Relaxed);
     let skip = best(|| run(enter, Some(exit)));
-    let factor = if behind_puns { PUN } else { 1.0 };
-    let count = factor * VISIBLE * best(|| run(stub::count, None));
+    let count = VISIBLE * best(|| run(stub::count, None));
     record.address.store(0, Relaxed);
     record.count.store(0, Relaxed);
     bias.sort_unstable();
     let bias = bias.get(bias.len() / 2).map_or(GUESS.bias, |&ticks| ticks as f64);
-    Costs { pair, bias, count, toggle: GUESS.toggle, skip }
+    let pass = if behind_puns { PUN * hz } else { 0.0 };
+    Costs {
+        pair: pair + 2.0 * pass,
+        bias,
+        count: count + pass,
+        toggle: GUESS.toggle,
+        skip: skip + 2.0 * pass,
+    }
 }
 
 /// The least of some rounds: nothing makes a stub faster than it is.
