@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Records and tallies have memory for as many functions as [`Header::capacity`] says. Where
-//! functions are found while threads run there is address space for more behind each.
+//! functions are found while threads run there is address space for more behind each: see
+//! [`room`](super::threads::room).
 //!
 //! A block is written by its thread, without locked instructions. The agent reads counts and the
 //! ring. Both take entries out of the ring, as [`drain`](super::drain) says: its tail is the only

@@ -16,11 +16,13 @@ use super::layout::{
 };
 use super::{scope, signal_stack, stub};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 use wordpatch::os::pages::{self, PAGE, Place, Protection};
 use wordpatch::os::threads::{current, process};
 use wordpatch::os::{OsError, limits};
 use wordpatch::{CodeAddr, Ticks};
+
+pub(crate) mod room;
 
 /// All blocks, newest first.
 static BLOCKS: AtomicPtr<Header> = AtomicPtr::new(std::ptr::null_mut());
@@ -176,7 +178,7 @@ fn inherit_scope(block: &Header) {
 
 /// A block that no thread has any more, large enough for all functions that there are.
 fn reuse<'b>() -> Option<&'b Header> {
-    let needed = u64::from(functions::count().max(PROMISED.load(Relaxed))) * RECORD as u64;
+    let needed = u64::from(functions::count().max(room::promised())) * RECORD as u64;
     all().find(|block| {
         block.capacity.load(Relaxed) >= needed
             && block.state.compare_exchange(FREE, LIVE, AcqRel, Relaxed).is_ok()
@@ -186,12 +188,9 @@ fn reuse<'b>() -> Option<&'b Header> {
 /// A new one, with room for more functions than there are.
 fn create<'b>() -> Option<&'b Header> {
     let functions = functions::count() as usize;
-    let records = records_for(functions + functions / 4 + AHEAD);
-    let reserved = if RECORDS_GROW.load(Relaxed) && is_roomy() {
-        records_for(functions::MOST)
-    } else {
-        records
-    };
+    let records = room::size_for(functions + functions / 4 + room::AHEAD);
+    let reserved =
+        if room::grows() && is_roomy() { room::size_for(functions::MOST) } else { records };
     let with = |frames: usize| map_block(records, reserved, frames);
     let many = if is_roomy() { with(FRAME_COUNT) } else { None };
     let block = many.or_else(|| with(FEW_FRAMES))?;
@@ -203,10 +202,7 @@ fn create<'b>() -> Option<&'b Header> {
             Err(found) => next = found,
         }
     }
-    // Pairs with the fence in `have_records`: either this sees what was promised, or that sees this
-    // block.
-    fence(SeqCst);
-    if !has_records(block, PROMISED.load(Relaxed)) {
+    if !room::keeps_promise(block) {
         block.state.store(FREE, Release);
         return None;
     }
@@ -247,69 +243,6 @@ fn map_block<'b>(records: usize, reserved: usize, frames: usize) -> Option<&'b H
     block.drained.tail.store(RING_COUNT as u64, Relaxed);
     block.state.store(LIVE, Relaxed);
     Some(block)
-}
-
-/// The size of so many functions' records: whole pages, and their tallies' too.
-fn records_for(functions: usize) -> usize {
-    const STEP: usize = PAGE / size_of::<usize>() * RECORD;
-    (functions * RECORD).next_multiple_of(STEP)
-}
-
-/// Blocks have room for so many functions that are found after they were made.
-const AHEAD: usize = 1024;
-
-/// Whether functions are going to be found while threads run: blocks get address space for the
-/// records of all that there can be.
-static RECORDS_GROW: AtomicBool = AtomicBool::new(false);
-
-/// Every block has records for so many functions, or is no thread's.
-static PROMISED: AtomicU32 = AtomicU32::new(0);
-/// As far as that has been looked at and is so.
-static KEPT: AtomicU32 = AtomicU32::new(0);
-
-/// Says that functions are going to be found while threads run.
-pub(crate) fn expect_functions() {
-    RECORDS_GROW.store(true, Relaxed);
-}
-
-/// Whether every thread has a record of a function, from now on; gives it room if it had none. A
-/// counter in line relies on it: it looks at the record without comparing with the capacity.
-pub(crate) fn have_records(id: functions::Id) -> bool {
-    if id.0 < KEPT.load(Acquire) {
-        return true;
-    }
-    let functions = (id.0 as usize + AHEAD).min(functions::MOST) as u32;
-    PROMISED.fetch_max(functions, SeqCst);
-    fence(SeqCst);
-    let kept = all().all(|block| has_records(block, functions));
-    if kept {
-        KEPT.fetch_max(functions, AcqRel);
-    }
-    kept
-}
-
-/// Whether a block has records for so many functions, which it gets if it has the address space.
-fn has_records(block: &Header, functions: u32) -> bool {
-    let (capacity, reserved) =
-        (block.capacity.load(Acquire) as usize, block.reserved.load(Relaxed) as usize);
-    let wanted = records_for(functions as usize);
-    if wanted <= capacity {
-        return true;
-    }
-    let tallies = |records: usize| RECORDS + reserved + records / RECORD * size_of::<usize>();
-    let parts = [RECORDS + capacity..RECORDS + wanted, tallies(capacity)..tallies(wanted)];
-    let base = CodeAddr::from_ptr(std::ptr::from_ref(block).cast::<u8>());
-    let has = wanted <= reserved
-        && parts.iter().all(|part| {
-            let start = base.offset(part.start as isize);
-            // SAFETY: (1) a part of the block's own mapping; (2) unused, or made usable by another
-            // thread in the same way.
-            unsafe { pages::protect(start, part.len(), Protection::ReadWrite) }.is_ok()
-        });
-    if has {
-        block.capacity.fetch_max(wanted as u64, AcqRel);
-    }
-    has
 }
 
 /// Whether address space is not short: some hundred threads' blocks are nothing to what the process

@@ -27,7 +27,8 @@ use super::functions::{self, Id};
 use super::plant::{carry_out, is_alone};
 use super::sites::{self, Planted, Site};
 use super::stub::Stub;
-use super::{agent, arguments, attached, guest, keeping, threads};
+use super::threads::room;
+use super::{agent, arguments, attached, guest, keeping};
 use crate::config::Provider;
 use crate::discovery::points::{Point, PointNames, points_of};
 use crate::discovery::unmodified::{
@@ -113,7 +114,7 @@ type Former = HashMap<(u32, Kind), Vec<u32>>;
 impl Unmodified {
     pub(crate) fn new(takes_any: bool) -> Self {
         keeping::prepare();
-        threads::expect_functions();
+        room::expect_functions();
         Self {
             modules: Vec::new(),
             takes_any,
@@ -610,7 +611,7 @@ impl Plot<'_, '_, '_> {
         let counts = exit.is_none()
             && !self.lot.is_late
             && (entry.is_first || entry.way.is_call())
-            && threads::have_records(id);
+            && room::have_records(id);
         let end = match (&entry.way, exit) {
             (Way::Call(..), _) => 1,
             (Way::Turn(_), _) => code::HOOK + Form::Jump.len(),

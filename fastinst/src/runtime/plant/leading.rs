@@ -9,7 +9,7 @@ use super::super::functions::{self, Id};
 use super::super::sharing;
 use super::super::sites::{self, Planted, Site, UNKNOWN};
 use super::super::stub::Stub;
-use super::super::threads;
+use super::super::threads::room;
 use super::NO_RECORD;
 use super::trampoline::Trampoline;
 use crate::discovery::FoundSite;
@@ -58,7 +58,7 @@ pub(super) fn plant_site(
     let slots =
         islands.slot_pair(stub.address(false), shared.unwrap_or(NO_RECORD).into()).map_err(text)?;
     let (module, transient) = bed;
-    let counted = function.filter(|&id| is_enter && !transient && threads::have_records(id));
+    let counted = function.filter(|&id| is_enter && !transient && room::have_records(id));
     let make = |at| Trampoline::at(at, counted, number, slots);
     let trampoline =
         islands.stub_of_call(&call, Trampoline::len(counted.is_some()), make).map_err(text)?;

@@ -1,0 +1,114 @@
+//! Room: how many functions a thread's block has records for.
+//!
+//! A counter in line looks at a record without comparing with the block's capacity. So it is
+//! written only when every block has the record of its function, those included that are being
+//! made:
+//!
+//! ```text
+//!   who writes a counter          who makes a block
+//!   raise the promise             show the block in the list
+//!   fence                         fence
+//!   look at every block           look at the promise
+//! ```
+//!
+//! Whichever fence comes first, one of the two sees what the other has done, and gives the block
+//! memory: the same pages in the same way, if both do. Where that fails the counter is not written,
+//! or the block is given to no thread.
+//!
+//! # Safety
+//!
+//! This module exists to give parts of a mapping memory.
+#![allow(unsafe_code)]
+
+use super::super::functions;
+use super::super::layout::{Header, RECORD, RECORDS};
+use super::all;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, fence};
+use wordpatch::CodeAddr;
+use wordpatch::os::pages::{self, PAGE, Protection};
+
+#[cfg(test)]
+mod model;
+
+/// The size of so many functions' records: whole pages, and their tallies' too.
+pub(super) fn size_for(functions: usize) -> usize {
+    const STEP: usize = PAGE / size_of::<usize>() * RECORD;
+    (functions * RECORD).next_multiple_of(STEP)
+}
+
+/// Blocks have room for so many functions that are found after they were made.
+pub(super) const AHEAD: usize = 1024;
+
+/// Whether functions are going to be found while threads run: blocks get address space for the
+/// records of all that there can be.
+static GROWS: AtomicBool = AtomicBool::new(false);
+
+/// Every block has records for so many functions, or is no thread's.
+static PROMISED: AtomicU32 = AtomicU32::new(0);
+/// As far as that has been looked at and is so.
+static KEPT: AtomicU32 = AtomicU32::new(0);
+
+/// Says that functions are going to be found while threads run.
+pub(crate) fn expect_functions() {
+    GROWS.store(true, Relaxed);
+}
+
+/// Whether that was said.
+pub(super) fn grows() -> bool {
+    GROWS.load(Relaxed)
+}
+
+/// So many functions have a record in every block that a thread takes.
+pub(super) fn promised() -> u32 {
+    PROMISED.load(Relaxed)
+}
+
+/// Whether a block that others see by now has the records that were promised, or gets them. No
+/// thread may have one that has not.
+pub(super) fn keeps_promise(block: &Header) -> bool {
+    // Pairs with the fence in `have_records`: either this sees what was promised, or that sees this
+    // block.
+    fence(SeqCst);
+    reaches(block, promised())
+}
+
+/// Whether every thread has a record of a function, from now on; gives it room if it had none. A
+/// counter in line relies on it: it looks at the record without comparing with the capacity.
+pub(crate) fn have_records(id: functions::Id) -> bool {
+    if id.0 < KEPT.load(Acquire) {
+        return true;
+    }
+    let functions = (id.0 as usize + AHEAD).min(functions::MOST) as u32;
+    PROMISED.fetch_max(functions, SeqCst);
+    fence(SeqCst);
+    let kept = all().all(|block| reaches(block, functions));
+    if kept {
+        KEPT.fetch_max(functions, AcqRel);
+    }
+    kept
+}
+
+/// Whether a block has records for so many functions, which it gets if it has the address space.
+fn reaches(block: &Header, functions: u32) -> bool {
+    let (capacity, reserved) =
+        (block.capacity.load(Acquire) as usize, block.reserved.load(Relaxed) as usize);
+    let wanted = size_for(functions as usize);
+    if wanted <= capacity {
+        return true;
+    }
+    let tallies = |records: usize| RECORDS + reserved + records / RECORD * size_of::<usize>();
+    let parts = [RECORDS + capacity..RECORDS + wanted, tallies(capacity)..tallies(wanted)];
+    let base = CodeAddr::from_ptr(std::ptr::from_ref(block).cast::<u8>());
+    let has = wanted <= reserved
+        && parts.iter().all(|part| {
+            let start = base.offset(part.start as isize);
+            // SAFETY: (1) a part of the block's own mapping; (2) unused, or made usable by another
+            // thread in the same way.
+            unsafe { pages::protect(start, part.len(), Protection::ReadWrite) }.is_ok()
+        });
+    if has {
+        block.capacity.fetch_max(wanted as u64, AcqRel);
+    }
+    has
+}
