@@ -11,12 +11,13 @@
 //!
 //! The counter in line is there because a jump through memory costs as much again as counting does.
 //! It has the record's place in its code, and does not ask whether the thread's block reaches that
-//! far: so it is used for modules that are there before any block is.
+//! far: it is used where every block [has room](super::threads::room).
 //!
 //! What a site does afterwards is decided by its slot, which is data, and by its switch, one byte.
 //! Modules that are there when we begin are planted before their code runs; those that come later
 //! while it runs, and what their sites do within the microseconds of the barrier is not seen.
 
+mod bed;
 mod leading;
 mod trampoline;
 
@@ -26,18 +27,18 @@ use super::registered::Registration;
 use super::sites::{self, Owners, Site, UNKNOWN};
 use super::stub::Stub;
 use super::unmodified::{Field, Unmodified};
-use super::{guest, modes, sharing, threads, unloading};
+use super::{guest, modes, sharing, unloading};
 use crate::config::Provider;
 use crate::discovery::points::Pair;
 use crate::discovery::{self, Discovery, FoundSite, Module};
 use crate::probe::Kind;
+pub(crate) use bed::Bed;
+use bed::{Identity, mapped_as};
 use callpatch::{Islands, Retarget, Role, Survey, Switch};
 pub(super) use leading::{carry_out, is_alone};
 use leading::{lead_all, plant_site};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::{Deref, DerefMut};
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -65,61 +66,6 @@ pub(crate) struct Garden {
     /// Sites that lead where they did before we came, and where they led with us: while the
     /// profiler is detached.
     pub(super) withdrawn: Vec<(u32, CodeAddr)>,
-}
-
-/// One module.
-#[derive(Debug)]
-pub(crate) struct Bed {
-    pub(crate) module: Module,
-    /// What the kernel calls its file: the loader knows libraries by links to it.
-    pub(crate) mapped_as: PathBuf,
-    /// Its sites: from the first number to behind the last.
-    pub(crate) sites: std::ops::Range<u32>,
-    /// Its trampolines. Threads may be in one for as long as the module is there.
-    islands: Option<Islands>,
-    /// A compiler may have prepared its functions otherwise than by hooks.
-    may_be_prepared: bool,
-    /// Its functions may be planted as they are.
-    is_open: bool,
-    /// It has come since modules were opened last.
-    is_new: bool,
-    /// Its sites in code that no compiler has prepared, if it may be unloaded; those too that it had
-    /// when it was loaded before.
-    puns: BTreeSet<u32>,
-    /// Whether it may be unloaded.
-    pub(crate) transient: bool,
-    pub(crate) gone: bool,
-    /// The file, as long as it is unchanged: loaded again, its functions and sites have the numbers
-    /// that they had.
-    identity: Option<Identity>,
-    /// The numbers of its sites in the order in which they are found; [`UNKNOWN`] where one was
-    /// refused.
-    numbers: Vec<u32>,
-    /// The functions that came with it have this number, or later ones.
-    first: Id,
-    /// Those that were there when it went.
-    functions: Vec<Id>,
-}
-
-/// What tells a file from any other, and from what it was before it was written to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Identity {
-    path: PathBuf,
-    file: (u64, u64, u64),
-    changed: (i64, i64),
-}
-
-fn mapped_as(module: &Module) -> PathBuf {
-    std::fs::canonicalize(&module.path).unwrap_or_else(|_| module.path.clone())
-}
-
-impl Identity {
-    fn of(module: &Module) -> Option<Self> {
-        let data = std::fs::metadata(&module.path).ok()?;
-        let (file, changed) =
-            ((data.dev(), data.ino(), data.len()), (data.ctime(), data.ctime_nsec()));
-        Some(Self { path: module.path.clone(), file, changed })
-    }
 }
 
 static GARDEN: Mutex<Garden> = Mutex::new(Garden {
@@ -795,90 +741,6 @@ impl<'d> Shared<'d> {
         let ids: Vec<Id> =
             entered.filter_map(|function| functions::add(function.get() as u64)).collect();
         if ids.len() > 1 { ids } else { Vec::new() }
-    }
-}
-
-impl Bed {
-    /// The numbers of all of its sites.
-    fn numbers(&self) -> impl Iterator<Item = u32> + use<> {
-        self.sites.clone().chain(self.puns.clone())
-    }
-
-    /// Whether it has probes, or may have some.
-    pub(crate) fn has_probes(&self) -> bool {
-        !self.sites.is_empty() || self.is_open || !self.has_file()
-    }
-
-    /// Whether it is a program or a library, and no code that a runtime has made.
-    pub(crate) fn has_file(&self) -> bool {
-        self.module.registered.is_none()
-    }
-
-    /// Whether the loader has it: it is not gone, and no code that a runtime has made.
-    fn is_loaded(&self) -> bool {
-        !self.gone && self.has_file()
-    }
-
-    /// Code that a runtime has made. Its functions have that number, or later ones.
-    pub(super) fn of_registered(module: Module, first: Id) -> Self {
-        Self {
-            mapped_as: module.path.clone(),
-            module,
-            sites: sites::count()..sites::count(),
-            islands: None,
-            may_be_prepared: false,
-            is_open: false,
-            is_new: false,
-            puns: BTreeSet::new(),
-            transient: false,
-            gone: false,
-            identity: None,
-            numbers: Vec::new(),
-            first,
-            functions: Vec::new(),
-        }
-    }
-
-    /// The code of a runtime is not there any more.
-    pub(super) fn bury_registered(&mut self) {
-        self.gone = true;
-        self.functions = functions::forget(&self.module.span, self.first);
-    }
-
-    /// Whether it is code of the registration of that number.
-    pub(super) fn is_of_registration(&self, number: u64) -> bool {
-        self.module.registered.as_ref().is_some_and(|registered| registered.number == number)
-    }
-
-    /// The same module, loaded anew: its functions are there again, and have the numbers that they
-    /// had.
-    fn moved_to(&self, module: Module) -> Self {
-        for &id in &self.functions {
-            let address = id.function().address.load(Relaxed) as usize;
-            let address = address.wrapping_sub(self.module.bias).wrapping_add(module.bias) as u64;
-            if functions::revive(id, address) && module.bias != self.module.bias {
-                threads::forget_address(id.record());
-            }
-        }
-        let (sites, identity, numbers) =
-            (self.sites.clone(), self.identity.clone(), self.numbers.clone());
-        let (first, functions) = (self.first, Vec::new());
-        Self {
-            mapped_as: mapped_as(&module),
-            module,
-            sites,
-            islands: None,
-            may_be_prepared: self.may_be_prepared,
-            is_open: false,
-            is_new: true,
-            puns: self.puns.clone(),
-            transient: true,
-            gone: false,
-            identity,
-            numbers,
-            first,
-            functions,
-        }
     }
 }
 

@@ -1,0 +1,150 @@
+//! A bed: one module, what was planted in it, and what is kept of it so that it can go and come
+//! again.
+
+use super::super::functions::{self, Id};
+use super::super::{sites, threads};
+use crate::discovery::Module;
+use callpatch::Islands;
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// One module.
+#[derive(Debug)]
+pub(crate) struct Bed {
+    pub(crate) module: Module,
+    /// What the kernel calls its file: the loader knows libraries by links to it.
+    pub(crate) mapped_as: PathBuf,
+    /// Its sites: from the first number to behind the last.
+    pub(crate) sites: std::ops::Range<u32>,
+    /// Its trampolines. Threads may be in one for as long as the module is there.
+    pub(super) islands: Option<Islands>,
+    /// A compiler may have prepared its functions otherwise than by hooks.
+    pub(super) may_be_prepared: bool,
+    /// Its functions may be planted as they are.
+    pub(super) is_open: bool,
+    /// It has come since modules were opened last.
+    pub(super) is_new: bool,
+    /// Its sites in code that no compiler has prepared, if it may be unloaded; those too that it had
+    /// when it was loaded before.
+    pub(super) puns: BTreeSet<u32>,
+    /// Whether it may be unloaded.
+    pub(crate) transient: bool,
+    pub(crate) gone: bool,
+    /// The file, as long as it is unchanged: loaded again, its functions and sites have the numbers
+    /// that they had.
+    pub(super) identity: Option<Identity>,
+    /// The numbers of its sites in the order in which they are found; [`sites::UNKNOWN`] where one was
+    /// refused.
+    pub(super) numbers: Vec<u32>,
+    /// The functions that came with it have this number, or later ones.
+    pub(super) first: Id,
+    /// Those that were there when it went.
+    pub(super) functions: Vec<Id>,
+}
+
+/// What tells a file from any other, and from what it was before it was written to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    path: PathBuf,
+    file: (u64, u64, u64),
+    changed: (i64, i64),
+}
+
+pub(super) fn mapped_as(module: &Module) -> PathBuf {
+    std::fs::canonicalize(&module.path).unwrap_or_else(|_| module.path.clone())
+}
+
+impl Identity {
+    pub(super) fn of(module: &Module) -> Option<Self> {
+        let data = std::fs::metadata(&module.path).ok()?;
+        let (file, changed) =
+            ((data.dev(), data.ino(), data.len()), (data.ctime(), data.ctime_nsec()));
+        Some(Self { path: module.path.clone(), file, changed })
+    }
+}
+
+impl Bed {
+    /// The numbers of all of its sites.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = u32> + use<> {
+        self.sites.clone().chain(self.puns.clone())
+    }
+
+    /// Whether it has probes, or may have some.
+    pub(crate) fn has_probes(&self) -> bool {
+        !self.sites.is_empty() || self.is_open || !self.has_file()
+    }
+
+    /// Whether it is a program or a library, and no code that a runtime has made.
+    pub(crate) fn has_file(&self) -> bool {
+        self.module.registered.is_none()
+    }
+
+    /// Whether the loader has it: it is not gone, and no code that a runtime has made.
+    pub(super) fn is_loaded(&self) -> bool {
+        !self.gone && self.has_file()
+    }
+
+    /// Code that a runtime has made. Its functions have that number, or later ones.
+    pub(in crate::runtime) fn of_registered(module: Module, first: Id) -> Self {
+        Self {
+            mapped_as: module.path.clone(),
+            module,
+            sites: sites::count()..sites::count(),
+            islands: None,
+            may_be_prepared: false,
+            is_open: false,
+            is_new: false,
+            puns: BTreeSet::new(),
+            transient: false,
+            gone: false,
+            identity: None,
+            numbers: Vec::new(),
+            first,
+            functions: Vec::new(),
+        }
+    }
+
+    /// The code of a runtime is not there any more.
+    pub(in crate::runtime) fn bury_registered(&mut self) {
+        self.gone = true;
+        self.functions = functions::forget(&self.module.span, self.first);
+    }
+
+    /// Whether it is code of the registration of that number.
+    pub(in crate::runtime) fn is_of_registration(&self, number: u64) -> bool {
+        self.module.registered.as_ref().is_some_and(|registered| registered.number == number)
+    }
+
+    /// The same module, loaded anew: its functions are there again, and have the numbers that they
+    /// had.
+    pub(super) fn moved_to(&self, module: Module) -> Self {
+        for &id in &self.functions {
+            let address = id.function().address.load(Relaxed) as usize;
+            let address = address.wrapping_sub(self.module.bias).wrapping_add(module.bias) as u64;
+            if functions::revive(id, address) && module.bias != self.module.bias {
+                threads::forget_address(id.record());
+            }
+        }
+        let (sites, identity, numbers) =
+            (self.sites.clone(), self.identity.clone(), self.numbers.clone());
+        let (first, functions) = (self.first, Vec::new());
+        Self {
+            mapped_as: mapped_as(&module),
+            module,
+            sites,
+            islands: None,
+            may_be_prepared: self.may_be_prepared,
+            is_open: false,
+            is_new: true,
+            puns: self.puns.clone(),
+            transient: true,
+            gone: false,
+            identity,
+            numbers,
+            first,
+            functions,
+        }
+    }
+}
