@@ -6,8 +6,8 @@
 //!                    └─ no:  call what stands for f, which enters, calls f, and leaves
 //! ```
 //!
-//! Where there is no room for that the latter is all that is written: see `budget.rs`. What one
-//! call alone would need to stand for its callee is written where that call is.
+//! Where there is no room for that the latter is all that is written: see `budget.rs`. What stands
+//! for a callee of few calls is written where these are.
 //!
 //! Operands are on the stack by then, so that evaluating them belongs to the caller. A local holds
 //! the node of the activation. After a call that was not timed the current node is still that of
@@ -18,7 +18,7 @@ use crate::Error;
 use crate::app::{App, is_call};
 use crate::budget::Inlining;
 use crate::runtime::Runtime;
-use crate::shape::{Callee, Shape, Shapes, Telling};
+use crate::shape::{Callee, Shape, Shapes};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use wasm_encoder::{BlockType, InstructionSink, MemArg, MemArgTarget, ValType};
@@ -36,7 +36,7 @@ pub(crate) struct Bodies<'a> {
     pub(crate) runtime: &'a Runtime,
     /// Functions that stand for others where the host or a reference calls these.
     pub(crate) gateways: &'a BTreeMap<u32, u32>,
-    /// Functions that stand for others where calls name these: where several do.
+    /// Functions that stand for others where calls name these, if these are many.
     pub(crate) stand_ins: &'a BTreeMap<u32, u32>,
     /// Where functions of the program are by now.
     pub(crate) indices: &'a Indices,
@@ -105,6 +105,7 @@ struct Block {
 struct Planner<'a, 'p> {
     all: &'p Bodies<'a>,
     shape: &'p Shape,
+    function: u32,
     plan: BodyPlan,
     /// Locals: the node of this activation, and that of a callee.
     node: u32,
@@ -117,7 +118,7 @@ impl Bodies<'_> {
     /// What becomes of a body.
     pub(crate) fn plan(&self, body: &Body<'_>) -> Result<BodyPlan, Error> {
         let instructions = body.instructions()?;
-        let is_leaf = self.shapes.tellings[body.function as usize] == Telling::Leaf;
+        let is_leaf = self.shapes.is_leaf(body.function);
         let inlining = self.inlining[(body.function - self.app.imported()) as usize];
         let ends = |i: &Instruction<'_>| {
             self.runtime.tells_ends && matches!(i.operator, Operator::Unreachable)
@@ -136,7 +137,9 @@ impl Bodies<'_> {
         let shape = &self.shapes.shapes[body.function as usize];
         let blocks = vec![Block::default()];
         let callee = node + 1;
-        let mut planner = Planner { all: self, shape, plan, node, callee, blocks, inlining };
+        let function = body.function;
+        let mut planner =
+            Planner { all: self, shape, function, plan, node, callee, blocks, inlining };
         instructions.into_iter().for_each(|instruction| planner.instruction(instruction));
         Ok(planner.plan)
     }
@@ -246,9 +249,10 @@ impl Planner<'_, '_> {
         self.plan.keep(place);
     }
 
-    fn is_inline(&self) -> bool {
+    fn is_inline(&self, callee: u32) -> bool {
         let is_in_loop = self.blocks.iter().any(|block| block.begin.is_some());
-        if is_in_loop { self.inlining.in_loops } else { self.inlining.elsewhere }
+        let recurs = callee == self.function;
+        if is_in_loop || recurs { self.inlining.in_loops } else { self.inlining.elsewhere }
     }
 
     /// Exceptions arrive at the end of a block, or where a loop begins.
@@ -284,10 +288,11 @@ impl Planner<'_, '_> {
                 self.plan.keep(place);
                 self.leave();
             }
-            Some(slot) if self.is_inline() || self.all.shapes.is_called_once(callee) => {
-                self.written_out(callee, slot, place);
+            Some(slot) if self.is_inline(callee) => self.written_out(callee, slot, place),
+            Some(slot) => {
+                self.plan.leave_out(place);
+                self.put_slow(callee, slot);
             }
-            Some(slot) => self.by_stand_in(callee, slot, place),
         }
     }
 
@@ -315,11 +320,16 @@ impl Planner<'_, '_> {
             self.put().local_get(node).global_set(runtime.cur);
         }
         self.put().else_();
-        match self.all.shapes.is_called_once(function) {
+        self.put_slow(function, slot);
+        self.put().end();
+    }
+
+    /// The call, whatever its callee's node is.
+    fn put_slow(&mut self, function: u32, slot: u64) {
+        match self.all.shapes.has_few_calls(function) {
             true => self.put_entered(function, slot),
             false => self.put_stand_in(function, slot),
         }
-        self.put().end();
     }
 
     /// The call, entered and left.
@@ -333,11 +343,6 @@ impl Planner<'_, '_> {
     }
 
     /// By what stands for the callee.
-    fn by_stand_in(&mut self, function: u32, slot: u64, place: Range<u64>) {
-        self.plan.leave_out(place);
-        self.put_stand_in(function, slot);
-    }
-
     fn put_stand_in(&mut self, function: u32, slot: u64) {
         let (node, runtime) = (self.node, self.all.runtime);
         let stand_in = self.all.stand_ins[&function];

@@ -1,30 +1,36 @@
-//! At which calls the usual case is written out, and not left to what stands for their callees:
-//! as many as there is room for, those in loops first, then those of small functions, of which a
-//! call is a larger part. A call that names its callee alone is always written out.
+//! At which calls the usual case is written out, and not left to functions: as many as there is room
+//! for, those in loops and of functions that call themselves first, then those of small functions,
+//! of which a call is a larger part.
+//!
+//! The room is for compiling: a call that is written out takes an engine as long as fifty bytes of
+//! a program. The run-time support takes its part, which is most of it in small programs.
 
 use crate::Error;
-use crate::app::is_call;
 use crate::shape::Shapes;
 use wasmparser::Operator;
 use whamm_rewrite::Program;
 
-/// What a call adds to the code, about: written out, and by what stands for its callee.
-const WRITTEN_OUT: usize = 48;
-const BY_STAND_IN: usize = 14;
-/// What may be added to the code of a small program, though that is more than a quarter of it.
-const ROOM: usize = 1 << 10;
+/// What a call adds to the code, about, beyond what it does otherwise.
+const WRITTEN_OUT: usize = 34;
+/// Which part of the code may be added.
+const SHARE: (usize, usize) = (3, 16);
+/// What the run-time support takes of it, and what is left in any case.
+const SUPPORT: usize = 4 << 10;
+const ROOM: usize = 1 << 9;
 
 /// At which calls of a body the usual case is written out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Inlining {
+    /// And of itself.
     pub(crate) in_loops: bool,
     pub(crate) elsewhere: bool,
 }
 
-/// For each body of a program: this adds about a quarter to the code at most.
+/// For each body of a program.
 pub(crate) fn inlining(program: &Program<'_>, shapes: &Shapes) -> Result<Vec<Inlining>, Error> {
     let mut calls = Vec::new();
-    let mut room = (program.code_len() as usize / 4).max(ROOM);
+    let share = program.code_len() as usize * SHARE.0 / SHARE.1;
+    let mut room = share.saturating_sub(SUPPORT).max(ROOM);
     for (at, body) in program.bodies.iter().enumerate() {
         let instructions = body.instructions()?;
         let (mut in_loops, mut elsewhere, mut blocks) = (0, 0, Vec::new());
@@ -38,20 +44,21 @@ pub(crate) fn inlining(program: &Program<'_>, shapes: &Shapes) -> Result<Vec<Inl
                 Operator::End | Operator::Delegate { .. } => {
                     blocks.pop();
                 }
-                Operator::Call { function_index } if shapes.is_called_once(function_index) => {}
-                ref operator if is_call(operator) && blocks.contains(&true) => in_loops += 1,
-                ref operator if is_call(operator) => elsewhere += 1,
+                Operator::Call { function_index } if !shapes.is_leaf(function_index) => {
+                    let recurs = function_index == body.function;
+                    let often = recurs || blocks.contains(&true);
+                    *(if often { &mut in_loops } else { &mut elsewhere }) += 1;
+                }
                 _ => {}
             }
         }
-        room = room.saturating_sub((in_loops + elsewhere) * BY_STAND_IN);
         calls.push((false, instructions.len(), at, in_loops));
         calls.push((true, instructions.len(), at, elsewhere));
     }
     calls.sort_unstable();
     let mut all = vec![Inlining::default(); program.bodies.len()];
     for (is_elsewhere, _, at, calls) in calls {
-        let Some(rest) = room.checked_sub(calls * (WRITTEN_OUT - BY_STAND_IN)) else { continue };
+        let Some(rest) = room.checked_sub(calls * WRITTEN_OUT) else { continue };
         room = rest;
         if is_elsewhere {
             all[at].elsewhere = true;

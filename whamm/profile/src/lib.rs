@@ -34,6 +34,7 @@ mod gateway;
 mod runtime;
 mod shape;
 mod stand_in;
+mod texts;
 
 use app::App;
 use body::Bodies;

@@ -5,14 +5,14 @@
 //! and where the report goes, are files of their own, of which one is taken.
 //!
 //! ```text
-//!   128 the host's node   208 that of what there was no room for
+//!     8 what a report tells of all   128 the host's node   208 that of what there was no room for
 //!   320 what is handed to WASI  336 numbers  512 what is to be written  1536 bytes that are lent
 //!  2560 frames of a stack   3584 texts, tables, names; behind them the tree
 //! ```
 
 use crate::app::{App, PROF, WASI};
 use crate::shape::{HEADER, Shapes, Telling};
-use crate::{Clock, Error, Options};
+use crate::{Clock, Error, Options, texts};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use wasm_encoder::{EntityType, ValType};
@@ -291,7 +291,7 @@ fn text(
     let mut data = Data { bytes: Vec::new() };
     let mut parts = String::new();
     for part in ways.parts(options) {
-        parts += &with_texts(part, &mut data);
+        parts += &texts::replace(part, |text| data.put(text))?;
     }
     let clock_note = data.text(ways.clock_note());
     let no_clock_note = data.text("\"calls are counted, and not timed\"");
@@ -393,32 +393,6 @@ fn shape_table(shapes: &Shapes) -> Table {
     }
     table.shapes.extend([0; 8]);
     table
-}
-
-/// Replaces texts that are said by their addresses.
-fn with_texts(part: &str, data: &mut Data) -> String {
-    const SAY: &str = "(call $say \"";
-    let (mut out, mut rest) = (String::new(), part);
-    while let Some(at) = rest.find(SAY) {
-        out += &rest[..at];
-        let (mut text, mut is_escaped, mut end) = (String::new(), false, 0);
-        for (offset, c) in rest[at + SAY.len()..].char_indices() {
-            match c {
-                'n' if is_escaped => text.push('\n'),
-                _ if is_escaped => text.push(c),
-                '\\' => {}
-                '"' => {
-                    end = at + SAY.len() + offset + 1;
-                    break;
-                }
-                c => text.push(c),
-            }
-            is_escaped = c == '\\' && !is_escaped;
-        }
-        let _ = write!(out, "(call $say (i32.const {})", data.text(&text));
-        rest = &rest[end..];
-    }
-    out + rest
 }
 
 fn escaped(bytes: &[u8]) -> String {

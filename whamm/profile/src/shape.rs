@@ -13,6 +13,8 @@ use whamm_rewrite::{Body, Program};
 const SHORT: u32 = 100;
 /// A node has no more slots: further callees are looked for in its list.
 const MOST_SLOTS: usize = 4096;
+/// Of a function that no more calls name there is no stand-in: that would be more code than they are.
+const FEW: usize = 2;
 /// Bytes of a node in front of its leaves and slots.
 pub(crate) const HEADER: u64 = 80;
 
@@ -118,15 +120,20 @@ impl Shapes {
         Callee { has_children, tails, is_host: own.is_none() }
     }
 
-    /// Functions that have slots in nodes, and are named by several calls.
-    pub(crate) fn callees(&self) -> impl Iterator<Item = u32> {
-        let several = self.calls.iter().filter(|(_, calls)| **calls > 1);
-        several.map(|(function, _)| *function)
+    /// Whether calls of a function are counted by its callers.
+    pub(crate) fn is_leaf(&self, function: u32) -> bool {
+        self.tellings[function as usize] == Telling::Leaf
     }
 
-    /// Whether one call alone names a function.
-    pub(crate) fn is_called_once(&self, function: u32) -> bool {
-        self.calls.get(&function) == Some(&1)
+    /// Functions that have slots in nodes, and are named by more than a few calls.
+    pub(crate) fn callees(&self) -> impl Iterator<Item = u32> {
+        let many = self.calls.iter().filter(|(_, calls)| **calls > FEW);
+        many.map(|(function, _)| *function)
+    }
+
+    /// Whether few calls name a function, so that it has no stand-in.
+    pub(crate) fn has_few_calls(&self, function: u32) -> bool {
+        self.calls.get(&function).is_some_and(|calls| *calls <= FEW)
     }
 
     /// How many bytes all functions' nodes have, each once.

@@ -79,14 +79,14 @@ mod tests {
     }
 
     #[test]
-    fn a_function_that_one_call_alone_names_has_no_stand_in() {
+    fn a_function_that_few_calls_name_has_no_stand_in() {
         let text = r#"(module
             (func $leaf)
             (func $once (param i64) (result f32) (call $leaf) (f32.const 1))
-            (func $twice (param i32) (result i32) (call $leaf) (local.get 0))
+            (func $often (param i32) (result i32) (call $leaf) (local.get 0))
             (func (export "_start")
                 (drop (call $once (i64.const 1)))
-                (drop (call $twice (call $twice (i32.const 2))))))"#;
+                (drop (call $often (call $often (call $often (i32.const 2)))))))"#;
         assert_eq!(stand_ins(text), [2]);
     }
 }

@@ -11,7 +11,7 @@
     (local.set $list (call $prepare))
     (if (i32.eqz (local.get $list)) (then (return)))
     (block $end (loop $next
-      (br_if $end (i32.ge_u (local.get $n) (global.get $called)))
+      (br_if $end (i32.ge_u (local.get $n) (i32.load $own (i32.const 32))))
       (local.set $arc (i32.load $own offset=32 (call $get (local.get $list) (local.get $n))))
       (block $all (loop $more
         (br_if $all (i32.eqz (local.get $arc)))

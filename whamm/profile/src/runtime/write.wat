@@ -30,6 +30,45 @@
       (local.set $at (i32.add (local.get $at) (i32.const 1)))
       (br $next))))
 
+  ;; A text with figures in it: bytes below six say which, and are followed by where a figure is, in words, behind `base` or
+  ;; (with 128 added) behind 0, and for numbers by digits behind the point and the width of a column.
+  ;;   1 a number  2 one of 32 bits  3 a number, in thousands  4 the name of a function, by its number  5 the same in quotes
+  (func $tell (param $at i32) (param $base i32) (local $what i32) (local $from i32)
+    (block $end (loop $next
+      (local.set $what (i32.load8_u $own (local.get $at)))
+      (local.set $from (i32.load8_u $own offset=1 (local.get $at)))
+      (local.set $at (i32.add (local.get $at) (i32.const 1)))
+      (br_if $end (i32.eqz (local.get $what)))
+      (if (i32.gt_u (local.get $what) (i32.const 5)) (then
+        (call $byte (local.get $what))
+        (br $next)))
+      (local.set $from (i32.add (i32.shl (i32.and (local.get $from) (i32.const 127)) (i32.const 2))
+        (select (i32.const 0) (local.get $base) (i32.and (local.get $from) (i32.const 128)))))
+      (local.set $at (i32.add (local.get $at) (i32.const 3)))
+      (if (i32.gt_u (local.get $what) (i32.const 3)) (then
+        (local.set $from (call $name (i32.load $own (local.get $from))))
+        (if (i32.eq (local.get $what) (i32.const 4)) (then (call $say (local.get $from))) (else (call $quoted (local.get $from))))
+        (br $next)))
+      (call $number
+        (i64.div_u
+          (select (i64.load32_u $own (local.get $from)) (i64.load $own (local.get $from)) (i32.eq (local.get $what) (i32.const 2)))
+          (select (i64.const 1000) (i64.const 1) (i32.eq (local.get $what) (i32.const 3))))
+        (i32.load8_u $own (i32.sub (local.get $at) (i32.const 2)))
+        (i32.load8_u $own (i32.sub (local.get $at) (i32.const 1))))
+      (br $next))))
+
+  (func $quoted (param $at i32) (local $byte i32)
+    (call $byte (i32.const 34))
+    (block $end (loop $next
+      (local.set $byte (i32.load8_u $own (local.get $at)))
+      (br_if $end (i32.eqz (local.get $byte)))
+      (if (i32.or (i32.eq (local.get $byte) (i32.const 34)) (i32.eq (local.get $byte) (i32.const 92)))
+        (then (call $byte (i32.const 92))))
+      (call $byte (select (local.get $byte) (i32.const 32) (i32.ge_u (local.get $byte) (i32.const 32))))
+      (local.set $at (i32.add (local.get $at) (i32.const 1)))
+      (br $next)))
+    (call $byte (i32.const 34)))
+
   (func $spaces (param $n i32)
     (block $end (loop $next
       (br_if $end (i32.le_s (local.get $n) (i32.const 0)))
@@ -60,12 +99,6 @@
     (call $spaces (i32.sub (local.get $width) (i32.sub (i32.const 400) (local.get $at))))
     (i32.store8 $own (i32.const 400) (i32.const 0))
     (call $say (local.get $at)))
-
-  (func $whole (param $value i64) (call $number (local.get $value) (i32.const 0) (i32.const 0)))
-
-  ;; Nanoseconds as milliseconds with three digits behind the point.
-  (func $milliseconds (param $time i64) (param $width i32)
-    (call $number (i64.div_u (local.get $time) (i64.const 1000)) (i32.const 3) (local.get $width)))
 
   ;; What is written from here on goes into memory.
   (func $keep
