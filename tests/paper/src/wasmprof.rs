@@ -12,6 +12,7 @@
 //! | `table6.3/P@ENGINE` | running both; short calls are counted |
 //! | `table6.3/P/time-all@ENGINE` | the same, every call timed, of some that do little but call |
 //! | `table6.3/P/monitor@wasm-aot` | running the program under the engine's monitor, and without |
+//! | `table6.3/P/monitor+compiling@wasm-aot` | the same, compiling included |
 //! | `peer/cpu-prof/P@node` | running the program under node's sampling profiler, and without |
 //! | `outputs` | programs that print the same in all ways and engines, and how many there are |
 //! | `clock@ENGINE` | one reading of the clock by a program |
@@ -218,6 +219,8 @@ impl Series {
             let (figures, said) = peer::run_monitored(tools, &self.plain, &["profile"])?;
             compare(format!("{} under the engine's monitor", self.name), &said, &expected);
             let name = format!("table6.3/{}/monitor@wasm-aot", self.name);
+            runs.insert(name, [figures.cpu.saturating_sub(figures.compile), plain.cpu]);
+            let name = format!("table6.3/{}/monitor+compiling@wasm-aot", self.name);
             runs.insert(name, [figures.cpu, plain.cpu]);
             let compile = |subject| peer::compile(tools, Peer::Wasmtime, subject);
             compiled = Some([compile(&self.profiled)?.cpu, compile(&self.plain)?.cpu]);

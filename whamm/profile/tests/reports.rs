@@ -148,6 +148,21 @@ fn a_file_goes_into_the_first_folder_that_takes_it() {
     assert!(text.contains("`memory`"), "{text}");
 }
 
+#[test]
+fn a_file_that_there_is_no_room_for_does_not_get_its_name_and_the_report_is_printed() {
+    let options = Options { file: Some("app.profile".into()), ..Options::default() };
+    for (text, room) in [(PROGRAM, 0), (PROGRAM, 1000), (WITHOUT_MEMORY, 0)] {
+        let mut running = Running::new(&profiled(text, &options), 25);
+        (running.store.data_mut().has_folder, running.store.data_mut().room) = (true, Some(room));
+        running.call("_start");
+        let (name, _) = running.store.data().file.clone().expect("it was opened");
+        assert_eq!(name, "app.profile.part");
+        let report = written(&running);
+        assert!(report.contains("with room for it\n"), "{report}");
+        assert!(report.contains("Flat profile"), "{report}");
+    }
+}
+
 const WITHOUT_MEMORY: &str = r#"(module (import "host" "work" (func $work (param i32)))
     (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
     (func (export "_start") (call $work (i32.const 7000)) (call $exit (i32.const 0))))"#;

@@ -293,7 +293,8 @@ fn text(app: &App, traced: &Traced, options: &Options, pool: &mut Pool) -> Resul
          (--dir)\n"
     );
     let cut = format!(
-        "record: {path}: the trace ends here, because memory is exhausted; the program goes on\n"
+        "record: {path}: the trace ends here, because the file cannot be written; the program goes \
+         on\n"
     );
     let heading =
         wasm_aot_trace::beginning(traced).map_err(|error| Error::Invalid(error.into()))?;

@@ -1,7 +1,7 @@
   ;; Through the memory that WASI knows, which is the program's: its first kilobyte is lent, and given back as it was.
   (func $flush (local $from i32)
     (if (i32.eqz (memory.size $app)) (then
-      (if (i32.eq (memory.grow $app (i32.const 1)) (i32.const -1)) (then (global.set $fill (i32.const 0)) (return)))))
+      (if (i32.eq (memory.grow $app (i32.const 1)) (i32.const -1)) (then (return (call $lose_rest))))))
     (memory.copy $own $app (i32.const 1536) (i32.const 0) (i32.const 1024))
     (local.set $from (i32.const 512))
     (block $end (loop $next
@@ -16,4 +16,4 @@
       (global.set $fill (i32.sub (global.get $fill) (i32.load $app (i32.const 8))))
       (br $next)))
     (memory.copy $app $own (i32.const 0) (i32.const 1536) (i32.const 1024))
-    (global.set $fill (i32.const 0)))
+    (call $lose_rest))

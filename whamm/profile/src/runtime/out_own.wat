@@ -11,4 +11,4 @@
       (local.set $from (i32.add (local.get $from) (i32.load $own (i32.const 328))))
       (global.set $fill (i32.sub (global.get $fill) (i32.load $own (i32.const 328))))
       (br $next)))
-    (global.set $fill (i32.const 0)))
+    (call $lose_rest))

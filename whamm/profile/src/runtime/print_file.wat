@@ -3,7 +3,7 @@
 
   (func $print
     (if (call $write) (then (return)))
-    (call $say "fastinst: no folder that the program may write to takes the profile: give it one (--dir)\n")
+    (call $say "fastinst: no folder that the program may write to takes the profile: give it one (--dir), with room for it\n")
     (call $text (i32.const 0))
     (call $flush))
 
@@ -13,11 +13,12 @@
       (global.set $fd (i32.const 2))
       (return (i32.const 0))))
     (global.set $is_whole (i32.const 0))
+    (global.set $is_lost (i32.const 0))
     (call $file (i32.const 0))
     (call $flush)
     (drop (call $fd_close (global.get $fd)))
     (global.set $fd (i32.const 2))
-    (if (i32.eqz (global.get $is_whole)) (then (return (i32.const 0))))
+    (if (i32.or (i32.eqz (global.get $is_whole)) (global.get $is_lost)) (then (return (i32.const 0))))
     (i32.eqz (call $rename_file)))
 
   ;; Once a second, but not for more than a fiftieth of the time: what is left if the program traps.

@@ -10,6 +10,14 @@
   ;; Whether there was no room for all of it.
   (global $is_cut (mut i32) (i32.const 0))
 
+  ;; Whether something could not be written.
+  (global $is_lost (mut i32) (i32.const 0))
+
+  ;; What is in the buffer after it was to be written.
+  (func $lose_rest
+    (global.set $is_lost (i32.or (global.get $is_lost) (global.get $fill)))
+    (global.set $fill (i32.const 0)))
+
   (func $byte (param $byte i32)
     (if (global.get $kept) (then
       (if (i32.eq (global.get $kept_to) (global.get $kept_room)) (then

@@ -18,6 +18,8 @@ pub(crate) struct World {
     /// Whether there is a folder that the program may write to, and the file in it.
     pub(crate) has_folder: bool,
     pub(crate) file: Option<(String, Vec<u8>)>,
+    /// How many bytes the file may have.
+    pub(crate) room: Option<usize>,
     /// What the program has told, before it was profiled and after.
     pub(crate) told: Vec<i32>,
 }
@@ -41,7 +43,7 @@ fn clock(mut caller: Caller<'_, World>, _id: i32, _precision: i64, at: i32) -> i
 }
 
 fn fd_write(mut caller: Caller<'_, World>, fd: i32, vectors: i32, n: i32, done: i32) -> i32 {
-    let memory = memory(&caller);
+    let (memory, room) = (memory(&caller), caller.data().room);
     let mut all = 0;
     for vector in 0..n {
         let mut pair = [0; 8];
@@ -52,6 +54,9 @@ fn fd_write(mut caller: Caller<'_, World>, fd: i32, vectors: i32, n: i32, done: 
         memory.read(&caller, word(0) as usize, &mut bytes).expect("bytes");
         all += bytes.len() as u32;
         match &mut caller.data_mut().file {
+            Some((_, file)) if fd == FILE && room.is_some_and(|room| file.len() >= room) => {
+                return 51;
+            }
             Some((_, file)) if fd == FILE => file.extend(bytes),
             _ => caller.data_mut().written.extend(bytes),
         }
