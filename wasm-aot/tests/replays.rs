@@ -376,6 +376,40 @@ fn a_full_disk_ends_the_trace_and_not_the_program() {
     assert_eq!(output.status.code(), Some(1));
 }
 
+/// Reads what comes by chance: that is recorded by programs which record themselves.
+const READS: &str = r#"(module
+    (import "wasi_snapshot_preview1" "random_get"
+        (func $random (param i32 i32) (result i32)))
+    (memory (export "memory") 1)
+    (func (export "_start") (local $i i32)
+        (loop $l
+            (drop (call $random (i32.const 32) (i32.const 8)))
+            (drop (i64.load (i32.const 32)))
+            (br_if $l
+                (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 9000))))))"#;
+
+#[test]
+fn a_full_disk_ends_the_trace_of_a_program_that_records_itself() {
+    let place = Place::new("full-itself");
+    let app = place.file("reads.wat", READS);
+    let original = wat::parse_str(READS).expect("a module");
+    let file = Some("full.r3".to_owned());
+    let options = whamm_record::Options { name: "reads".into(), file, raw: false };
+    let recording = whamm_record::record(&original, &options).expect("it can be recorded");
+    let rewritten = place.file("rewritten.wasm", recording.module);
+    let limited = "trap '' XFSZ; ulimit -f 64; exec \"$0\" run --no-cache --dir . \"$1\"";
+    let output = Command::new("bash")
+        .args(["-c", limited, env!("CARGO_BIN_EXE_wasm-aot"), &rewritten])
+        .current_dir(&place.0)
+        .output()
+        .expect("a shell");
+    let told = errors(&output);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(told.contains("full.r3: the trace ends here, because the file cannot be"), "{told}");
+    let (told, code) = place.bad(&["replay", "--check", "full.r3", &app]);
+    assert!(told.contains("the trace ends here, after ") && code == 1, "{code}: {told}");
+}
+
 #[test]
 fn a_recorder_that_is_killed_leaves_what_it_has_seen() {
     let place = Place::new("killed");
