@@ -5,8 +5,9 @@ use crate::counter_placement::CounterPlacement;
 use crate::graph::{Block, Graph, OUTSIDE};
 use std::collections::BTreeMap;
 
-/// How many frames were taken away while they were at an instruction.
-pub type PartialExits = BTreeMap<u32, u64>;
+/// How many frames were taken away while they were at an instruction; less than none if frames
+/// went on from there that had been taken for gone.
+pub type PartialExits = BTreeMap<u32, i64>;
 
 /// How often everything of a function was executed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -142,9 +143,9 @@ fn surplus(
 impl Flow {
     /// How often the instruction at `at`, which is in `block`, was begun.
     pub fn executed(&self, graph: &Graph, block: usize, at: u32) -> u64 {
-        let left: u64 =
+        let left: i64 =
             self.partial_exits.range(graph.blocks[block].start..at).map(|(_, count)| count).sum();
-        self.blocks[block].saturating_sub(left)
+        self.blocks[block].saturating_add_signed(left.saturating_neg())
     }
 }
 

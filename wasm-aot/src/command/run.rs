@@ -194,6 +194,13 @@ impl Run {
             limits: modules::limits(self.max_monitor_memory, self.max_stack),
             patience,
         };
+        if !self.no_control {
+            let (observed, interruption) = (Arc::downgrade(&observed), asked.interruption.clone());
+            store.read_counters_of(&module, move || {
+                interruption.wake();
+                observed.upgrade().is_some_and(|observed| observed.may_be_stopped())
+            });
+        }
         let _open = (!self.no_control).then(|| Control::open(asked));
         let libraries = self.libraries(&engine)?;
         let recorder = match trace {

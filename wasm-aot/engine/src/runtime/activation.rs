@@ -220,6 +220,11 @@ pub(crate) fn current() -> *mut Activation {
     CURRENT.get()
 }
 
+/// Whether this thread executes machine code, or has left it for the host.
+pub(crate) fn is_within() -> bool {
+    !current().is_null()
+}
+
 impl Activation {
     /// Where a signal handler has the processor go on so that the trap in [`fault`](Self::fault)
     /// ends the activation.

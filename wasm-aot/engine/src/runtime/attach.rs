@@ -34,7 +34,7 @@ impl Module {
 
     /// Whether what is executed is counted at the moment.
     pub fn is_counting(&self) -> bool {
-        self.inner.options.counts || self.inner.variants.lock().observed.counts.is_on()
+        self.inner.is_counting()
     }
 
     /// How often counting has begun, if nothing counts at the moment: until it begins again,
@@ -222,14 +222,26 @@ impl Module {
 
     /// How often everything was executed by the module's instances while it was counted: always, if
     /// the engine's code counts ([`Config::counts`](crate::Config::counts)); otherwise while counts
-    /// were [attached](Self::attach_counts). None if they never were. While instances run, what is
-    /// on its way may be missing.
+    /// were [attached](Self::attach_counts). None if they never were.
+    ///
+    /// The counts are exact if no instance is being executed, if the calling thread executes the
+    /// instances and runs a task ([`TaskHandle::run_in_store`](crate::TaskHandle::run_in_store)),
+    /// or if the thread that executes them
+    /// [reads counters for others](crate::Store::read_counters_of) and comes to a safepoint in
+    /// time. Otherwise counters are read one after the other while they change, so that each may
+    /// lack what is executed meanwhile; and a block that a thread is in counts as executed to its
+    /// end.
     pub fn counts(&self) -> Option<Counts> {
         self.counts_of(&self.reading()?)
     }
 
-    /// What counters say at the moment, if there are any.
+    /// What counters say at the moment, if there are any; see [`counts`](Self::counts).
     pub(crate) fn reading(&self) -> Option<Reading> {
+        self.reading_at(&[])
+    }
+
+    /// The same, without asking the thread that executes the instances.
+    pub(super) fn reading_of_counters(&self) -> Option<Reading> {
         let module = &self.inner;
         let is_there = module.options.counts || module.counting.get().is_some();
         let counters = || module.counted.sums(&module.layout, module.words());
@@ -240,11 +252,17 @@ impl Module {
         })
     }
 
-    /// The same when frames of machine code wait at these addresses: what is behind there in their
-    /// blocks was not executed so far.
+    /// The same when frames of machine code wait for this thread at these addresses: what is behind
+    /// there in their blocks was not executed so far. A thread that runs a task knows itself where
+    /// they wait.
     pub fn reading_at(&self, waiting: &[usize]) -> Option<Reading> {
-        let own = waiting.iter().copied().filter(|pc| self.inner.notes_exits_at(*pc));
-        Some(self.reading()?.with_partial_exits(own))
+        let is_known = !waiting.is_empty() || super::activation::is_within();
+        let of_thread = self.inner.counter_reader.get().filter(|_| !is_known);
+        if let Some(reading) = of_thread.and_then(|reader| reader.read(self)) {
+            return reading;
+        }
+        let own = self.inner.waiting_frames(waiting).into_iter();
+        Some(self.reading_of_counters()?.with_partial_exits(own))
     }
 
     /// How often everything was executed, by what counters said, or by what they said more than
@@ -257,6 +275,11 @@ impl Module {
 }
 
 impl ModuleInner {
+    /// See [`Module::is_counting`].
+    pub(super) fn is_counting(&self) -> bool {
+        self.options.counts || self.variants.lock().observed.counts.is_on()
+    }
+
     /// Prepares the module's own code for switches: stubs, slots and patch points.
     fn prepare(&self, variants: &mut Variants) -> Result<(), Error> {
         if variants.stubs.is_some() {

@@ -5,6 +5,7 @@ use super::module::ModuleInner;
 use super::source::Sources;
 use super::spelling;
 use super::targets::Targets;
+use super::tasks::{self, WaitingFrames};
 use crate::module::Space;
 use crate::trap::Access;
 use std::cell::RefCell;
@@ -132,20 +133,30 @@ pub struct BlockCount {
     pub count: u64,
 }
 
-/// What counters said at a moment, all instances' together: also of what left blocks in their
-/// middle, by the machine instruction.
+/// Where a frame is in the middle of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum FramePlace {
+    /// Inside of a machine instruction.
+    Machine(usize),
+    /// At an instruction of a function, by the function's place among those that are defined.
+    Wasm { defined: usize, at: u32 },
+}
+
+/// What counters said at a moment, all instances' together; also how many frames left blocks in
+/// their middle. Of a difference of two readings that may be less than none: a frame that waited in
+/// a block when the earlier was made, and was taken for one that had left, went on from there.
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
     pub(super) counters: Vec<u64>,
-    pub(super) partial_exits: HashMap<usize, u64>,
+    pub(super) partial_exits: HashMap<FramePlace, i64>,
     /// Where calls went.
     pub(super) targets: Targets,
 }
 
 impl Reading {
-    /// The same when frames have left at these addresses, too.
-    pub(super) fn with_partial_exits(mut self, places: impl Iterator<Item = usize>) -> Self {
-        places.for_each(|pc| *self.partial_exits.entry(pc).or_default() += 1);
+    /// The same when frames have left at these places, too.
+    pub(super) fn with_partial_exits(mut self, places: impl Iterator<Item = FramePlace>) -> Self {
+        places.for_each(|place| *self.partial_exits.entry(place).or_default() += 1);
         self
     }
 
@@ -153,10 +164,8 @@ impl Reading {
     pub(crate) fn since(mut self, earlier: &Self) -> Self {
         let counters = self.counters.iter_mut().zip(&earlier.counters);
         counters.for_each(|(count, earlier)| *count = count.saturating_sub(*earlier));
-        for (pc, earlier) in &earlier.partial_exits {
-            self.partial_exits
-                .entry(*pc)
-                .and_modify(|count| *count = count.saturating_sub(*earlier));
+        for (place, earlier) in &earlier.partial_exits {
+            *self.partial_exits.entry(*place).or_default() -= earlier;
         }
         self.targets.subtract(&earlier.targets);
         self
@@ -168,7 +177,7 @@ impl Reading {
         self.counters.iter_mut().zip(&more.counters).for_each(|(count, more)| *count += more);
         more.partial_exits
             .iter()
-            .for_each(|(pc, more)| *self.partial_exits.entry(*pc).or_default() += more);
+            .for_each(|(place, more)| *self.partial_exits.entry(*place).or_default() += more);
         self.targets.join(&more.targets);
         self
     }
@@ -209,23 +218,42 @@ impl ModuleInner {
     /// How often frames of each defined function were taken away, and at which instructions.
     fn partial_exits_by_function(
         &self,
-        all: &HashMap<usize, u64>,
+        all: &HashMap<FramePlace, i64>,
     ) -> HashMap<usize, flow::PartialExits> {
         let mut partial_exits = HashMap::<usize, flow::PartialExits>::new();
-        for (&pc, count) in all.iter().filter(|(_, count)| **count > 0) {
-            let Some(code) = self.code_at(pc) else { continue };
-            if let Some((function, at)) = self.instruction_at(code, (pc - code.base()) as u32) {
+        for (place, count) in all.iter().filter(|(_, count)| **count != 0) {
+            let instruction = match *place {
+                FramePlace::Wasm { defined, at } => Some((defined, at)),
+                FramePlace::Machine(pc) => self
+                    .code_at(pc)
+                    .and_then(|code| self.instruction_at(code, (pc - code.base()) as u32)),
+            };
+            if let Some((function, at)) = instruction {
                 *partial_exits.entry(function).or_default().entry(at).or_default() += count;
             }
         }
         partial_exits
     }
 
+    /// Where frames of its code that counts wait for this thread: as the task says that the thread
+    /// executes, or at these addresses if it executes none.
+    pub(super) fn waiting_frames(&self, otherwise: &[usize]) -> Vec<FramePlace> {
+        let (waiting, safepoint) = match tasks::waiting_frames() {
+            Some(WaitingFrames { addresses, safepoint }) => (addresses, safepoint),
+            None => (otherwise.to_vec(), None),
+        };
+        let own = waiting.into_iter().filter(|pc| self.notes_exits_at(*pc));
+        let at_safepoint = safepoint.filter(|safepoint| safepoint.counts_in(self));
+        let at_safepoint = at_safepoint
+            .map(|safepoint| FramePlace::Wasm { defined: safepoint.defined, at: safepoint.at });
+        own.map(FramePlace::Machine).chain(at_safepoint).collect()
+    }
+
     /// The instructions of functions, by their indices, at which frames were taken away, or wait.
     pub fn exited(&self, waiting: &[usize]) -> HashMap<u32, BTreeSet<u32>> {
         let first = self.info.imported.functions;
         let mut all = self.partial_exits.all();
-        all.extend(waiting.iter().filter(|pc| self.notes_exits_at(**pc)).map(|pc| (*pc, 1)));
+        all.extend(self.waiting_frames(waiting).into_iter().map(|place| (place, 1)));
         let each = self.partial_exits_by_function(&all).into_iter();
         each.map(|(function, at)| (first + function as u32, at.into_keys().collect())).collect()
     }

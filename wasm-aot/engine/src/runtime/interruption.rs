@@ -115,6 +115,11 @@ impl Interruption {
         self.thread.store(0, SeqCst);
     }
 
+    /// Whether a thread executes machine code of the store, or has left it for the host.
+    pub(super) fn is_entered(&self) -> bool {
+        self.thread.load(SeqCst) != 0
+    }
+
     /// Whether code is asked to stop.
     pub(crate) fn is_requested(&self) -> bool {
         self.requested.load(SeqCst)

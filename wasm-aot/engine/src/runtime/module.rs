@@ -9,7 +9,7 @@ use super::introduction::Introduction;
 use super::partial_exits::PartialExits;
 use super::patchable_sites::PatchableSites;
 use super::pruner::Pruner;
-use super::tasks::SafepointLayers;
+use super::tasks::{CounterReader, SafepointLayers};
 use super::variant::Variants;
 use crate::array::Array;
 use crate::artifact;
@@ -83,6 +83,8 @@ pub struct ModuleInner {
     /// What its instances have counted, and what has left in the middle.
     pub(crate) counted: Counters,
     pub(crate) partial_exits: PartialExits,
+    /// Has the thread that executes its instances read the counters.
+    pub(super) counter_reader: OnceLock<CounterReader>,
     /// Exports in the order of their names, once one was asked for.
     by_name: OnceLock<Vec<u32>>,
     /// What it is called where all modules of the process are, and whether it was introduced there.
@@ -205,6 +207,7 @@ impl Module {
                 entries: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
                 counted: Counters::default(),
                 partial_exits: PartialExits::default(),
+                counter_reader: OnceLock::new(),
                 by_name: OnceLock::new(),
                 introduction: Introduction::default(),
                 companion: OnceLock::new(),

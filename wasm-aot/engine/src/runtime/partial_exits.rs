@@ -11,6 +11,7 @@
 #![allow(unsafe_code)]
 
 use super::backtrace;
+use super::counts::FramePlace;
 use super::store::StoreCore;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -21,8 +22,9 @@ pub(crate) struct PartialExits(Mutex<HashMap<usize, u64>>);
 
 impl PartialExits {
     /// How many there were at each address.
-    pub(crate) fn all(&self) -> HashMap<usize, u64> {
-        self.0.lock().clone()
+    pub(crate) fn all(&self) -> HashMap<FramePlace, i64> {
+        let all = self.0.lock();
+        all.iter().map(|(pc, count)| (FramePlace::Machine(*pc), *count as i64)).collect()
     }
 }
 

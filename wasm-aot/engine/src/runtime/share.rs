@@ -46,10 +46,12 @@ impl Share {
     /// Its client begins to observe. Called before the code is switched to count.
     pub fn begin(&mut self, module: &Module) {
         let Ended::Since(since, idle) = &self.ended else { return };
-        let foreign = match (module.reading(), since) {
-            _ if is_idle(module, *idle) => Reading::default(),
-            (Some(now), Some(since)) => now.since(since),
-            (now, _) => now.unwrap_or_default(),
+        let foreign = match is_idle(module, *idle) {
+            true => Reading::default(),
+            false => match (module.reading(), since) {
+                (Some(now), Some(since)) => now.since(since),
+                (now, _) => now.unwrap_or_default(),
+            },
         };
         self.foreign = std::mem::take(&mut self.foreign).and(&foreign);
         self.ended = Ended::Not;

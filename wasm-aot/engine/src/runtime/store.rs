@@ -18,7 +18,7 @@ use super::interruption::{InterruptHandle, Interruption};
 use super::linear::Linear;
 use super::module::ModuleInner;
 use super::source::Sources;
-use super::tasks::{TaskHandle, TaskQueue};
+use super::tasks::{CounterReader, TaskHandle, TaskQueue};
 use crate::engine::Engine;
 use crate::error::{Backtrace, Error, FrameInfo};
 use crate::exception::StoreId;
@@ -422,6 +422,25 @@ impl<T> Store<T> {
     /// What has this store's thread do something with it while it executes a program.
     pub fn tasks(&self) -> TaskHandle<T> {
         TaskHandle::new(&self.parts.core.tasks)
+    }
+
+    /// Has the thread that executes the module's instances in this store read their counters, also
+    /// for other threads: at a safepoint, so that what they read is exact, and what several
+    /// monitors report adds up. Instances in other stores are not stopped for it. Only the first
+    /// store of a module is asked.
+    ///
+    /// `wake` is called before the thread is waited for: it wakes a program that waits in the host,
+    /// and returns whether the program may be stopped for a moment wherever it is. If the thread
+    /// comes to no safepoint in time, counters are read while they change.
+    pub fn read_counters_of(
+        &self,
+        module: &super::Module,
+        wake: impl Fn() -> bool + Send + Sync + 'static,
+    ) {
+        let StoreCore { tasks, interruption, .. } = &self.parts.core;
+        let reader = CounterReader::new(tasks, interruption, wake);
+        // The first stays.
+        let _ = module.inner().counter_reader.set(reader);
     }
 
     /// Refuses further tasks; a thread that waits for one gets an error.

@@ -12,13 +12,17 @@
 //! This module exists to find the store of an instance whose machine code waits for a hook.
 #![allow(unsafe_code)]
 
+use super::backtrace;
+use super::counts::Reading;
 use super::instance::InstanceData;
+use super::interruption::Interruption;
 use super::module::{Module, ModuleInner};
 use super::store::{StoreContextMut, StoreCore};
 use super::variant::ObservedLayer;
 use crate::compile::{Action, Call, Draft, Firing, Mode, Plan, Receiver};
 use crate::error::Error;
 use parking_lot::Mutex;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -106,10 +110,17 @@ impl StoreCore {
     /// Runs the waiting tasks, unless that is being done already. The calling thread has the store,
     /// and executes nothing of a monitor.
     pub(crate) fn run_tasks(&mut self) {
+        let addresses = backtrace::waiting(self);
+        self.run_tasks_at(WaitingFrames { addresses, safepoint: None });
+    }
+
+    /// The same, when frames of machine code wait there.
+    fn run_tasks_at(&mut self, waiting: WaitingFrames) {
         let tasks = Arc::clone(self.tasks());
         if tasks.busy.swap(true, Relaxed) {
             return;
         }
+        let outer = WAITING.replace(Some(waiting));
         let (interlude, limits) = (self.interruption().begin_interlude(), *self.limits());
         while let Some(task) = tasks.take() {
             // A thread that waits for a task that has panicked gets no answer, and an error.
@@ -117,6 +128,7 @@ impl StoreCore {
         }
         self.set_limits(limits);
         self.interruption().end_interlude(interlude);
+        WAITING.set(outer);
         tasks.busy.store(false, Relaxed);
     }
 
@@ -125,6 +137,91 @@ impl StoreCore {
         let mut queue = self.tasks().queue.lock();
         queue.is_closed = true;
         queue.waiting.clear();
+    }
+}
+
+/// Where frames of machine code wait for the task that their thread runs.
+#[derive(Clone, Debug)]
+pub(super) struct WaitingFrames {
+    /// Addresses inside of the instructions that they are at.
+    pub(super) addresses: Vec<usize>,
+    /// The safepoint that the innermost has come to.
+    pub(super) safepoint: Option<SafepointPlace>,
+}
+
+/// Where a safepoint is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SafepointPlace {
+    /// The address of its module.
+    module: usize,
+    /// The function's place among those that are defined, and the instruction.
+    pub(super) defined: usize,
+    pub(super) at: u32,
+    /// Whether the function's code counts.
+    counts: bool,
+}
+
+impl SafepointPlace {
+    /// Whether it is in code of this module that counts.
+    pub(super) fn counts_in(&self, module: &ModuleInner) -> bool {
+        self.counts && self.module == std::ptr::from_ref(module) as usize
+    }
+}
+
+thread_local! {
+    /// Where this thread's frames wait, while it runs a task.
+    static WAITING: RefCell<Option<WaitingFrames>> = const { RefCell::new(None) };
+}
+
+/// Where this thread's frames wait, if it runs a task.
+pub(super) fn waiting_frames() -> Option<WaitingFrames> {
+    WAITING.with_borrow(Clone::clone)
+}
+
+/// Has the thread that executes a module's instances read the module's counters.
+pub(crate) struct CounterReader {
+    tasks: Arc<TaskQueue>,
+    interruption: Arc<Interruption>,
+    /// Wakes the program; returns whether it may be stopped wherever it is.
+    wake: Box<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl std::fmt::Debug for CounterReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CounterReader").field("tasks", &self.tasks).finish_non_exhaustive()
+    }
+}
+
+/// How long a reader of counters waits for the program's thread.
+const READER_PATIENCE: Duration = Duration::from_millis(200);
+
+impl CounterReader {
+    pub(super) fn new(
+        tasks: &Arc<TaskQueue>,
+        interruption: &Arc<Interruption>,
+        wake: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let (tasks, interruption) = (Arc::clone(tasks), Arc::clone(interruption));
+        Self { tasks, interruption, wake: Box::new(wake) }
+    }
+
+    /// What the thread has read; none if it executes nothing, or did not come to a safepoint.
+    pub(super) fn read(&self, module: &Module) -> Option<Option<Reading>> {
+        if !self.interruption.is_entered() {
+            return None;
+        }
+        let own = module.clone();
+        let may_stop = (self.wake)();
+        self.tasks
+            .run_in_store(
+                may_stop.then_some(module),
+                || {
+                    (self.wake)();
+                },
+                READER_PATIENCE,
+                move |_| own.reading_at(&[]),
+            )
+            .ok()
     }
 }
 
@@ -161,12 +258,24 @@ impl<T: 'static> TaskHandle<T> {
         patience: Duration,
         task: impl FnOnce(StoreContextMut<'_, T>) -> R + Send + 'static,
     ) -> Result<R, TaskError> {
-        let (tell, hear) = mpsc::channel();
-        let task: Task = Box::new(move |core| {
+        self.tasks.run_in_store(module, wake, patience, |core| {
             // SAFETY: (1) the handle was made by a store with data of this type.
-            let _ = tell.send(task(unsafe { StoreContextMut::from_core(core) }));
-        });
-        let number = self.tasks.post(task)?;
+            task(unsafe { StoreContextMut::from_core(core) })
+        })
+    }
+}
+
+impl TaskQueue {
+    /// See [`TaskHandle::run_in_store`].
+    fn run_in_store<R: Send + 'static>(
+        &self,
+        module: Option<&Module>,
+        wake: impl Fn(),
+        patience: Duration,
+        task: impl FnOnce(&mut StoreCore) -> R + Send + 'static,
+    ) -> Result<R, TaskError> {
+        let (answer, hear) = mpsc::channel();
+        let number = self.post(Box::new(move |core| drop(answer.send(task(core)))))?;
         let mut safepoints = Safepoints { module, within: BTreeSet::new(), plan: None };
         let deadline = Instant::now() + patience;
         loop {
@@ -178,7 +287,7 @@ impl<T: 'static> TaskHandle<T> {
                     safepoints.extend();
                 }
                 // A thread that has begun with it will finish it.
-                Err(mpsc::RecvTimeoutError::Timeout) => match self.tasks.withdraw(number) {
+                Err(mpsc::RecvTimeoutError::Timeout) => match self.withdraw(number) {
                     true => return Err(TaskError::Elsewhere),
                     false => return hear.recv().map_err(|_| TaskError::Over),
                 },
@@ -259,32 +368,37 @@ impl ModuleInner {
         Ok(plan)
     }
 
-    /// A safepoint at the beginning of each function, and at each iteration of each loop.
+    /// A safepoint at the beginning of each function, and at each iteration of each loop. A function
+    /// that begins with a loop has none besides the loop's: before the loop, no block has been
+    /// entered that the place of a frame could be in.
     fn safepoint_plan(&self, functions: &BTreeSet<usize>) -> Result<Plan, Error> {
         let mut draft = Draft::default();
-        let safepoint = || {
+        let safepoint = |defined: usize, at: u32| {
             Action::Call(Call {
                 receiver: Arc::new(Safepoint),
-                number: 0,
+                number: (defined as u64) << 32 | u64::from(at),
                 captures: Vec::new(),
                 writes: false,
             })
         };
-        for defined in functions {
+        for &defined in functions {
             let (function, body) =
-                (self.info.imported.functions + *defined as u32, &self.info.bodies[*defined]);
-            draft.hook_function(function, Mode::Entry, safepoint());
+                (self.info.imported.functions + defined as u32, &self.info.bodies[defined]);
             let bytes = &self.bytes[body.start as usize..body.end as usize];
             let mut reader = wasmparser::BinaryReader::new(bytes, u64::from(body.start));
             reader.set_features(wasmparser::WasmFeatures::all());
             let mut operators =
                 wasmparser::FunctionBody::new(reader).get_operators_reader().map_err(invalid)?;
+            let mut is_entry = true;
             while !operators.eof() {
-                if let (Operator::Loop { .. }, at) =
-                    operators.read_with_offset().map_err(invalid)?
-                {
-                    draft.hook(function, at as u32, Mode::Before, safepoint());
+                let (operator, at) = operators.read_with_offset().map_err(invalid)?;
+                let (is_loop, at) = (matches!(operator, Operator::Loop { .. }), at as u32);
+                if is_loop {
+                    draft.hook(function, at, Mode::Before, safepoint(defined, at));
+                } else if is_entry {
+                    draft.hook_function(function, Mode::Entry, safepoint(defined, at));
                 }
+                is_entry = false;
             }
         }
         Ok(draft.finish())
@@ -301,11 +415,26 @@ struct Safepoint;
 
 impl Receiver for Safepoint {
     fn fire(&self, firing: &mut Firing<'_>) {
+        let (frame, defined, at) = (firing.frame, firing.number >> 32, firing.number as u32);
+        // SAFETY: (1) as in `with_store_of`; (2) a module lives as long as its instances.
+        let module: &ModuleInner = unsafe {
+            &(**((firing.vmctx + crate::vm::at::INSTANCE) as *const *const InstanceData)).module
+        };
         with_store_of(firing.vmctx, |mut store| {
             let core = store.core();
-            if core.tasks().are_waiting() {
-                core.run_tasks();
+            if !core.tasks().are_waiting() {
+                return;
             }
+            let mut addresses = backtrace::waiting(core);
+            // SAFETY: (1) the frame pointer is that of the machine code that waits for the hook.
+            unsafe { backtrace::walk(core, frame, |pc| (addresses.push(pc - 1), true).1) };
+            let safepoint = Some(SafepointPlace {
+                module: std::ptr::from_ref(module) as usize,
+                defined: defined as usize,
+                at,
+                counts: module.is_counting(),
+            });
+            core.run_tasks_at(WaitingFrames { addresses, safepoint });
         });
     }
 }
