@@ -7,10 +7,13 @@
 use super::ObserverError;
 use super::binding::{Argument, Binding, Bindings, BoundMode, Replacement};
 use super::guest::{Known, Number, Observer, is_endless};
-use super::name::{Asked, Callee, Event};
+use super::name::{Asked, Callee};
+use super::operand_types::{self, Validator, is_natural, is_reachable, stack};
 use super::replacement;
 use super::rule::{Given, Helper, Rule, What};
-use super::site::{self, Immediate, Nesting, Site};
+use super::rule_lists::{List, RuleLists, Wanted};
+use super::site::{self, Nesting, Site};
+use super::site_facts::{Lines, SiteFacts, SitePlace, SourceLines};
 use std::collections::HashMap;
 use std::sync::Arc;
 use wasm_aot_body::closings;
@@ -19,101 +22,8 @@ use wasm_aot_body::replacement::Replaced;
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::StoreContextMut;
 use wasm_aot_engine::ValType;
-use wasm_aot_engine::instrument::module::{self, Body, ModuleInfo, Space, debug_information};
-use wasmparser::{
-    BlockType, FuncValidator, FuncValidatorAllocations, Operator, ValidatorResources,
-};
-
-/// Numbers of rules, in the order of exports.
-type List = Arc<[u16]>;
-
-/// The rules of a monitor, by the events that they are for.
-struct Ordered {
-    /// By mode: the rules of each instruction of the table of events.
-    opcodes: Vec<(Mode, Vec<List>)>,
-    none: List,
-    entry: List,
-    exit: List,
-    unwind: List,
-    start: List,
-    end: List,
-}
-
-impl Ordered {
-    fn of(rules: &[Rule]) -> Self {
-        let of = |is: &dyn Fn(&Rule) -> bool| -> List {
-            (0u16..).zip(rules).filter(|(_, rule)| is(rule)).map(|(number, _)| number).collect()
-        };
-        let at = |event: Event| of(&|rule| rule.event == event);
-        let mut opcodes: Vec<(Mode, Vec<List>)> = Vec::new();
-        for rule in rules.iter().filter(|rule| matches!(rule.event, Event::Any | Event::Opcode(_)))
-        {
-            if opcodes.iter().any(|(mode, _)| *mode == rule.mode) {
-                continue;
-            }
-            let of_mode = of(&|other| other.mode == rule.mode);
-            let is_for = |number: &u16, instruction: usize| match rules[usize::from(*number)].event
-            {
-                Event::Any => true,
-                Event::Opcode(op) => op.index == instruction,
-                _ => false,
-            };
-            let own = |instruction| {
-                of_mode.iter().copied().filter(|number| is_for(number, instruction)).collect()
-            };
-            opcodes.push((
-                rule.mode,
-                (0..wasm_aot_body::events::instructions().len()).map(own).collect(),
-            ));
-        }
-        Self {
-            opcodes,
-            none: Arc::default(),
-            entry: at(Event::FuncEntry),
-            exit: at(Event::FuncExit),
-            unwind: at(Event::FuncUnwind),
-            start: at(Event::BlockStart),
-            end: at(Event::BlockEnd),
-        }
-    }
-
-    /// Rules of an instruction, in the order of exports.
-    fn of_site(&self, site: &Site<'_>, mode: Mode) -> List {
-        let of_mode = self.opcodes.iter().find(|(other, _)| *other == mode);
-        let own = of_mode.zip(site.event).map(|((_, lists), event)| &lists[event.index]);
-        Arc::clone(own.unwrap_or(&self.none))
-    }
-}
-
-/// What rules ask for that takes time to find out.
-#[derive(Clone, Copy, Debug)]
-struct Wanted {
-    operands: bool,
-    results: bool,
-    lines: bool,
-}
-
-impl Wanted {
-    fn by(rules: &[Rule]) -> Self {
-        let asks = |is: fn(&Asked) -> bool| {
-            let helper = |helper: &Helper| helper.params.iter().any(|(asked, _)| is(asked));
-            let param = |given: &Given| match &given.what {
-                What::Plain(asked) | What::Text(asked) => is(asked),
-                What::Called(called) => helper(called),
-                What::Length => false,
-            };
-            rules.iter().any(|rule| {
-                rule.params.iter().any(param) || rule.predicate.as_ref().is_some_and(helper)
-            })
-        };
-        let stands = rules.iter().any(|rule| rule.mode == Mode::Alt);
-        Self {
-            operands: asks(|asked| matches!(asked, Asked::Arg(_))) || stands,
-            results: asks(|asked| matches!(asked, Asked::Res(_))) || stands,
-            lines: asks(|asked| matches!(asked, Asked::File | Asked::Line)),
-        }
-    }
-}
+use wasm_aot_engine::instrument::module::{self, Body, ModuleInfo, debug_information};
+use wasmparser::{BlockType, FuncValidatorAllocations, Operator};
 
 /// Matches a monitor with a program.
 pub(crate) fn bind<T: 'static>(
@@ -183,7 +93,7 @@ fn each_function<T: 'static>(
         module::read(bytes, store.core().engine.target().options.features)
             .map_err(ObserverError::program)?;
     let rules = Arc::clone(&observer.rules);
-    let (ordered, wanted) = (Ordered::of(&rules), Wanted::by(&rules));
+    let (ordered, wanted) = (RuleLists::of(&rules), Wanted::by(&rules));
     let mut matcher = Matcher {
         store,
         observer,
@@ -219,22 +129,11 @@ fn calls_by_name(rule: &Rule) -> bool {
     rule.leaves.as_ref().is_some_and(|leaves| leaves.calls.iter().any(is_named))
 }
 
-/// What is known of the place that is looked at.
-struct SitePlace<'s, 'a> {
-    index: usize,
-    site: &'s Site<'a>,
-    last: bool,
-    at_entry: bool,
-    /// Types of operands and results, from the top; unknown ones where code is not reached.
-    operands: Vec<Option<ValType>>,
-    results: Vec<Option<ValType>>,
-}
-
 struct Matcher<'m, T: 'static> {
     store: StoreContextMut<'m, T>,
     observer: &'m mut Observer,
     rules: Arc<[Rule]>,
-    ordered: Ordered,
+    ordered: RuleLists,
     wanted: Wanted,
     info: &'m ModuleInfo,
     bytes: &'m [u8],
@@ -247,24 +146,6 @@ struct Matcher<'m, T: 'static> {
     found: Vec<Binding>,
     fid: u32,
 }
-
-/// The source lines of a program.
-type Lines<'a> = addr2line::Context<gimli::EndianSlice<'a, gimli::LittleEndian>>;
-
-/// The source of line numbers.
-trait SourceLines {
-    /// File and line of what is so far from the start of the code section.
-    fn at(&self, offset: u64) -> Option<(String, u32)>;
-}
-
-impl SourceLines for Lines<'_> {
-    fn at(&self, offset: u64) -> Option<(String, u32)> {
-        let location = self.find_location(offset).ok()??;
-        Some((location.file?.to_owned(), location.line?))
-    }
-}
-
-type Validator = FuncValidator<ValidatorResources>;
 
 impl<T: 'static> Matcher<'_, T> {
     fn function(
@@ -317,7 +198,7 @@ impl<T: 'static> Matcher<'_, T> {
     ) -> Result<(), ObserverError> {
         let (site, mode) = (place.site, BoundMode::BEFORE);
         if self.wanted.operands {
-            place.operands = Self::operands(validator, site);
+            place.operands = operand_types::operands(validator, site);
         }
         self.blocks(place, reachable, mode, validator)?;
         self.bind_mode(Mode::Before, place, mode, validator)?;
@@ -405,7 +286,7 @@ impl<T: 'static> Matcher<'_, T> {
         let results = match (self.wanted.results, place.last) {
             (false, _) => vec![],
             (true, true) => self.returned(),
-            (true, false) => Self::results(validator, place.site),
+            (true, false) => operand_types::results(validator, place.site),
         };
         let place = SitePlace { results, operands: place.operands.clone(), ..*place };
         self.instead(&place, validator)?;
@@ -613,7 +494,7 @@ impl<T: 'static> Matcher<'_, T> {
     /// The rules that ask for an event that is no instruction.
     fn bind_event(
         &mut self,
-        list: fn(&Ordered) -> &List,
+        list: fn(&RuleLists) -> &List,
         place: &SitePlace<'_, '_>,
         bound_mode: BoundMode,
         validator: &Validator,
@@ -808,62 +689,10 @@ impl<T: 'static> Matcher<'_, T> {
         })
     }
 
-    /// Types of the operands that an instruction takes, from the top. Where control never comes,
-    /// it takes operands of any type when those of its block are used up.
-    fn operands(validator: &Validator, site: &Site<'_>) -> Vec<Option<ValType>> {
-        let count = site.operator.operator_arity(validator).map_or(0, |(taken, _)| taken as usize);
-        let mut types = stack(validator, count);
-        types.resize(count, None);
-        types
-    }
-
-    /// Types of what an instruction has given, from the top; what lies below was there before.
-    fn results(validator: &Validator, site: &Site<'_>) -> Vec<Option<ValType>> {
-        let given = match site.nesting {
-            Nesting::Plain => site.operator.operator_arity(validator),
-            _ => None,
-        };
-        stack(validator, given.map_or(8, |(_, given)| (given as usize).min(8)))
-    }
-
     /// What the function gives, from the top.
     fn returned(&self) -> Vec<Option<ValType>> {
         self.info.function_type(self.fid).results().iter().rev().map(|ty| Some(*ty)).collect()
     }
-}
-
-/// Whether the table of events says of which type something is, wherever the instruction stands.
-fn is_natural(event: &'static wasm_aot_body::events::Instruction, asked: &Asked) -> bool {
-    let name = match asked {
-        Asked::Arg(n) => format!("arg{n}"),
-        Asked::Res(n) => format!("res{n}"),
-        _ => return false,
-    };
-    natural(Some(event), &name).is_some_and(|ty| ty != wasm_aot_body::types::Ty::Any)
-}
-
-fn natural(
-    event: Option<&'static wasm_aot_body::events::Instruction>,
-    name: &str,
-) -> Option<wasm_aot_body::types::Ty> {
-    wasm_aot_body::events::Event::Opcode(event?).variable(name).map(|definition| definition.ty)
-}
-
-fn is_reachable(validator: &Validator) -> bool {
-    validator.get_control_frame(0).is_some_and(|frame| !frame.unreachable)
-}
-
-/// The type of an operand, from the top; an unknown one where code is not reached.
-fn operand(validator: &Validator, depth: usize) -> Option<Option<ValType>> {
-    validator.get_operand_type(depth).map(|ty| ty.map(module::operand_type))
-}
-
-/// Types on the operand stack, from the top: of the innermost block, which sees nothing of what
-/// lies below.
-fn stack(validator: &Validator, most: usize) -> Vec<Option<ValType>> {
-    let below = validator.get_control_frame(0).map_or(0, |frame| frame.height);
-    let own = (validator.operand_stack_height() as usize).saturating_sub(below);
-    (0..most.min(own)).map_while(|depth| operand(validator, depth)).collect()
 }
 
 fn constant(value: Number) -> Argument {
@@ -873,107 +702,5 @@ fn constant(value: Number) -> Argument {
         Number::F32(bits) => Argument::F32(bits),
         Number::F64(bits) => Argument::F64(bits),
         Number::V128(bits) => Argument::V128(bits),
-    }
-}
-
-/// What is known of a place.
-struct SiteFacts<'p, 's, 'a> {
-    info: &'p ModuleInfo,
-    fid: u32,
-    place: &'p SitePlace<'s, 'a>,
-    id: u32,
-    foreign: bool,
-    lines: Option<&'p dyn SourceLines>,
-}
-
-impl SiteFacts<'_, '_, '_> {
-    fn known(&self, asked: &Asked, ty: ValType) -> Option<Known> {
-        let (place, site) = (self.place, self.place.site);
-        let number = |value: u32| Some(Known::Value(Number::I32(value.cast_signed())));
-        let text = |text: &str| Some(Known::Text(text.to_owned()));
-        let targets = || match &site.operator {
-            Operator::BrTable { targets } => Some(targets),
-            _ => None,
-        };
-        match asked {
-            Asked::Pc => number(if place.at_entry { 0 } else { site.pc }),
-            Asked::Fid => number(self.fid),
-            Asked::ProbeId => number(self.id),
-            Asked::OpIdx => number(place.index as u32),
-            Asked::AtFuncEnd => number(u32::from(place.last)),
-            Asked::InstrCount => number(site.count),
-            Asked::NumTargets => number(targets()?.len()),
-            Asked::DefaultTarget => number(targets()?.default()),
-            Asked::Targets => {
-                let list: Vec<String> =
-                    targets()?.targets().flatten().map(|depth| depth.to_string()).collect();
-                text(&list.join(","))
-            }
-            Asked::Offset => {
-                Some(Known::Value(Number::I64(self.place.site.access()?.offset.cast_signed())))
-            }
-            Asked::Memory => number(self.place.site.access()?.memory),
-            // The existing compiler's scripts mean the exponent.
-            Asked::Align => {
-                let exponent = self.place.site.access()?.align;
-                number(if self.foreign { exponent } else { 1 << exponent })
-            }
-            Asked::AppMemory => number(self.info.imported.memories),
-            Asked::Fname => text(self.info.function_name(self.fid).unwrap_or_default()),
-            Asked::Opname => text(if place.at_entry { return None } else { site.event?.opname() }),
-            Asked::TargetFnName => match self.import(self.callee()?) {
-                Some((_, name)) => text(name),
-                None => text(self.info.function_name(self.callee()?).unwrap_or_default()),
-            },
-            Asked::TargetFnType => {
-                text(if self.import(self.callee()?).is_some() { "import" } else { "local" })
-            }
-            Asked::TargetImpModule => {
-                text(self.import(self.callee()?).map_or("", |(module, _)| module))
-            }
-            Asked::File => text(&self.source().map(|(file, _)| file).unwrap_or_default()),
-            Asked::Line => number(self.source().map_or(0, |(_, line)| line)),
-            Asked::Imm(n) => self.immediate(*n).filter(|value| value.ty() == ty).map(Known::Value),
-            _ => None,
-        }
-    }
-
-    /// File and line of the source, where the program has debug information. That counts from the
-    /// start of the code section.
-    fn source(&self) -> Option<(String, u32)> {
-        let offset = u64::from(self.place.site.offset.checked_sub(self.info.code_start)?);
-        self.lines?.at(offset)
-    }
-
-    fn callee(&self) -> Option<u32> {
-        match self.place.site.operator {
-            Operator::Call { function_index } | Operator::ReturnCall { function_index } => {
-                Some(function_index)
-            }
-            _ => None,
-        }
-    }
-
-    fn import(&self, function: u32) -> Option<(&str, &str)> {
-        let is = |import: &&module::Import| import.space == Space::Func && import.index == function;
-        self.info
-            .imports
-            .iter()
-            .find(is)
-            .map(|import| (import.module.as_str(), import.name.as_str()))
-    }
-
-    /// An immediate by its number. The existing compiler does not count the number of a table's
-    /// labels.
-    fn immediate(&self, n: u32) -> Option<Number> {
-        let is_table = matches!(self.place.site.operator, Operator::BrTable { .. });
-        let n = n as usize + usize::from(is_table && self.foreign);
-        Some(match *site::immediates(self.place.site).get(n)? {
-            Immediate::I32(value) => Number::I32(value),
-            Immediate::I64(value) => Number::I64(value),
-            Immediate::F32(bits) => Number::F32(bits),
-            Immediate::F64(bits) => Number::F64(bits),
-            Immediate::V128(bits) => Number::V128(bits.cast_unsigned()),
-        })
     }
 }
