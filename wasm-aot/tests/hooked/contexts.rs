@@ -46,7 +46,7 @@ fn time_is_charged_once_and_belongs_to_who_has_spent_it() {
         counts(&reports[0], "nanoseconds")[at]
     };
     assert!(time("work") > 10 * (time("idle") + time("calls")), "{:?}", reports[0]);
-    let (own, nested) = (counts(&reports[1], "self ns"), counts(&reports[1], "nested ns"));
+    let (own, nested) = (counts(&reports[1], "self ns"), counts(&reports[1], "total ns"));
     // The outermost has the time of all.
     let all: u64 = own.iter().sum();
     assert!(nested[0].abs_diff(all) <= own.len() as u64, "{nested:?} {own:?}");
@@ -85,7 +85,7 @@ fn short_calls_are_counted_and_their_time_is_their_callers() {
     };
     assert!(own(report).contains(&None) && !own(all).contains(&None), "{report:?}");
     let sum: u64 = own(report).into_iter().flatten().sum();
-    let nested: u64 = words(report, "nested ns")[0].parse().expect("a time");
+    let nested: u64 = words(report, "total ns")[0].parse().expect("a time");
     assert!(sum.abs_diff(nested) <= own(report).len() as u64, "{report:?}");
     let notes = report.notes.join("\n");
     assert!(notes.contains("* counted and not timed") && notes.contains("CPU time"), "{notes}");
@@ -95,7 +95,7 @@ fn short_calls_are_counted_and_their_time_is_their_callers() {
 #[test]
 fn time_until_a_trap_is_told() {
     let reports = observed(SHORT_CALLS, &[1, 1], &["profile", "functions"]);
-    let words = words(&reports[0], "nested ns");
+    let words = words(&reports[0], "total ns");
     let nested: u64 = words[0].parse().expect("the outermost is timed");
     // Four thousand calls take more than a nanosecond each.
     assert!(nested > 2 * 8361, "{words:?}");

@@ -68,15 +68,15 @@ impl Table<'_> {
         for i in self.sum.in_order() {
             let context = &self.sum.contexts[i];
             let name = (self.name)(context.function).replace('\\', "\\\\").replace('"', "\\\"");
-            let share = if self.nested[0] == 0 {
+            let share = if self.total[0] == 0 {
                 0.0
             } else {
-                self.nested[i] as f64 / self.nested[0] as f64 * 100.0
+                self.total[i] as f64 / self.total[0] as f64 * 100.0
             };
-            let (own, nested) = (self.nanoseconds(context.own), self.nanoseconds(self.nested[i]));
+            let (own, total) = (self.nanoseconds(context.own), self.nanoseconds(self.total[i]));
             let _ = writeln!(
                 out,
-                "  n{i} [label=\"{name}\\n{nested} ns ({share:.1}%), {own} ns itself\"];"
+                "  n{i} [label=\"{name}\\n{total} ns ({share:.1}%), {own} ns itself\"];"
             );
             if context.parent != 0 {
                 let _ =

@@ -128,7 +128,7 @@ impl Table<'_> {
     /// The profile as `fastinst report` knows it.
     pub(super) fn profile(&self, run: &Run) -> Profile {
         let graph = self.graph();
-        let wall = self.nested[0] as f64 / self.hz;
+        let wall = self.total[0] as f64 / self.hz;
         let processor = run.processor.as_secs_f64().min(wall);
         let header = Header {
             command: vec![run.program.clone()],
@@ -171,7 +171,7 @@ impl Table<'_> {
             }
             let (caller, id) = (way.last().copied().unwrap_or(0), context.function + 1);
             let is_outermost = active.get(&id).is_none_or(|times| *times == 0);
-            let total = if is_outermost { self.nested[at] } else { 0 };
+            let total = if is_outermost { self.total[at] } else { 0 };
             let sums = [
                 graph.functions.entry(id).or_default(),
                 graph.arcs.entry(id).or_default().entry(caller).or_default(),
@@ -194,7 +194,7 @@ impl Table<'_> {
 
     fn function(&self, id: u32, sums: &Sums, graph: &Graph) -> Function {
         let time = |ticks: u64| ticks as f64 / self.hz * 1e9;
-        let all = time(self.nested[0]);
+        let all = time(self.total[0]);
         let is_known = !sums.is_counted || sums.total > 0;
         let told = |ticks: u64| {
             let value = time(ticks);

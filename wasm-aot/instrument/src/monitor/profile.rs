@@ -201,7 +201,7 @@ impl Receiver for Profile {
 /// A sum, and what is needed to show it.
 pub(super) struct Table<'a> {
     pub(super) sum: &'a Sum,
-    pub(super) nested: Vec<u64>,
+    pub(super) total: Vec<u64>,
     pub(super) hz: f64,
     /// What a reading of the clock takes, in ticks; it is subtracted.
     pub(super) reading: u64,
@@ -219,10 +219,10 @@ impl<'a> Table<'a> {
         name: &'a dyn Fn(u32) -> String,
         source: &'a dyn Fn(u32) -> String,
     ) -> Self {
-        let mut nested = sum.nested();
+        let mut total = sum.totals();
         // What passes outside of all functions is no function's.
-        nested[0] -= sum.contexts[0].own;
-        Self { sum, nested, hz, reading, name, source }
+        total[0] -= sum.contexts[0].own;
+        Self { sum, total, hz, reading, name, source }
     }
 
     /// Nanoseconds of ticks.
@@ -252,7 +252,7 @@ impl<'a> Table<'a> {
     fn report(&self) -> Report {
         let mut report = Report::new(
             "profile",
-            &["depth", "function", "calls", "self ns", "nested ns", "share", "way", "source"],
+            &["depth", "function", "calls", "self ns", "total ns", "share", "way", "source"],
         );
         for i in self.sum.in_order() {
             let context = &self.sum.contexts[i];
@@ -261,14 +261,14 @@ impl<'a> Table<'a> {
                 true => Cell::from(self.nanoseconds(ticks)),
                 false => Cell::from(""),
             };
-            let (has_own, has_nested) = (!self.is_untimed(i), self.has_nested(i));
+            let (has_own, has_total) = (!self.is_untimed(i), self.has_total(i));
             report.row([
                 context.depth.into(),
                 Cell::Function { name: (self.name)(context.function), index: context.function },
                 context.calls.into(),
                 time(context.own, has_own),
-                time(self.nested[i], has_nested),
-                Cell::share(self.nested[i], self.nested[0]),
+                time(self.total[i], has_total),
+                Cell::share(self.total[i], self.total[0]),
                 way.into(),
                 (self.source)(context.function).into(),
             ]);
@@ -278,11 +278,11 @@ impl<'a> Table<'a> {
         report.total([
             ("calls", calls),
             ("contexts", contexts as u64),
-            ("nanoseconds", self.nanoseconds(self.nested[0])),
+            ("nanoseconds", self.nanoseconds(self.total[0])),
         ]);
         report.notes.push(format!(
             "{calls} calls in {contexts} contexts, {}",
-            shown(self.nested[0] as f64 / self.hz)
+            shown(self.total[0] as f64 / self.hz)
         ));
         let timed = self.timed();
         let (reading, all) = (self.reading as f64 / self.hz, 2.0 * timed as f64);
@@ -302,8 +302,8 @@ impl<'a> Table<'a> {
     }
 
     /// Whether something is known of the time of a context and of what was called from it.
-    fn has_nested(&self, at: usize) -> bool {
-        !self.is_untimed(at) || self.nested[at] > 0
+    fn has_total(&self, at: usize) -> bool {
+        !self.is_untimed(at) || self.total[at] > 0
     }
 
     /// For people: a line for each context, indented below its caller's.
@@ -312,7 +312,7 @@ impl<'a> Table<'a> {
         let shown_rows = top.unwrap_or(usize::MAX).min(order.len());
         let mut out = format!(
             "== profile ==\n{:>12} {:>12} {:>7} {:>12}  function\n",
-            "nested", "self", "share", "calls"
+            "total", "self", "share", "calls"
         );
         for i in &order[..shown_rows] {
             let context = &self.sum.contexts[*i];
@@ -321,20 +321,18 @@ impl<'a> Table<'a> {
                 false => "-".to_owned(),
             };
             let mark = if context.is_counted { " *" } else { "" };
-            let share = if self.nested[0] == 0 {
+            let share = if self.total[0] == 0 {
                 0.0
             } else {
-                self.nested[*i] as f64 / self.nested[0] as f64 * 100.0
+                self.total[*i] as f64 / self.total[0] as f64 * 100.0
             };
             let indent = "  ".repeat((context.depth as usize - 1).min(40));
-            let (nested, own) = (
-                time(self.nested[*i], self.has_nested(*i)),
-                time(context.own, !self.is_untimed(*i)),
-            );
+            let (total, own) =
+                (time(self.total[*i], self.has_total(*i)), time(context.own, !self.is_untimed(*i)));
             let (calls, name) = (context.calls, (self.name)(context.function));
             let _ = writeln!(
                 out,
-                "{nested:>12} {own:>12} {share:>6.1}% {calls:>12}  {indent}{name}{mark}"
+                "{total:>12} {own:>12} {share:>6.1}% {calls:>12}  {indent}{name}{mark}"
             );
         }
         if shown_rows < order.len() {

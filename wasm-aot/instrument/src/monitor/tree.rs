@@ -266,25 +266,25 @@ impl Sum {
     }
 
     /// The ticks of each context and of all that were called from it.
-    pub(super) fn nested(&self) -> Vec<u64> {
-        let mut nested: Vec<u64> = self.contexts.iter().map(|context| context.own).collect();
+    pub(super) fn totals(&self) -> Vec<u64> {
+        let mut totals: Vec<u64> = self.contexts.iter().map(|context| context.own).collect();
         for i in (1..self.contexts.len()).rev() {
-            nested[self.contexts[i].parent] += nested[i];
+            totals[self.contexts[i].parent] += totals[i];
         }
-        nested
+        totals
     }
 
     /// All contexts but the outside, each followed by those that were called from it; those that
     /// took longer come first.
     pub(super) fn in_order(&self) -> Vec<usize> {
-        let nested = self.nested();
+        let totals = self.totals();
         let mut called = vec![Vec::new(); self.contexts.len()];
         (1..self.contexts.len()).for_each(|i| called[self.contexts[i].parent].push(i));
         for list in &mut called {
             // The last is taken first.
             list.sort_by_key(|i| {
                 let context = &self.contexts[*i];
-                (nested[*i], context.calls, std::cmp::Reverse(context.function))
+                (totals[*i], context.calls, std::cmp::Reverse(context.function))
             });
         }
         let mut waiting = called.first().cloned().unwrap_or_default();
@@ -363,10 +363,10 @@ mod tests {
                 [(vec![7], 1), (vec![7, 8], 3), (vec![7, 8, 8], 5), (vec![7, 24], 2)],
                 "ended: {ended}"
             );
-            assert_eq!((sum.nested(), without), (vec![110, 110, 80, 20, 50], 0));
+            assert_eq!((sum.totals(), without), (vec![110, 110, 80, 20, 50], 0));
             let cut = sum.cut(2);
             assert_eq!(ways(&cut), [(vec![7], 1), (vec![7, 8], 3), (vec![7, 24], 2)]);
-            assert_eq!(cut.nested()[0], 110);
+            assert_eq!(cut.totals()[0], 110);
             trees.end(1);
         }
         assert_eq!(trees.free.len(), 5);
