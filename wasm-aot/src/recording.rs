@@ -1,6 +1,6 @@
 //! Recording: what crosses the boundary between a program and its host becomes a trace.
 //!
-//! Nothing is put into the program: calls across the boundary are told by the engine, and so is
+//! Nothing is put into the program: calls across the boundary are reported by the engine, and so is
 //! what the host writes. A program that computes runs at full speed.
 
 mod host_time;
@@ -194,8 +194,17 @@ impl<S: Sink> State<S> {
         if self.instances.iter().all(Option::is_none) {
             return Ok(());
         }
-        match crossing {
-            Crossing::Begins(_) => {}
+        self.take_control(store, &crossing)?;
+        self.take_change(store, crossing)
+    }
+
+    /// Records that control goes to and fro.
+    fn take_control(
+        &mut self,
+        store: &mut StoreContextMut<'_, ()>,
+        crossing: &Crossing<'_>,
+    ) -> Result<(), Refusal> {
+        match *crossing {
             Crossing::Enters(callee, args) => {
                 if let Some((function, door)) = self.callee(store, callee) {
                     self.host_time.pause();
@@ -227,6 +236,23 @@ impl<S: Sink> State<S> {
                     self.push(Event::Return(end));
                 }
             }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Records what the host changes.
+    fn take_change(
+        &mut self,
+        store: &mut StoreContextMut<'_, ()>,
+        crossing: Crossing<'_>,
+    ) -> Result<(), Refusal> {
+        match crossing {
+            Crossing::Begins(_)
+            | Crossing::Enters(..)
+            | Crossing::Leaves(..)
+            | Crossing::Calls(..)
+            | Crossing::Returns(..) => {}
             Crossing::Writes(memory, address, bytes) => {
                 // What is lent is compared anyway.
                 if let Some(memory) = self.index_of(store, memory.into())

@@ -147,6 +147,18 @@ impl Runner {
             WastDirective::Invoke(invoke) => {
                 self.invoke(&invoke)?.map(drop).map_err(|error| error.to_string())
             }
+            WastDirective::Thread(thread) => self.thread(&thread),
+            WastDirective::Wait { thread, .. } => {
+                let handle = self.threads.remove(thread.name()).ok_or("no such thread")?;
+                self.join(handle);
+                Ok(())
+            }
+            assertion => self.assertion(assertion),
+        }
+    }
+
+    fn assertion(&mut self, assertion: WastDirective<'_>) -> Checked {
+        match assertion {
             WastDirective::AssertReturn { exec, results, .. } => {
                 let found = self.execute(exec)?.map_err(|error| error.to_string())?;
                 expectation::check_all(&found, &results)
@@ -192,12 +204,6 @@ impl Runner {
                         Err(format!("expected \"{message}\", and it was accepted"))
                     }
                 }
-            }
-            WastDirective::Thread(thread) => self.thread(&thread),
-            WastDirective::Wait { thread, .. } => {
-                let handle = self.threads.remove(thread.name()).ok_or("no such thread")?;
-                self.join(handle);
-                Ok(())
             }
             other => Err(format!("unknown directive {other:?}")),
         }

@@ -3,7 +3,7 @@
 mod ending;
 mod values;
 
-use super::control::{Asked, Control};
+use super::control::{Asked, Control, Open};
 use super::joining::{self, Joining};
 use super::modules::{self, Compiled, Packed, World};
 use super::monitors::{Monitoring, Observation, Told};
@@ -158,16 +158,7 @@ impl Run {
             self.program_with_monitors(&engine, &mut store, &observation, &carried)?;
         let module = observed.module().clone();
         observation.admit(&module)?;
-        let limits = Limits {
-            stack: self.max_stack,
-            memory: self.max_memory.unwrap_or(usize::MAX >> 1),
-            ..Limits::default()
-        };
-        store.set_limits(limits);
-        store.set_instruction_budget(self.max_instructions)?;
-        let timeout =
-            self.timeout.as_deref().map(|text| duration("--timeout", text)).transpose()?;
-        store.set_deadline(timeout);
+        let (limits, timeout) = self.bound(&mut store)?;
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let bounds = (limits, until, &interruption);
         store.data_mut().prof = Prof::new(&module);
@@ -185,23 +176,8 @@ impl Run {
             let each: String = each.iter().map(ToString::to_string).collect();
             let _ = std::io::Write::write_all(&mut std::io::stderr(), each.as_bytes());
         }
-        let asked = Asked {
-            program: self.module.clone(),
-            steering: Steering::new(self.module.display().to_string(), Arc::clone(&session)),
-            tasks: store.tasks(),
-            engine: engine.clone(),
-            interruption,
-            limits: modules::limits(self.max_monitor_memory, self.max_stack),
-            patience,
-        };
-        if !self.no_control {
-            let (observed, interruption) = (Arc::downgrade(&observed), asked.interruption.clone());
-            store.read_counters_of(&module, move || {
-                interruption.wake();
-                observed.upgrade().is_some_and(|observed| observed.may_be_stopped())
-            });
-        }
-        let _open = (!self.no_control).then(|| Control::open(asked));
+        let _open =
+            (!self.no_control).then(|| self.control(&store, &session, interruption, patience));
         let libraries = self.libraries(&engine)?;
         let recorder = match trace {
             Some(path) => Some((path, self.recorder(path, &mut store, &libraries, &module)?)),
@@ -214,18 +190,58 @@ impl Run {
         }
         store.data().prof.end();
         if !has_begun {
-            // What has not been executed has nothing to tell.
+            // What has not been executed has nothing to report.
             return done.map_err(|failure| failure.of_program(&self.module));
         }
         store.set_deadline(Some(patience));
-        let told = reports(&mut store, &observation, &session, joining.as_deref(), patience)?;
-        match (observation.end(&told), &done) {
+        let reports = reports(&mut store, &observation, &session, joining.as_deref(), patience)?;
+        match (observation.end(&reports), &done) {
             (Err(failure), Ok(())) => return Err(failure),
-            // How the program ended is told by its own exit code.
+            // How the program ended is reported by its own exit code.
             (Err(failure), Err(_)) => super::complain(failure.said()),
             (Ok(()), _) => {}
         }
         done
+    }
+
+    /// Bounds what the program may use, and how long it may take; returns both.
+    fn bound(&self, store: &mut Store<World>) -> Result<(Limits, Option<Duration>), Failure> {
+        let limits = Limits {
+            stack: self.max_stack,
+            memory: self.max_memory.unwrap_or(usize::MAX >> 1),
+            ..Limits::default()
+        };
+        store.set_limits(limits);
+        store.set_instruction_budget(self.max_instructions)?;
+        let timeout =
+            self.timeout.as_deref().map(|text| duration("--timeout", text)).transpose()?;
+        store.set_deadline(timeout);
+        Ok((limits, timeout))
+    }
+
+    /// Opens the socket by which the program is controlled. Its thread reads counters for reports
+    /// that are asked for there.
+    fn control(
+        &self,
+        store: &Store<World>,
+        session: &Arc<Session>,
+        interruption: Interruption,
+        patience: Duration,
+    ) -> Open {
+        let (observed, wakes) = (Arc::downgrade(session.observation()), interruption.clone());
+        store.read_counters_of(session.module(), move || {
+            wakes.wake();
+            observed.upgrade().is_some_and(|observed| observed.may_be_stopped())
+        });
+        Control::open(Asked {
+            program: self.module.clone(),
+            steering: Steering::new(self.module.display().to_string(), Arc::clone(session)),
+            tasks: store.tasks(),
+            engine: store.engine().clone(),
+            interruption,
+            limits: modules::limits(self.max_monitor_memory, self.max_stack),
+            patience,
+        })
     }
 
     /// The program, compiled with the static monitors that need it.
@@ -433,7 +449,7 @@ impl Run {
         Ok(())
     }
 
-    /// Runs the program; tells how it has ended, and whether anything of it was executed.
+    /// Runs the program; returns how it has ended, and whether anything of it was executed.
     fn execute(
         &self,
         engine: &Engine,
