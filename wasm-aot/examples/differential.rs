@@ -1,7 +1,7 @@
 //! Compares our machine code with an interpreter, for as long as one likes: `differential FIRST
 //! LAST` goes through that range of seeds, each of which stands for one module; `differential
-//! --minutes 60 FIRST` goes through as many as an hour has time for. What differs is told, with the
-//! seed.
+//! --minutes 60 FIRST` goes through as many as an hour has time for. What differs is printed, with
+//! the seed.
 
 #[path = "../tests/differential/body.rs"]
 mod body;

@@ -1,7 +1,7 @@
 //! Compares what scripts say on both targets and in an interpreter, for as long as one likes:
 //! `scripts FIRST LAST` goes through that range of seeds, each of which stands for one program and
 //! one script; `scripts --minutes 60 FIRST` goes through as many as an hour has time for. What
-//! differs is told, with the seed.
+//! differs is printed, with the seed.
 
 #[path = "../tests/random_scripts/body.rs"]
 mod body;

@@ -136,7 +136,7 @@ struct Script {
     externs: Vec<ExternRef>,
     declared: Declared,
     print: Option<Print>,
-    /// Whether a start function is called of which the trace does not tell.
+    /// Whether a start function is called of which the trace does not say.
     always_starts: bool,
 }
 

@@ -305,7 +305,7 @@ pub fn survived<T>(obey: impl FnOnce() -> Result<T, String>) -> Result<T, String
     })
 }
 
-/// An error as it is told.
+/// An error as it is printed.
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` hands it over")]
 fn said(error: SessionError) -> String {
     error.to_string()

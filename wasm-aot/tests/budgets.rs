@@ -45,7 +45,7 @@ fn spent(engine: &Engine, bytes: &[u8], names: &[&str]) -> Option<u64> {
     Some(PLENTY - store.instruction_budget().expect("there is one"))
 }
 
-/// Compares what is spent with what the program counts itself; tells whether something was.
+/// Compares what is spent with what the program counts itself; returns whether something was.
 fn check(bytes: &[u8]) -> bool {
     let module = Module::new(&engine(Optimize::None, false), bytes)
         .unwrap_or_else(|error| panic!("{error}"));

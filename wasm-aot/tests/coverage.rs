@@ -36,7 +36,7 @@ fn rows(report: &Report) -> Vec<[u64; 2]> {
     report.rows.iter().map(|row| [count(&row[1]), count(&row[2])]).collect()
 }
 
-/// Compares a program's coverage; tells whether something was executed.
+/// Compares a program's coverage; returns whether something was executed.
 fn check(bytes: &[u8]) -> bool {
     let engine = Engine::new(Config::new().optimize(Optimize::Speed)).expect("an engine");
     let monitors = MonitorSet::new(Choices::new(["coverage"]).expect("a monitor")).expect("ready");

@@ -91,7 +91,7 @@ fn run((_, specification, without, files): &Group, optimize: Optimize) -> Outcom
     (passed, skipped, failures)
 }
 
-/// Prints a row of the table, and tells how many failures are not allowed.
+/// Prints a row of the table, and returns how many failures are not allowed.
 fn report(group: &str, (passed, skipped, failures): &Outcome) -> usize {
     let failed: usize = failures.values().map(Vec::len).sum();
     let reason = |file: &str, count: usize| {

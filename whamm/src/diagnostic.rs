@@ -1,7 +1,7 @@
 //! What the compiler has to say: errors and warnings with a place, a cause and a remedy.
 //!
-//! All phases push into one [`Diagnostics`], so that one run tells everything that is wrong with a
-//! script. The kinds keep the names which existing scripts' users know.
+//! All phases push into one [`Diagnostics`], so that one run reports everything that is wrong with
+//! a script. The kinds keep the names which existing scripts' users know.
 
 use crate::source::{Source, Span};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! How large a whole number can become, as far as its expression tells.
+//! How large a whole number can become, as far as its expression says.
 //!
 //! Types alone say little; but an index that is cut off by a choice, a mask or a remainder is
 //! small, and what is counted by it fits into a row of counters.

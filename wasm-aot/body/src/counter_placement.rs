@@ -145,7 +145,7 @@ impl Sets {
         block
     }
 
-    /// Connects two blocks; tells whether they were not.
+    /// Connects two blocks; returns whether they were not.
     fn join(&mut self, a: u32, b: u32) -> bool {
         let (a, b) = (self.root(a), self.root(b));
         self.0[a as usize] = b;

@@ -13,8 +13,8 @@ use wasmparser::{BrTable, Catch, FunctionBody, Operator};
 /// What is outside of the function: where its edges come from at first, and go at last.
 pub const OUTSIDE: u32 = 0;
 
-/// The largest table of a branch whose entries are told apart; those of larger ones are counted by
-/// their labels.
+/// The largest table of a branch whose entries are distinguished; those of larger ones are counted
+/// by their labels.
 const CASES: usize = 1024;
 
 /// A row of instructions of which each is executed after the one before, if nothing goes wrong.
@@ -373,7 +373,7 @@ impl Builder {
     }
 }
 
-/// How the ways out of a table of labels are told apart: by the entry, or, where there are very
+/// How the ways out of a table of labels are distinguished: by the entry, or, where there are very
 /// many, by the label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ways {
@@ -384,7 +384,7 @@ pub enum Ways {
 }
 
 impl Ways {
-    /// How those of a table are told apart.
+    /// How those of a table are distinguished.
     pub fn of(targets: &BrTable<'_>) -> Self {
         if (targets.len() as usize) < CASES { Self::ByEntry } else { Self::ByLabel }
     }

@@ -68,7 +68,7 @@ impl std::error::Error for Trap {}
 pub(crate) struct Access(u8);
 
 impl Access {
-    /// Places are told apart up to this distance.
+    /// Places are distinguished up to this distance.
     const PLACES: u32 = 95;
     const FIRST: u8 = 60;
 

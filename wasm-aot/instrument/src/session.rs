@@ -9,7 +9,7 @@
 //!      └── Observation  modules, from the beginning or attached
 //! ```
 //!
-//! Two clients of one name are told apart by their kinds: the one that comes later in the order
+//! Two clients of one name are distinguished by their kinds: the one that comes later in the order
 //! above is called `NAME (attached)`, `NAME (module)`, `NAME (module 2)`.
 
 use crate::lower::{Census, Lowering};

@@ -84,7 +84,7 @@ fn packed(
             &program,
             (PATIENCE, &Switches::default()),
         )?;
-        // What goes wrong at the program's places is told when it runs.
+        // What goes wrong at the program's places is reported when it runs.
         let needs = observer.needs(&mut store, &program).unwrap_or(Needs::Calls);
         packed.is_called = needs == Needs::Calls;
         counts |= needs == Needs::Counts;

@@ -8,8 +8,8 @@
 //!
 //! The words are the session's ([`Steering`]); here are those for modules and scripts, and bursts.
 //!
-//! Whoever sends rubbish, or nothing, is answered or left after some seconds; the program does not
-//! notice.
+//! A client that sends rubbish, or nothing, is answered or left after some seconds; the program
+//! does not notice.
 
 use super::burst::{Burst, Until};
 use super::modules::{self, Chosen, World};
@@ -268,7 +268,7 @@ impl Control {
         started.map(|_| turns).map_err(|error| format!("no thread: {error}"))
     }
 
-    /// One turn of observing; tells whether the burst still goes on.
+    /// One turn of observing; returns whether the burst still goes on.
     fn observe(&self, number: u64, burst: Burst) -> bool {
         let events = || self.session().events();
         let before = if let Until::Events(_) = burst.on { events() } else { 0 };
@@ -292,7 +292,7 @@ impl Control {
         true
     }
 
-    /// One turn of resting, or the rest for good; tells whether the burst still goes on.
+    /// One turn of resting, or the rest for good; returns whether the burst still goes on.
     fn rest(&self, number: u64, time: Option<Duration>) -> bool {
         if !self.turn(number, false) {
             return false;
@@ -351,7 +351,7 @@ impl Control {
     }
 }
 
-/// An error as it is told.
+/// An error as it is printed.
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` hands it over")]
 fn said(error: SessionError) -> String {
     error.to_string()

@@ -50,7 +50,7 @@ pub(crate) fn is_needed(
         printed_during(|| compiled.instantiate(store.as_context_mut(), engine, program, how));
     let observer = observer?;
     let alone = observer.needs_one_instance();
-    // What is wrong at the program's places is told when the monitor is compared with it.
+    // What is wrong at the program's places is reported when the monitor is compared with it.
     if observer.needs(&mut store, program).unwrap_or(Needs::Calls) != Needs::Calls {
         return Ok(false);
     }

@@ -329,7 +329,7 @@ impl Observation {
         }
     }
 
-    /// Whether it is to be told what became of the monitors.
+    /// Whether it is to print what became of the monitors.
     pub(crate) fn explains(&self) -> bool {
         self.explains
     }

@@ -248,7 +248,7 @@ impl Group {
         let _ = begun.send(());
         let done = start.and_then(|start| start.call(&mut store, (number.cast_signed(), argument)));
         if let Err(error) = &done {
-            // Those that are stopped afterwards have nothing to tell.
+            // Those that are stopped afterwards have nothing to report.
             if !self.state.lock().is_over {
                 dump(&mut store, error, parts.dump.as_deref(), &parts.path);
             }

@@ -124,7 +124,7 @@ impl Events {
         }
     }
 
-    /// How long the host had control in calls of the program's, if the trace tells, once all of it
+    /// How long the host had control in calls of the program's, if the trace has it, once all of it
     /// was read.
     pub(crate) fn host_time(&self) -> Option<Duration> {
         if let Self::Binary(reader) = self { reader.host_time() } else { None }

@@ -201,7 +201,7 @@ fn arbitrary(
     Ok(module.ensure_termination(500).is_ok().then(|| module.to_bytes()))
 }
 
-/// Checks arbitrary programs for a while; `check` tells whether something was executed.
+/// Checks arbitrary programs for a while; `check` returns whether something was executed.
 pub(crate) fn check_arbitrary(largest: u32, check: impl Fn(&[u8]) -> bool) {
     let compared = std::cell::Cell::new(0);
     let property = |u: &mut arbtest::arbitrary::Unstructured<'_>| {

@@ -64,7 +64,7 @@ type Start = std::result::Result<Box<dyn Subject>, Outcome>;
 /// Exported functions, and the bits of their arguments.
 type Plan = Vec<(String, Vec<u128>)>;
 
-/// Makes a module, runs it everywhere, and compares; tells whether an interpreter took part.
+/// Makes a module, runs it everywhere, and compares; returns whether an interpreter took part.
 ///
 /// # Panics
 /// If two engines differ.
@@ -80,7 +80,7 @@ pub(crate) fn compare(engines: &[(String, Engine)], u: &mut Unstructured<'_>) ->
     Ok(run_everywhere(engines, &bytes, &plan, with_oracle))
 }
 
-/// Runs a module everywhere and compares; tells whether an interpreter took part.
+/// Runs a module everywhere and compares; returns whether an interpreter took part.
 pub(crate) fn run_everywhere(
     engines: &[(String, Engine)],
     bytes: &[u8],

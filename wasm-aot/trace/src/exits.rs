@@ -1,4 +1,4 @@
-//! The calls that an exit may take away, where a trace does not tell which these were.
+//! The calls that an exit may take away, where a trace does not say which these were.
 //!
 //! A recorder that is written into the program cannot look at the stack. Then all calls are meant
 //! from which the exit can be reached: those of functions that call it, of functions that call

@@ -4,7 +4,7 @@ use crate::cursor::{Cursor, Wrong, put_counted, put_number};
 use crate::error::Error;
 use std::fmt;
 
-/// What tells a module from others: the BLAKE3 hash of its bytes.
+/// What distinguishes a module from others: the BLAKE3 hash of its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ModuleHash(pub [u8; 32]);
 
@@ -43,7 +43,7 @@ impl fmt::Debug for ModuleHash {
 /// The program that was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// What tells its module from others.
+    /// What distinguishes its module from others.
     pub hash: ModuleHash,
     /// The module in binary, if the trace has it inside.
     pub module: Option<Vec<u8>>,

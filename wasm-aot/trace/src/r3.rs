@@ -3,7 +3,7 @@
 //!
 //! It has neither arguments of calls out nor results of calls in, and no end of a call in that is
 //! inside of another. So a trace that was read from it has zeros in these places, and is for
-//! replays that do not check themselves. There are two dialects, told apart by how many fields a
+//! replays that do not check themselves. There are two dialects, distinguished by how many fields a
 //! line has: that of the thesis has names, too.
 
 mod number;

@@ -88,8 +88,8 @@ impl<R: Read> Reader<R> {
         self.ending.as_ref()
     }
 
-    /// How long the host had control in calls of the program's, if the trace tells, once all events
-    /// were read.
+    /// How long the host had control in calls of the program's, if the trace has it, once all
+    /// events were read.
     pub fn host_time(&self) -> Option<Duration> {
         self.host_time
     }

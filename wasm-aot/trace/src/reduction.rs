@@ -16,8 +16,8 @@ use crate::value::Value;
 use shadow::Shadow;
 use std::collections::{BTreeMap, VecDeque};
 
-/// So many bytes of an access are compared at a time: what differs is told from the first byte that
-/// does to the last.
+/// So many bytes of an access are compared at a time: what differs is recorded from the first byte
+/// that does to the last.
 const PIECE: usize = 256;
 /// What is found behind what was found last, with nothing between, is one event with it, up to so
 /// many bytes.

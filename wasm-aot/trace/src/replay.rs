@@ -28,7 +28,7 @@ pub(crate) struct Replay {
     /// By import.
     pub(crate) imports: Vec<Invocations>,
     pub(crate) data: Data,
-    /// The calls that an exit takes away; and the imports that exit where the trace does not tell
+    /// The calls that an exit takes away; and the imports that exit where the trace does not say
     /// which these are.
     pub(crate) exits: BTreeSet<Frame>,
     pub(crate) untold_exits: BTreeSet<u32>,

@@ -157,8 +157,8 @@ impl Patience {
         }
     }
 
-    /// Waits until one of the descriptors is ready, or the time has come; tells what each is ready
-    /// for.
+    /// Waits until one of the descriptors is ready, or the time has come; returns what each is
+    /// ready for.
     pub(crate) fn wait(
         &self,
         fds: &[(BorrowedFd<'_>, PollFlags)],

@@ -16,7 +16,7 @@ use std::time::Duration;
 const MOST: u32 = 1 << 16;
 
 impl WasiCtx {
-    /// Waits until at least one of the things subscribed to has happened, and tells which have.
+    /// Waits until at least one of the things subscribed to has happened, and returns which have.
     pub fn poll_oneoff(
         &mut self,
         memory: &Guest<'_>,
@@ -102,7 +102,7 @@ enum State<'a> {
     Ready(u64),
     /// It happens after so long.
     Due(Duration),
-    /// The kernel will tell.
+    /// The kernel reports it.
     Waiting(BorrowedFd<'a>, PollFlags),
 }
 

@@ -61,7 +61,7 @@ impl Buffer {
         std::mem::take(&mut *self.bytes.lock())
     }
 
-    /// Appends as much as there is room for; tells how much that was.
+    /// Appends as much as there is room for; returns how much that was.
     pub(crate) fn append(&self, bytes: &[u8]) -> usize {
         let mut kept = self.bytes.lock();
         let fitting = bytes.len().min(self.limit.saturating_sub(kept.len()));

@@ -118,7 +118,7 @@ impl<'a> Spans<'a> {
         }
     }
 
-    /// Fills the spans with bytes of the host; tells how many there was room for.
+    /// Fills the spans with bytes of the host; returns how many there was room for.
     pub(crate) fn fill(&self, mut bytes: &[u8]) -> usize {
         let all = bytes.len();
         for span in &self.spans {

@@ -144,7 +144,7 @@ impl Bodies<'_> {
         Ok(planner.plan)
     }
 
-    /// Whether a function ends the program, which tells its profile before.
+    /// Whether a function ends the program, which reports its profile before.
     fn ends(&self, function: u32) -> bool {
         self.runtime.tells_ends && self.app.is_exit(function)
     }

@@ -48,7 +48,7 @@ use whamm_rewrite::{Plan, Program, emit};
 pub struct Options {
     /// What the program is called in its profile.
     pub name: String,
-    /// How time is told; `None`: as the program can.
+    /// How time is measured; `None`: as the program can.
     pub clock: Option<Clock>,
     /// The file that the profile goes to when the program ends, in a folder that the program may
     /// write to; otherwise it is printed.
@@ -204,7 +204,7 @@ pub fn profile(bytes: &[u8], options: &Options) -> Result<Profiled, Error> {
     Ok(Profiled { module: emitted.module, source_map: emitted.source_map, notes })
 }
 
-/// How time is told and where reports go, as far as the program allows it.
+/// How time is measured and where reports go, as far as the program allows it.
 fn ways(app: &App, options: &Options, notes: &mut Vec<String>) -> Result<Ways, Error> {
     if options.host_api {
         let clock = match options.clock {

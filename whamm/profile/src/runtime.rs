@@ -179,7 +179,7 @@ pub(crate) struct Runtime {
     pub(crate) report: u32,
     /// Sends all arcs to the host.
     pub(crate) export_data: Option<u32>,
-    /// Whether the program tells its profile where it ends.
+    /// Whether the program reports its profile where it ends.
     pub(crate) tells_ends: bool,
 }
 

@@ -420,7 +420,7 @@ impl Writer<'_> {
             Some(opcode) if !self.is_raw => self.store(access, opcode, place),
             _ => {
                 let address = self.spill(access);
-                // What reads and writes has to be told before; a load may trap first.
+                // What reads and writes has to be notified before; a load may trap first.
                 let (memory, at) = (access.memory, (address, access.offset));
                 if access.reads && access.writes {
                     self.tell(memory, at, access.width, false);

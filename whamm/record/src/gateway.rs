@@ -1,5 +1,5 @@
 //! Functions that stand for the program's where the host calls them, and for the host's where the
-//! program does: they tell what goes to and fro.
+//! program does: they report what goes to and fro.
 //!
 //! What is exported, and what is referred to in tables or by `ref.func`, is such a function. A call
 //! that does not name its callee says so in `via`; where that is not set while the program runs,

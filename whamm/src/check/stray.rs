@@ -1,7 +1,7 @@
 //! Bodies whose heads are wrong: an unknown event, bounds that nothing satisfies, a rule or a
 //! signature that cannot be read.
 //!
-//! One run tells everything that is wrong with a script, so these are checked as far as that is
+//! One run reports everything that is wrong with a script, so these are checked as far as that is
 //! possible. A name of events means what it means at all events that the head may have meant; where
 //! they differ nothing is said of it. Nothing comes of such a body.
 

@@ -1,4 +1,4 @@
-//! Probes that replace instructions: what they leave in their place, as engines are told.
+//! Probes that replace instructions: what they leave in their place, as engines are given them.
 //!
 //! What an instruction takes and gives is known when a site is matched, so the engine works out
 //! what stays of the operands. Where a script returns literals, they have the types that the

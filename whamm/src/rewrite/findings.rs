@@ -1,4 +1,4 @@
-//! What turned out while a program was rewritten, to be told at the end.
+//! What turned out while a program was rewritten, to be reported at the end.
 
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::events::Event;

@@ -255,7 +255,7 @@ impl<'a> Walker<'_, 'a> {
                 Bound::Local(n) => self.validator.get_local_type(u32::from(*n)),
                 _ => continue,
             };
-            // What the body asks for at other events only is not missed; but types also tell apart
+            // What the body asks for at other events only is not missed; but types also distinguish
             // what has addresses of 64 bits.
             let event = fold::OfEvent(probe.matched.event);
             let is_missed = || {

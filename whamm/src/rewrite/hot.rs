@@ -61,7 +61,7 @@ pub(crate) fn hot<'a>(
     Ok(hot)
 }
 
-/// Adds the calls of a function; tells whether there is one through a table in a loop.
+/// Adds the calls of a function; returns whether there is one through a table in a loop.
 fn find_calls(
     caller: u32,
     body: &FunctionBody<'_>,

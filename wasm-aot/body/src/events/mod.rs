@@ -179,7 +179,7 @@ pub enum Occurrence {
 /// An occurrence, its name, and what is told, by name.
 type Row = (Occurrence, &'static str, &'static [(&'static str, Told)]);
 
-/// What engines tell of, in the order in which they hand it over.
+/// What engines report, in the order in which they hand it over.
 const OCCURRENCES: [Row; 6] = [
     (
         Occurrence::ModuleLoaded,

@@ -52,13 +52,13 @@ pub enum Bound {
     MemoryBytes,
     /// Whether the instruction is about to trap, where its operands alone do not tell.
     Trap,
-    /// What an engine tells of what happens in it.
+    /// What an engine reports of what happens in it.
     Told(Told),
     /// Derived.
     Formula(&'static str),
 }
 
-/// What engines tell.
+/// What engines report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "named as in the language")]
 pub enum Told {

@@ -204,7 +204,7 @@ fn quoted(text: &str, in_map: bool) -> String {
     }
 }
 
-/// What has to come behind a text without quotes, which tells where it ends.
+/// What has to come behind a text without quotes, which shows where it ends.
 #[derive(Clone, Copy)]
 enum Ends<'a> {
     /// The end of the row.

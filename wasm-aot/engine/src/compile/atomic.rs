@@ -32,7 +32,7 @@ const FAILURES: [(i64, Trap); 4] = [
 ];
 
 impl Translator<'_> {
-    /// Translates an atomic operator; tells whether it was one.
+    /// Translates an atomic operator; returns whether it was one.
     pub(super) fn atomic(&mut self, op: &Operator<'_>) -> Result<bool, CompileError> {
         match op {
             Operator::AtomicFence { .. } => {
@@ -101,7 +101,7 @@ impl Translator<'_> {
         self.ask(Builtin::Notify, &[memory, place, count]);
     }
 
-    /// Pops an index, and tells where in the memory it is together with the offset.
+    /// Pops an index, and returns where in the memory it is together with the offset.
     fn place(&mut self, memarg: &MemArg) -> Value {
         let index = self.pop();
         let index = self.widened(index);
@@ -118,7 +118,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Pushes what a built-in function gives, unless it tells of a failure.
+    /// Pushes what a built-in function gives, unless it reports a failure.
     fn ask(&mut self, builtin: Builtin, args: &[Value]) {
         let result = self.builtin(builtin, args).expect("a result");
         for (number, trap) in FAILURES {

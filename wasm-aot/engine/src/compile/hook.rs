@@ -657,7 +657,7 @@ impl<'a> Emitter<'_, 'a> {
         self.translator.trap_if(condition, trap);
     }
 
-    /// Calls a function of the runtime, which is told the instance if it wants to be.
+    /// Calls a function of the runtime, which is given the instance if it wants to be.
     pub fn builtin(&mut self, builtin: Builtin, args: &[Value]) -> Option<Value> {
         match builtin.takes_vmctx() {
             true => self.translator.builtin(builtin, args),

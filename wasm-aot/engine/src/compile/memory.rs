@@ -254,7 +254,7 @@ impl Translator<'_> {
         self.builder.ins().iconst(types::I32, i64::from(index))
     }
 
-    /// Calls a built-in function that tells how it has ended.
+    /// Calls a built-in function that returns how it has ended.
     pub(super) fn checked_builtin(&mut self, builtin: Builtin, args: &[Value], trap: Trap) {
         let done = self.builtin(builtin, args).expect("a result");
         self.trap_unless(done, trap);

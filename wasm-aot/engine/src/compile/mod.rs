@@ -70,7 +70,7 @@ use cranelift_codegen::ir::Type;
 use function::{Compiled, Compiler, Setting};
 use rayon::prelude::*;
 
-/// How functions of a type are called: equal for types that machine code does not tell apart.
+/// How functions of a type are called: equal for types that machine code does not distinguish.
 pub(crate) fn shape(ty: &FuncType) -> (Vec<Type>, Vec<Type>) {
     let all = |types: &[ValType]| types.iter().map(|ty| function::machine_type(*ty)).collect();
     (all(ty.params()), all(ty.results()))

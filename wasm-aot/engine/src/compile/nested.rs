@@ -77,7 +77,7 @@ pub struct Guest {
     /// Which of its functions use slots of activations, themselves or through others: these are
     /// always written out.
     pub(crate) framed: Vec<bool>,
-    /// By which number slots of activations are told apart from other monitors'.
+    /// By which number slots of activations are distinguished from other monitors'.
     pub(crate) number: u32,
 }
 

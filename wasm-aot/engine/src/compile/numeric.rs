@@ -48,7 +48,7 @@ macro_rules! plain {
 }
 
 impl Translator<'_> {
-    /// Translates a numeric operator; tells whether it was one.
+    /// Translates a numeric operator; returns whether it was one.
     pub(super) fn numeric(&mut self, op: &Operator<'_>) -> bool {
         match op {
             Operator::I32Const { value } => {

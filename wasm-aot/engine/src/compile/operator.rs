@@ -101,7 +101,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// Loads and stores of numbers; tells whether it was one.
+    /// Loads and stores of numbers; returns whether it was one.
     fn access(&mut self, op: &Operator<'_>) -> bool {
         match op {
             Operator::I32Load { memarg } => self.load(memarg, I32),
@@ -134,7 +134,7 @@ impl Translator<'_> {
         true
     }
 
-    /// Keeps count of frames in code that is not reached; tells whether the operator still has to
+    /// Keeps count of frames in code that is not reached; returns whether the operator still has to
     /// be translated.
     fn structural(&mut self, op: &Operator<'_>) -> bool {
         match op {

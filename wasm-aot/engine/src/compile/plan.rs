@@ -145,7 +145,7 @@ impl Hash for Call {
     }
 }
 
-/// The host's code that a hook calls; it is also told of instances whose words it uses.
+/// The host's code that a hook calls; it is also notified of instances whose words it uses.
 pub trait Receiver: Debug + Send + Sync {
     /// A hook has fired. Machine code waits.
     fn fire(&self, firing: &mut Firing<'_>);
@@ -165,7 +165,7 @@ pub trait Receiver: Debug + Send + Sync {
     fn end(&self, _slots: InstanceSlots) {}
 
     /// A trap has taken an activation of a function away that was in code with its hooks; the
-    /// innermost is told first.
+    /// innermost is notified first.
     fn trapped(&self, _function: u32) {}
 
     /// Machine code is left by a trap or a failure, while an instance's words are what they were
@@ -179,7 +179,7 @@ pub trait Receiver: Debug + Send + Sync {
 /// The words of an instance that a plan has asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct InstanceSlots {
-    /// The address of the instance's vmctx, by which instances are told apart.
+    /// The address of the instance's vmctx, by which instances are distinguished.
     pub vmctx: usize,
     /// The address of the first word.
     pub(crate) words: usize,
@@ -216,7 +216,7 @@ pub trait Inline: Debug + Send + Sync {
     /// Equal only for those that write the same code.
     fn fingerprint(&self) -> u64;
 
-    /// Reads what tells whether it is called, before any of those fires that stand at the same
+    /// Reads what says whether it is called, before any of those fires that stand at the same
     /// mode: what one of them does to another holds from the next time on. What it gives here, it
     /// finds in [`Emitter::due`].
     fn prepare(&self, _at: &mut Emitter<'_, '_>) -> Option<cranelift_codegen::ir::Value> {
@@ -317,7 +317,7 @@ impl Plan {
         self.0.as_ref().map_or(&[], |parts| &parts.restored)
     }
 
-    /// The receivers, which are told of instances.
+    /// The receivers, which are notified of instances.
     pub(crate) fn receivers(&self) -> &[Arc<dyn Receiver>] {
         self.0.as_ref().map_or(&[], |parts| &parts.receivers)
     }
@@ -355,7 +355,7 @@ impl Draft {
         self.0.notes_partial_exits = true;
     }
 
-    /// Adds a receiver that is told of instances. One that is only called need not be added.
+    /// Adds a receiver that is notified of instances. One that is only called need not be added.
     pub fn add_receiver(&mut self, receiver: Arc<dyn Receiver>) {
         self.0.receivers.push(receiver);
     }

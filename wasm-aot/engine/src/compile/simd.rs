@@ -31,7 +31,7 @@ macro_rules! widening {
 }
 
 impl Translator<'_> {
-    /// Translates a vector operator; tells whether it was one.
+    /// Translates a vector operator; returns whether it was one.
     pub(super) fn vector(&mut self, op: &Operator<'_>) -> Result<bool, CompileError> {
         Ok(self.vector_access(op) || self.lane(op) || self.lanewise(op))
     }

@@ -104,7 +104,7 @@ impl Text {
         text
     }
 
-    /// Puts parts of a module one behind the other, connects what is among them, and tells which
+    /// Puts parts of a module one behind the other, connects what is among them, and returns which
     /// calls lead elsewhere.
     pub(super) fn chunk(
         info: &ModuleInfo,

@@ -190,7 +190,7 @@ impl ModuleInfo {
         &self.types[self.functions[index as usize] as usize]
     }
 
-    /// The name of function `index`, if the module tells one.
+    /// The name of function `index`, if the module has one.
     pub fn function_name(&self, index: u32) -> Option<&str> {
         self.names.function(index)
     }

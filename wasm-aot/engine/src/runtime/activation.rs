@@ -38,7 +38,7 @@ pub(crate) struct Activation {
     pub(crate) outer_exit: (usize, usize),
     /// What happened, if it was a trap.
     pub(crate) fault: Option<Fault>,
-    /// The frames that were taken away, if a receiver has to be told.
+    /// The frames that were taken away, if a receiver has to be notified.
     taken_away: Vec<usize>,
     /// What happened, if the host failed.
     failure: Option<Failure>,

@@ -26,7 +26,7 @@ static RESTORES: AtomicBool = AtomicBool::new(false);
 /// Whether any plan that was attached has receivers.
 static TELLS: AtomicBool = AtomicBool::new(false);
 
-/// Whether a receiver may have to be told of frames that are taken away. Usable in a signal
+/// Whether a receiver may have to be notified of frames that are taken away. Usable in a signal
 /// handler.
 pub(super) fn any_tells() -> bool {
     TELLS.load(Relaxed)

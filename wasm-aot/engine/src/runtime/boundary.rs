@@ -83,7 +83,7 @@ impl StoreCore {
 
     /// Tells the observer of something, if there is one.
     pub(crate) fn cross(&mut self, crossing: Crossing<'_>) {
-        // It is told of nothing that it does itself.
+        // It is notified of nothing that it does itself.
         if let Some(mut boundary) = self.boundary.take() {
             // SAFETY: (1) what an observer is given has no data; (2) it is there until it returns.
             boundary.crosses(unsafe { StoreContextMut::from_core(self) }, crossing);
@@ -123,8 +123,8 @@ impl StoreCore {
 }
 
 impl<T> Store<T> {
-    /// Has an observer told from now on of all that goes to and fro between programs of this store
-    /// and the host; there is one at a time.
+    /// Has an observer notified from now on of all that goes to and fro between programs of this
+    /// store and the host; there is one at a time.
     pub fn observe_boundary(&mut self, boundary: Option<Box<dyn Boundary>>) {
         self.core_mut().boundary = boundary;
     }

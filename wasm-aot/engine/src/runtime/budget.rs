@@ -30,7 +30,7 @@ impl StoreCore {
     }
 
     /// Pays for what a trap at `pc` has left unpaid. Where there was no budget for that, or the
-    /// trap says so, tells which instruction was the first that there was none for.
+    /// trap says so, says which instruction was the first that there was none for.
     pub(super) fn settle_budget(&self, trap: Trap, pc: usize) -> Option<u32> {
         let budget = &self.cell().budget;
         let (module, code, offset) = self.module_at(pc).filter(|_| self.is_limited)?;

@@ -188,7 +188,7 @@ fn atomic(vmctx: *mut u8, memory: u32, address: u64, size: u64) -> Result<(*mut 
     span(vmctx, memory, address, size).map(|at| (at, shared)).ok_or(Trap::MemoryOutOfBounds)
 }
 
-/// A trap as machine code is told of it.
+/// A trap as machine code is given it.
 fn refusal(trap: Trap) -> i32 {
     match trap {
         Trap::MemoryOutOfBounds => -1,

@@ -107,7 +107,7 @@ impl ModuleInner {
 }
 
 impl StoreCore {
-    /// A frame at `pc`, as it is told in a dump.
+    /// A frame at `pc`, as a dump shows it.
     fn taken(&self, pc: usize, kept: Option<&Kept>) -> Option<Taken> {
         let (module, code, offset) = self.module_at(pc)?;
         let defined = code.function_at(offset)?;

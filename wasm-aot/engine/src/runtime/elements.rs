@@ -89,7 +89,7 @@ impl Elements {
         }
     }
 
-    /// Grows it, and tells how many elements it had; nothing if it cannot grow so much, or is
+    /// Grows it, and returns how many elements it had; nothing if it cannot grow so much, or is
     /// stopped, which it asks about now and then.
     pub(crate) fn grow(
         &mut self,

@@ -160,7 +160,7 @@ impl Memory {
         Ok(self.data(store.as_context_mut().core())?.pages())
     }
 
-    /// Grows it, and tells how many pages it had.
+    /// Grows it, and returns how many pages it had.
     pub fn grow(&self, mut store: impl AsContextMut, pages: u64) -> Result<u64, Error> {
         let mut context = store.as_context_mut();
         let core = context.core();
@@ -319,7 +319,7 @@ impl Table {
         Ok(())
     }
 
-    /// Grows it, and tells how many elements it had.
+    /// Grows it, and returns how many elements it had.
     pub fn grow(&self, mut store: impl AsContextMut, count: u64, item: Val) -> Result<u64, Error> {
         let mut context = store.as_context_mut();
         let core = context.core();

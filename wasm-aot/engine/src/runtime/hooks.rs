@@ -51,8 +51,8 @@ pub(super) fn probe_failure() -> Option<String> {
 
 impl StoreCore {
     /// The frames that a trap or a failure of the host's takes away, the innermost first, as
-    /// addresses inside of the instructions that they are at; none if no receiver has to be told.
-    /// Usable in a signal handler that has interrupted machine code.
+    /// addresses inside of the instructions that they are at; none if no receiver has to be
+    /// notified. Usable in a signal handler that has interrupted machine code.
     ///
     /// # Safety
     /// `frame` is the frame pointer of machine code of this store, which is at `pc`; of a function
@@ -67,8 +67,8 @@ impl StoreCore {
         frames
     }
 
-    /// Frames were [taken away](Self::taken_away): receivers are told of those that were in code
-    /// with their hooks.
+    /// Frames were [taken away](Self::taken_away): receivers are notified of those that were in
+    /// code with their hooks.
     pub(super) fn tell_trapped(&self, frames: &[usize]) {
         for pc in frames {
             let Some((module, code, offset)) = self.module_at(*pc) else { continue };
@@ -124,7 +124,7 @@ pub fn callers(vmctx: usize, frame: usize, most: usize) -> Vec<(u32, u32)> {
         }
         callers.len() < most
     };
-    // SAFETY: (1) machine code that waits for us has told its frame pointer.
+    // SAFETY: (1) machine code that waits for us has passed its frame pointer.
     unsafe { super::backtrace::walk(store, frame, visit) };
     callers
 }
@@ -159,7 +159,7 @@ impl InstanceSlots {
 }
 
 impl StoreCore {
-    /// Machine code is left by a trap or a failure: receivers are told of each instance.
+    /// Machine code is left by a trap or a failure: receivers are notified of each instance.
     pub(super) fn tell_cut_off(&self) {
         for instance in &self.instances {
             instance.module.each_plan(instance.base(), |plan, slots| {

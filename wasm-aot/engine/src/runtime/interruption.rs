@@ -230,7 +230,7 @@ impl Wait {
             || self.is_deadline && new.is_deadline && self.who.ptr_eq(&new.who)
     }
 
-    /// Asks, and tells whether to come back.
+    /// Asks, and returns whether to come back.
     fn is_still_due(&mut self, now: Instant) -> bool {
         let Some(interruption) = self.who.upgrade() else { return false };
         if self.is_deadline {

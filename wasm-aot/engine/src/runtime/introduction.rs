@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 static MEETS_ALL: OnceLock<fn(&Module)> = OnceLock::new();
 
 /// Has every module of this process introduced to an instrument before its first instance begins.
-/// There is one such instrument; a second one is not told of any.
+/// There is one such instrument; a second one is notified of none.
 pub fn introduce_all_to(meet: fn(&Module)) {
     let _ = MEETS_ALL.set(meet);
 }

@@ -28,13 +28,14 @@ impl<'a> Places<'a> {
         format!("{}+{}", self.module.label(function), at.saturating_sub(start))
     }
 
-    /// File and line of a function that the module defines, if it tells them; nothing otherwise.
+    /// File and line of a function that the module defines, if the module has them; nothing
+    /// otherwise.
     pub fn of_function(&self, function: u32) -> String {
         let defined = function.checked_sub(self.module.info.imported.functions);
         defined.and_then(|_| self.source(self.module.info.body(function).start)).unwrap_or_default()
     }
 
-    /// File and line of a place in the module, if it tells them.
+    /// File and line of a place in the module, if the module has them.
     pub fn source(&self, at: u32) -> Option<String> {
         let (file, line) = self.sources.borrow_mut().line(self.module, at)?;
         Some(format!("{file}:{line}"))

@@ -11,7 +11,7 @@ pub(crate) struct Sources<'a>(
 );
 
 impl<'a> Sources<'a> {
-    /// File and line of a Wasm instruction, if the module tells them.
+    /// File and line of a Wasm instruction, if the module has them.
     pub(crate) fn line(&mut self, module: &'a ModuleInner, offset: u32) -> Option<(String, u32)> {
         let known = self.0.iter().position(|(of, _)| std::ptr::eq(*of, module));
         let at = known.unwrap_or_else(|| {

@@ -14,7 +14,7 @@ pub fn spelled(operator: &Operator<'_>, bytes: &[u8], at: u32) -> String {
     format!("{}{}", mnemonic(&bytes[at as usize..]), immediates(operator))
 }
 
-/// The immediates that tell instructions of a kind apart.
+/// The immediates that distinguish instructions of a kind.
 pub(super) fn immediates(operator: &Operator<'_>) -> String {
     match operator {
         Operator::LocalGet { local_index }

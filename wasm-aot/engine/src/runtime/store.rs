@@ -107,7 +107,7 @@ pub trait Growth: std::fmt::Debug + Send + Sync {
 /// What does not depend on the embedder's data.
 #[derive(Debug)]
 pub struct StoreCore {
-    /// What tells it from others.
+    /// What distinguishes it from others.
     pub id: StoreId,
     /// The engine that it runs code of.
     pub engine: Engine,
@@ -142,7 +142,7 @@ pub struct StoreCore {
     pub(crate) failed_at: (usize, Backtrace),
     /// The callback that allows or refuses growth.
     limiter: Option<Limiter>,
-    /// The observer that is told what crosses the boundary between programs and the host.
+    /// The observer that is notified of what crosses the boundary between programs and the host.
     pub(super) boundary: Option<Box<dyn super::boundary::Boundary>>,
     /// Whether frames of any code can be read, and those that the last trap has taken away.
     pub(super) reads_frames: bool,

@@ -440,7 +440,7 @@ impl Receiver for Safepoint {
 }
 
 /// Lends the store of an instance whose machine code waits for a hook. The data are not what they
-/// say: only code that is told by the store looks at them.
+/// say: only code that the store informs looks at them.
 pub fn with_store_of<R>(vmctx: usize, what: impl FnOnce(StoreContextMut<'_, ()>) -> R) -> R {
     // SAFETY: (1) the word at that place of a vmctx is the instance that owns it; (2) its machine
     // code waits for us, so that no other code uses its store.

@@ -61,7 +61,7 @@ pub(crate) fn wait(
     }
 }
 
-/// Leaves the queue; tells whether we were still in it.
+/// Leaves the queue; returns whether we were still in it.
 fn leave(address: usize, me: &Arc<Waiter>) -> bool {
     let mut queues = QUEUES.lock();
     let Some(queue) = queues.get_mut(&address) else { return false };
@@ -74,7 +74,7 @@ fn leave(address: usize, me: &Arc<Waiter>) -> bool {
     was_there
 }
 
-/// Wakes up to `count` that wait at an address, and tells how many.
+/// Wakes up to `count` that wait at an address, and returns how many.
 pub(crate) fn notify(address: usize, count: u32) -> i32 {
     let mut queues = QUEUES.lock();
     let Some(queue) = queues.get_mut(&address) else { return 0 };

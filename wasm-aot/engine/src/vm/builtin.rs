@@ -98,7 +98,7 @@ builtins! {
 }
 
 impl Builtin {
-    /// Whether it is told the instance.
+    /// Whether it is given the instance.
     pub(crate) fn takes_vmctx(self) -> bool {
         self.convention() != CallConv::PreserveAll
     }

@@ -42,7 +42,7 @@ use wasm_aot_engine::instrument::compile::{
 use wasm_aot_engine::instrument::runtime::{Due, Module, ModuleInner, Origin, Places, TakesEffect};
 
 /// The calls of functions with fewer instructions, without calls and loops, are over
-/// before a clock could tell.
+/// before a clock has moved.
 const SHORT: usize = 40;
 /// What counting a call takes, and what compiling a byte of Wasm takes, about, in ticks.
 const COUNT: f64 = 8.0;

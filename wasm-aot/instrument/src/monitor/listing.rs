@@ -17,7 +17,7 @@ pub(super) fn draw_listing(functions: &[FunctionCounts<'_>], total: u64) -> Stri
             let (closes, opens) = nesting(&instruction.operator);
             depth = depth.saturating_sub(closes);
             let source = function.source(instruction.offset);
-            // A line is told once.
+            // A line is printed once.
             let source_shown = source
                 .clone()
                 .filter(|_| source != before)

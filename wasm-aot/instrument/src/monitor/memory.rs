@@ -42,7 +42,7 @@ pub(super) struct Memory {
 #[derive(Clone, Copy, Debug, Hash)]
 struct Pages {
     first: Word,
-    /// How many pages are told apart.
+    /// How many pages are distinguished.
     count: u32,
     wide: bool,
 }

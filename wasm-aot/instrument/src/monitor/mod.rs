@@ -48,7 +48,7 @@ use wasm_aot_engine::instrument::runtime::Counts;
 pub struct MonitorKind {
     /// Its name.
     pub name: &'static str,
-    /// What it tells.
+    /// What it reports.
     pub about: &'static str,
     /// The options that it has beside `function=GLOB` and `top=N`, as they are written: `zero`,
     /// `depth=N`, `dot[=FILE]`.

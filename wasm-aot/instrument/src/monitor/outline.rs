@@ -41,7 +41,7 @@ pub(super) struct Function<'a> {
 }
 
 impl Function<'_> {
-    /// Whether its calls are over before a clock could tell: it has fewer instructions than that,
+    /// Whether its calls are over before a clock has moved: it has fewer instructions than that,
     /// calls nothing, and has no loop, nor anything that works on ranges.
     pub(super) fn is_brief(&self, fewer_than: usize) -> bool {
         let goes_on = |op: &Operator<'_>| {

@@ -83,7 +83,7 @@ enum Flow {
     Out,
 }
 
-/// The loops of a function, and what tells their iterations apart.
+/// The loops of a function, and what distinguishes their iterations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Paths {
     pub(super) loops: Vec<Loop>,
@@ -360,7 +360,7 @@ impl Decision {
     }
 }
 
-/// The bits of a digit that tells so many apart.
+/// The bits of a digit that distinguishes so many.
 fn bits(count: usize) -> u32 {
     count.max(1).next_power_of_two().trailing_zeros()
 }

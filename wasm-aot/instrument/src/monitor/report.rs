@@ -9,14 +9,14 @@ use std::fmt::Write as _;
 pub enum Cell {
     /// A name, an instruction.
     Text(String),
-    /// A function: programs are told its index, too.
+    /// A function: programs are given its index, too.
     Function {
         /// Its name as people read it.
         name: String,
         /// Its index, among all.
         index: u32,
     },
-    /// An instruction's place: programs are told where it is in the module, too.
+    /// An instruction's place: programs are given where it is in the module, too.
     Place {
         /// From the beginning of the function's body.
         offset: u32,

@@ -94,8 +94,8 @@ pub(crate) fn summary(guest: &Guest, binding: &Binding, program: &[u8]) -> Optio
     ways(&operator)?.into_iter().map(way).collect::<Option<_>>().map(EffectSummary::ByWay)
 }
 
-/// Follows a function that is called with an operand of which so much is known; tells also whether
-/// it takes its probe away.
+/// Follows a function that is called with an operand of which so much is known; also returns
+/// whether it takes its probe away.
 fn follow(guest: &Guest, binding: &Binding, operand: Option<Value>) -> Option<(CellEffects, bool)> {
     let info = &guest.info();
     let range = info.bodies.get(binding.function.checked_sub(info.imported.functions)? as usize)?;

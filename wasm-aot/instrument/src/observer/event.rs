@@ -4,7 +4,7 @@
 //!     engine:memory_grown (memory, after)
 //! ```
 //!
-//! Which events there are, and what they tell, is in the table of events that scripts are checked
+//! Which events there are, and what they bind, is in the table of events that scripts are checked
 //! by. Only modules that import the marker have such exports; all others may call their functions
 //! as they like. As elsewhere, what is not understood is an error with its place.
 
@@ -24,12 +24,12 @@ pub(crate) struct Reaction {
     pub(crate) export: String,
     /// Its index.
     pub(crate) function: u32,
-    /// Which of the things that the event tells it takes, and as what.
+    /// Which of the things that the event binds it takes, and as what.
     pub(crate) params: Vec<(usize, ValType)>,
 }
 
 impl Reaction {
-    /// What it is called with, of what the event tells.
+    /// What it is called with, of what the event binds.
     pub(crate) fn values(&self, told: &[i64]) -> Vec<Val> {
         let value = |(at, ty): &(usize, ValType)| match ty {
             ValType::I64 => Val::I64(told[*at]),

@@ -113,7 +113,7 @@ pub(super) fn loaded<T: 'static>(
     Ok(())
 }
 
-/// What a monitor is to be told of functions that are compiled later, if it wants to be.
+/// What a monitor is to be notified of functions that are compiled later, if it wants to be.
 pub(super) fn compile_events(observer: &Observer, module: &Module) -> Option<CompileEvents> {
     observer.reactions_to(Occurrence::FunctionCompiled).next().map(|_| module.compile_events())
 }

@@ -66,7 +66,7 @@ pub struct Observation {
     pub(super) threads: Mutex<Vec<StoreId>>,
     /// Whose functions are called at each instruction: monitor and rule.
     pub(super) places: Mutex<Places>,
-    /// What follows from what the code tells anyway, before monitors say what they have seen.
+    /// What follows from what the code counts anyway, before monitors say what they have seen.
     pub(super) all_virtual_probes: Mutex<VirtualProbes>,
 }
 
@@ -306,8 +306,8 @@ impl Observation {
         Capabilities { inlines, ..Capabilities::of_module(&self.module, Time::Running) }
     }
 
-    /// Has a monitor look no more, which costs nothing from then on; tells whether it did. What it
-    /// has seen stays.
+    /// Has a monitor look no more, which costs nothing from then on; returns whether it did. What
+    /// it has seen stays.
     pub fn detach(&self, name: &str) -> Result<bool, ObserverError> {
         let clients = self.clients().into_iter().rev();
         let mut found = clients.filter(|client| client.name == name && client.can_go());
@@ -476,7 +476,7 @@ impl Observation {
     }
 
     /// Has calls of probes counted from now on, of all monitors whose code can be made anew for
-    /// that; tells whether there are any.
+    /// that; returns whether there are any.
     pub fn count_events(&self) -> Result<bool, ObserverError> {
         let strategies = self.strategies().into_iter();
         let counted = strategies.map(|one| one.count()).collect::<Result<Vec<bool>, _>>();

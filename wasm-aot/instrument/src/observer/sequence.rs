@@ -17,7 +17,7 @@ pub(crate) struct Sequence {
     /// What tells where the monitor's instance is, if each thread has one.
     pub(crate) instance_pointer: Option<compile::Word>,
     pub(crate) binding: Binding,
-    /// What tells whether it is to be called, if that may change.
+    /// What says whether it is to be called, if that may change.
     pub(crate) word: Option<Word>,
     /// Whether it is called only so often as the word says.
     pub(crate) is_limited: bool,

@@ -44,7 +44,7 @@ pub(super) trait Strategy: Debug + Send + Sync {
         self.apply_switches(on)
     }
 
-    /// Has its calls counted; tells whether they are.
+    /// Has its calls counted; returns whether they are.
     fn count(&self) -> Result<bool, Error> {
         Ok(true)
     }

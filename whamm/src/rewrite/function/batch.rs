@@ -280,7 +280,8 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    /// The code that tells whether something is to be done: it leaves a number that is zero if not.
+    /// The code that finds out whether something is to be done: it leaves a number that is zero if
+    /// not.
     fn question(&mut self, unless: &Expr, at: &[u32]) -> Vec<u8> {
         let scope = Scope {
             globals: self.r.globals.clone(),
