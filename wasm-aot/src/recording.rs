@@ -213,12 +213,10 @@ impl<S: Sink> State<S> {
                     self.push(Event::Enter { function, door, args });
                 }
             }
-            Crossing::Leaves(callee, done) => {
-                if self.callee(store, callee).is_some() {
-                    let end = self.end(store, done, false)?;
-                    self.push(Event::Leave(end));
-                    self.host_time.resume();
-                }
+            Crossing::Leaves(callee, done) if self.callee(store, callee).is_some() => {
+                let end = self.end(store, done, false)?;
+                self.push(Event::Leave(end));
+                self.host_time.resume();
             }
             Crossing::Calls(Call { instance: caller, import }, args) => {
                 if let Some(part) = self.part_of(caller) {
@@ -228,13 +226,13 @@ impl<S: Sink> State<S> {
                     self.host_time.begin();
                 }
             }
-            Crossing::Returns(Call { instance: caller, .. }, done) => {
-                if self.part_of(caller).is_some() {
-                    self.host_time.end();
-                    self.compare(store)?;
-                    let end = self.end(store, done, true)?;
-                    self.push(Event::Return(end));
-                }
+            Crossing::Returns(Call { instance: caller, .. }, done)
+                if self.part_of(caller).is_some() =>
+            {
+                self.host_time.end();
+                self.compare(store)?;
+                let end = self.end(store, done, true)?;
+                self.push(Event::Return(end));
             }
             _ => {}
         }
@@ -396,7 +394,7 @@ impl<S: Sink> State<S> {
             && !linked.parts[part].has_start
             && let Some((function, door)) = self.by_export(function)
         {
-            // The engine has copied the segments; the start function is told by itself.
+            // The engine has copied the segments; the start function is recorded by itself.
             self.push(Event::Enter { function, door, args: Vec::new() });
             self.push(Event::Leave(End::Values(Vec::new())));
         }

@@ -192,6 +192,9 @@ pub(super) fn add_to_linker<T: 'static>(
     bytes(linker, program, &outline)
 }
 
+/// Ranges of a program's bytes that a monitor reads by their numbers.
+type RangesOf = fn(&BodyOutline) -> &[Range<usize>];
+
 /// What is read by other numbers than those of a section's items.
 fn bytes<T: 'static>(
     linker: &mut Linker<T>,
@@ -206,14 +209,19 @@ fn bytes<T: 'static>(
             copy(&mut caller, &own, Some(&(0..own.bytes.len())), at, room)
         },
     )?;
-    let (own, parts) = (Arc::clone(program), Arc::clone(outline));
-    linker.func_wrap(
-        MODULE,
-        "read_section",
-        move |mut caller: Caller<'_, T>, section: i32, at: i32, room: i32| {
-            copy(&mut caller, &own, parts.whole.get(section.cast_unsigned() as usize), at, room)
-        },
-    )?;
+    let all: [(&str, RangesOf); 3] = [
+        ("read_section", |outline| &outline.whole),
+        ("read_custom_section", |outline| &outline.customs),
+        ("read_function_body", |outline| &outline.bodies),
+    ];
+    for (name, ranges) in all {
+        let (own, parts) = (Arc::clone(program), Arc::clone(outline));
+        let read = move |mut caller: Caller<'_, T>, number: i32, at: i32, room: i32| {
+            let range = ranges(&parts).get(number.cast_unsigned() as usize);
+            copy(&mut caller, &own, range, at, room)
+        };
+        linker.func_wrap(MODULE, name, read)?;
+    }
     // The interface was published with one number more, which means nothing.
     let (own, parts) = (Arc::clone(program), Arc::clone(outline));
     linker.func_wrap_too(
@@ -223,22 +231,6 @@ fn bytes<T: 'static>(
             copy(&mut caller, &own, parts.whole.get(section.cast_unsigned() as usize), at, room)
         },
     );
-    let (own, parts) = (Arc::clone(program), Arc::clone(outline));
-    linker.func_wrap(
-        MODULE,
-        "read_custom_section",
-        move |mut caller: Caller<'_, T>, index: i32, at: i32, room: i32| {
-            copy(&mut caller, &own, parts.customs.get(index.cast_unsigned() as usize), at, room)
-        },
-    )?;
-    let (own, parts) = (Arc::clone(program), Arc::clone(outline));
-    linker.func_wrap(
-        MODULE,
-        "read_function_body",
-        move |mut caller: Caller<'_, T>, index: i32, at: i32, room: i32| {
-            copy(&mut caller, &own, parts.bodies.get(index.cast_unsigned() as usize), at, room)
-        },
-    )?;
     let own = Arc::clone(program);
     linker.func_wrap(
         MODULE,
