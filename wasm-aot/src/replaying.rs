@@ -2,7 +2,7 @@
 //! its host. So every monitor sees what it would have seen when the trace was recorded.
 //!
 //! What the program does is compared with the trace at every event. The first difference ends the
-//! replay, and is told as a [`Divergence`].
+//! replay, and is reported as a [`Divergence`].
 
 use crate::instrument::module::Space;
 use crate::{
@@ -92,7 +92,7 @@ pub fn replay_instance<T: 'static>(
 }
 
 /// The same for a program into which code was put that begins in a start function: that is called,
-/// whatever the trace tells of the program's own.
+/// whatever the trace has of the program's own.
 pub fn replay_rewritten<T: 'static>(
     store: &mut Store<T>,
     module: &Module,
@@ -353,7 +353,7 @@ impl Shared {
         if starts {
             self.lock().next()?;
         }
-        // Where the trace tells of no start, the instance had started before it was recorded.
+        // Where the trace has no start, the instance had started before it was recorded.
         let made = match starts || self.lock().always_starts {
             true => Instance::new(&mut *store, module, &imports),
             false => Instance::without_start(&mut *store, module, &imports),

@@ -35,7 +35,7 @@ pub(crate) struct Memory {
 pub(crate) struct Table {
     /// Whether it has indices of 64 bits.
     pub wide: bool,
-    /// Whether segments tell all that it holds when the program starts.
+    /// Whether segments hold all that it holds when the program starts.
     pub known: bool,
 }
 

@@ -5,7 +5,7 @@ use crate::events::{Bound, Definition, Event, explanation};
 use crate::rule::{self, Match};
 use crate::source::Source;
 
-/// What to tell of what a rule matches.
+/// What to print of what a rule matches.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Asked {
     /// Also the variables, with their types.

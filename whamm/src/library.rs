@@ -64,7 +64,7 @@ pub fn binary(bytes: &[u8]) -> Result<std::borrow::Cow<'_, [u8]>, String> {
     wat::parse_bytes(bytes).map_err(|e| first_line(&e) + &place_in_text(&e))
 }
 
-/// Where something is wrong in a text, as errors of its parser tell it on their second line.
+/// Where something is wrong in a text, as errors of its parser report it on their second line.
 fn place_in_text(error: &wat::Error) -> String {
     let text = error.to_string();
     let place = text.lines().nth(1).and_then(|line| line.trim().strip_prefix("--> <anon>:"));

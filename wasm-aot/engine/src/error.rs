@@ -111,7 +111,7 @@ impl From<wasmparser::BinaryReaderError> for CompileError {
     fn from(error: wasmparser::BinaryReaderError) -> Self {
         let message = error.message().to_owned();
         let place = Place::module(error.offset() as usize);
-        // Validators tell what they do not know by naming the proposal.
+        // Validators report what they do not know by naming the proposal.
         match message.contains("gc proposal") || message.contains("requires `gc`") {
             true => Self::Unsupported { what: format!("gc: {message}"), place },
             false => Self::Invalid { message, place },

@@ -331,7 +331,7 @@ pub(crate) fn read_module(path: &Path) -> Result<Vec<u8>, Failure> {
         "rs" => compiled("Rust", "rustc --target wasm32-wasip1 -o app.wasm"),
         "go" => compiled("Go", "GOOS=wasip1 GOARCH=wasm go build -o app.wasm"),
         "mm" => format!("{name}: this is a script: run --monitor {name} PROGRAM"),
-        // The engine tells what is wrong with it.
+        // The engine reports what is wrong with it.
         _ => return Ok(bytes),
     }))
 }

@@ -23,7 +23,7 @@ pub(crate) struct World {
     /// What its threads have in common, if it can start some: their world, too, which is the
     /// program's then.
     pub(crate) threads: Option<(Threads, Shared)>,
-    /// What it tells by the host interface of profiles.
+    /// What it reports by the host interface of profiles.
     pub(crate) prof: Prof,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Packed {
     text: String,
     module: Vec<u8>,
     libraries: Vec<(String, Vec<u8>)>,
-    /// Whether its functions are called: otherwise counters in the program's code, or notes, tell
+    /// Whether its functions are called: otherwise counters in the program's code, or notes, report
     /// what they would have done.
     pub(crate) is_called: bool,
 }

@@ -355,7 +355,7 @@ impl Observation {
         self.format
     }
 
-    /// Writes what was observed. To streams that are full or closed nothing can be told.
+    /// Writes what was observed. To streams that are full or closed nothing can be written.
     pub(crate) fn end(self, told: &[(String, Told)]) -> Result<(), Failure> {
         if told.is_empty() {
             return Ok(());

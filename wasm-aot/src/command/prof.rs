@@ -28,14 +28,14 @@ struct Told {
 /// Arcs of an instance, by caller and callee: a function's index and one, 0 for the host.
 type Arcs = BTreeMap<(u32, u32), Told>;
 
-/// What the threads of a program have told.
+/// What the threads of a program have reported.
 #[derive(Debug)]
 struct All {
     instances: Vec<Arcs>,
     is_printed: bool,
 }
 
-/// What one of them tells.
+/// What one of them reports.
 #[derive(Clone, Debug)]
 pub(crate) struct Prof {
     begun: Instant,
@@ -82,7 +82,7 @@ impl Prof {
         change(&mut self.all.lock().instances[self.instance]);
     }
 
-    /// Prints what has been told, if the program has not asked for that.
+    /// Prints what has been reported, if the program has not asked for that.
     pub(crate) fn end(&self) {
         let is_new = {
             let all = self.all.lock();
@@ -103,7 +103,7 @@ impl Prof {
             sum.1 += time(told.set.1) + time(told.added.1);
         }
         drop(all);
-        // The host is called by nothing that tells arcs.
+        // The host is called by nothing that reports arcs.
         sums.retain(|(_, callee), (calls, _)| *calls > 0 && *callee != 0);
         self.profile(&sums).gprof()
     }

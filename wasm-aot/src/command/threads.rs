@@ -54,7 +54,7 @@ pub(crate) struct Parts {
     pub(crate) traps: bool,
     /// Monitors of which each thread has an instance.
     pub(crate) joining: Option<Arc<Joining>>,
-    /// Where each tells its calls.
+    /// Where each reports its calls.
     pub(crate) prof: Prof,
 }
 
@@ -179,7 +179,7 @@ impl State {
         }
     }
 
-    /// A thread executes the program no more, and what its monitors have seen is to be told.
+    /// A thread executes the program no more, and what its monitors have seen is to be reported.
     fn begin_report(&mut self, number: u32) {
         self.running.remove(&number);
         self.reporting.insert(number);
@@ -206,7 +206,7 @@ impl Parts {
 }
 
 impl Group {
-    /// A thread from its beginning to its end; `begun` is told when it has an instance.
+    /// A thread from its beginning to its end; `begun` is notified when it has an instance.
     fn run(self: &Arc<Self>, number: u32, argument: i32, begun: &mpsc::Sender<()>) {
         // Without descriptors or memory there is no thread, and the program hears of it.
         let Ok(interruption) = Interruption::new() else { return };

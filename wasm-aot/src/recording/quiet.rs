@@ -89,8 +89,8 @@ impl<S: Sink> State<S> {
         });
         let first = first.collect::<Vec<_>>();
         let now = self.everything(store, instance)?;
-        // A new instance copies its segments over what it is given: so it is told that it is given
-        // what is there afterwards, as where recording begins with an instance.
+        // A new instance copies its segments over what it is given: so it is informed that it is
+        // given what is there afterwards, as where recording begins with an instance.
         let mut scratch = Store::new(engine, ());
         let new = begun(&mut scratch, &self.modules[0], &first).map_err(failed)?;
         let externs = std::mem::take(&mut self.externs);

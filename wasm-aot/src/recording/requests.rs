@@ -152,7 +152,7 @@ impl Requests {
         }
     }
 
-    /// Ends the recording, if there is one, and tells what there is of it.
+    /// Ends the recording, if there is one, and returns what there is of it.
     pub fn finish<T>(&mut self, store: &mut Store<T>) -> Option<String> {
         let (path, recorder) = self.recording.take()?;
         let Recorded { events, failure, .. } = recorder.finish(store);

@@ -10,10 +10,11 @@
 //! program find it at *o*, and let *l* be the last host activity before *o*; so *h* ≤ *l* < *o*.
 //!
 //! 1. Between *h* and *o* the program has not read the place: it would have found *v* there, and
-//!    the change would have been told at that read. This needs every instruction that reads to be
-//!    recorded: loads of every width, bulk operations, atomics, vectors, and what grows something.
+//!    the change would have been recorded at that read. This needs every instruction that reads to
+//!    be recorded: loads of every width, bulk operations, atomics, vectors, and what grows
+//!    something.
 //! 2. Between *h* and *o* the program has not written to the place, or it would find its own value
-//!    at *o*, which the recorder knows, and nothing would be told.
+//!    at *o*, which the recorder knows, and nothing would be recorded.
 //! 3. If the host has written to it again after *h*, then at *o* the program has found the last of
 //!    these values; the program has seen none of the earlier ones.
 //!

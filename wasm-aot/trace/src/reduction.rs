@@ -1,10 +1,11 @@
-//! Reduction: of a recording that tells every access, what follows from the program is left out.
+//! Reduction: of a recording that has every access, what follows from the program is left out.
 //!
-//! A *raw* recording tells all that the program reads and writes ([`Event::Seen`], [`Event::Own`])
-//! and where its functions begin and end. A shadow of memories, globals and tables knows what the
-//! program can know: what was there at first, what it has written itself, what the host was seen to
-//! change. What is read and differs from that was found ([`Event::Found`]); all else is left out. A
-//! recorder that reduces while it records compares in the same way, and so writes the same.
+//! A *raw* recording has all that the program reads and writes ([`Event::Seen`],
+//! [`Event::Own`]) and where its functions begin and end. A shadow of memories, globals and tables
+//! knows what the program can know: what was there at first, what it has written itself, what the
+//! host was seen to change. What is read and differs from that was found ([`Event::Found`]); all
+//! else is left out. A recorder that reduces while it records compares in the same way, and so
+//! writes the same.
 
 mod constant;
 mod shadow;
@@ -165,7 +166,7 @@ impl<I: Iterator<Item = Result<Event, Error>>> Iterator for Reduced<I> {
     }
 }
 
-/// The kinds by which effects are told.
+/// The kinds by which effects are recorded.
 fn kind(event: &Event) -> &'static str {
     let of = |change: &Change, kinds: [&'static str; 3]| match change {
         Change::Write { .. } => kinds[0],

@@ -147,7 +147,7 @@ impl<S: Sink> Writer<S> {
         self.failure.as_ref()
     }
 
-    /// Has the trace tell at its end how long the host had control in calls of the program's.
+    /// Has the trace record at its end how long the host had control in calls of the program's.
     pub fn tell_host_time(&mut self, time: Duration) {
         self.host_time = Some(time);
     }

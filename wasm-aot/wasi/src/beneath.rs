@@ -53,7 +53,7 @@ impl Lookup {
             Self::Kernel => kernel(directory, path, flags, mode),
             Self::Walk => walk(directory, path, flags, mode),
         };
-        // What would leave is told as if it were on another device.
+        // What would leave is reported as if it were on another device.
         opened.map_err(|errno| if errno == Errno::XDEV { Errno::PERM } else { errno })
     }
 

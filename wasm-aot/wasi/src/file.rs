@@ -149,7 +149,7 @@ impl WasiCtx {
         Ok(memory.write_u64(position, rustix::fs::tell(file)?)?)
     }
 
-    /// A file that has a position. Streams are told that they have none, rather than that they are
+    /// A file that has a position. Streams answer that they have none, rather than that they are
     /// no files.
     fn positioned(&self, fd: u32, rights: Rights) -> Result<&File, Errno> {
         let entry = self.table.get(fd)?;
@@ -327,9 +327,9 @@ fn read_file(
     }
 }
 
-/// Reads or writes a file that never waits, by pieces that are told with how many bytes there
+/// Reads or writes a file that never waits, by pieces that are reported with how many bytes there
 /// were before: the kernel moves gigabytes without a look whether the program is to stop. What was
-/// done before it is to stop, or before something else has failed, is told first.
+/// done before it is to stop, or before something else has failed, is reported first.
 fn in_pieces(
     memory: &Guest<'_>,
     patience: &Patience,
@@ -362,7 +362,7 @@ fn in_pieces(
 }
 
 /// Writes piece by piece, waiting before each. What was written before the waiting ended otherwise
-/// is told first.
+/// is reported first.
 fn write_stream(patience: &Patience, file: &File, spans: &Spans<'_>) -> Answer<u32> {
     let total = spans.total().min(u64::from(u32::MAX));
     let mut done = 0;

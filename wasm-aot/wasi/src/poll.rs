@@ -125,8 +125,8 @@ impl<'a> State<'a> {
         matches!(self, Self::Failed(_) | Self::Ready(_)) || self.due() == Some(Duration::ZERO)
     }
 
-    /// The event of one thing, if it has happened when so much time has passed. `ready` tells what
-    /// the kernel told, in the order of those that waited.
+    /// The event of one thing, if it has happened when so much time has passed. `ready` says what
+    /// the kernel reported, in the order of those that waited.
     fn event(
         self,
         subscription: &Subscription,

@@ -17,7 +17,7 @@ use super::guest::Guest;
 use rustix::fd::{AsRawFd, BorrowedFd};
 use std::{io, ptr};
 
-/// So many spans the kernel takes at once (`IOV_MAX`); a guest may name more, and then is told how
+/// So many spans the kernel takes at once (`IOV_MAX`); a guest may name more, and then learns how
 /// far it came.
 const MOST_SPANS: u32 = 1024;
 

@@ -53,7 +53,7 @@ pub struct Options {
     /// The file that the profile goes to when the program ends, in a folder that the program may
     /// write to; otherwise it is printed.
     pub file: Option<String>,
-    /// Whether it is told whenever a function returns that the host has called.
+    /// Whether it is reported whenever a function returns that the host has called.
     pub force_print: bool,
     /// Whether arcs go to the host's module `prof` whenever a function returns that the host has
     /// called: nothing is printed then, and time is `prof.getTime`'s.

@@ -1,8 +1,8 @@
 //! What a profiled program has beside its own code, assembled from text as far as it is needed.
 //!
 //! `runtime/tree.wat` is the tree, `time.wat` charges time to its nodes, `sum.wat` adds them up;
-//! `text.wat` and `file.wat` are what is told of that, `end.wat` says when. Which clock there is,
-//! and where the report goes, are files of their own, of which one is taken.
+//! `text.wat` and `file.wat` are what is reported of that, `end.wat` says when. Which clock there
+//! is, and where the report goes, are files of their own, of which one is taken.
 //!
 //! ```text
 //!     8 what a report tells of all   128 the host's node   208 that of what there was no room for
@@ -155,7 +155,7 @@ pub(crate) struct Runtime {
     pub(crate) memory: u32,
     pub(crate) cur: u32,
     pub(crate) via: u32,
-    /// What stand-ins are told by: see `stand_in.rs`.
+    /// What stand-ins are recognised by: see `stand_in.rs`.
     pub(crate) from: u32,
     pub(crate) slot: u32,
     /// The row of the first function; each has [`ROW`] bytes.

@@ -18,7 +18,7 @@ const FEW: usize = 2;
 /// Bytes of a node in front of its leaves and slots.
 pub(crate) const HEADER: u64 = 80;
 
-/// How calls of a function are told.
+/// How calls of a function are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Telling {
     /// They have nodes, and are timed where that is worth it.
@@ -76,7 +76,7 @@ impl Shape {
 /// All functions of a program.
 #[derive(Debug)]
 pub(crate) struct Shapes {
-    /// How calls of each function are told.
+    /// How calls of each function are reported.
     pub(crate) tellings: Vec<Telling>,
     /// What nodes of each function have room for.
     pub(crate) shapes: Vec<Shape>,

@@ -1,4 +1,5 @@
-//! What becomes of a body: code around what reads and writes, and calls of the host that are told.
+//! What becomes of a body: code around what reads and writes, and calls of the host that are
+//! recorded.
 
 use crate::Error;
 use crate::access::Access;
@@ -89,7 +90,7 @@ impl Writer<'_> {
         self.own.put()
     }
 
-    /// A raw recording tells where functions begin and end.
+    /// A raw recording has where functions begin and end.
     fn entered(&mut self, function: u32) {
         let ty = self.app.declared.function(function).expect("a valid module").results();
         let ty = self.runtime.block_of(ty);

@@ -26,7 +26,7 @@ pub(crate) struct Gateways {
     pub(crate) imports: Vec<u32>,
     /// The program has called something else than its own function through a table.
     pub(crate) foreign: u32,
-    /// By global: takes its value, tells it, and gives it back.
+    /// By global: takes its value, records it, and gives it back.
     pub(crate) global_found: BTreeMap<u32, u32>,
     pub(crate) global_written: BTreeMap<u32, u32>,
     /// By memory: takes the result of growing, and gives it back.
@@ -195,7 +195,7 @@ impl Maker<'_, '_> {
         };
     }
 
-    /// What has grown: told where control goes to the program.
+    /// What has grown: recorded where control goes to the program.
     fn sizes(&mut self) -> Result<(), Error> {
         let mut code = Function::new([(1, ValType::I64)]);
         for memory in self.app.memories.clone() {
@@ -280,7 +280,7 @@ impl Maker<'_, '_> {
     }
 
     /// Calls a function whose operands are on the stack, and keeps its results in locals. An
-    /// exception is told and goes on; `left` puts the event's kind on the stack.
+    /// exception is recorded and goes on; `left` puts the event's kind on the stack.
     fn call(
         &self,
         sink: &mut InstructionSink<'_>,
@@ -360,7 +360,7 @@ impl Maker<'_, '_> {
         Ok(())
     }
 
-    /// Functions that tell globals.
+    /// Functions that record globals.
     fn globals(&mut self) -> Result<(), Error> {
         for global in self.app.globals.clone() {
             let own = self.app.declared.globals[global as usize].content_type;
@@ -390,8 +390,8 @@ impl Maker<'_, '_> {
         Ok(())
     }
 
-    /// Functions that tell that the program traps next; where that ends all calls and the host does
-    /// not ask for the trace, it is written.
+    /// Functions that record that the program traps next; where that ends all calls and the host
+    /// does not ask for the trace, it is written.
     fn traps(&mut self) {
         let ty = self.signature(&[], &[]);
         let last = if self.app.is_command() { "finish" } else { "flush" };

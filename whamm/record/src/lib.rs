@@ -48,7 +48,7 @@ pub struct Options {
     /// The file that the trace goes to, in a folder that the program may write to; otherwise the
     /// host fetches it.
     pub file: Option<String>,
-    /// Whether every access and every entry of a function is told, and nothing is left out.
+    /// Whether every access and every entry of a function is recorded, and nothing is left out.
     pub raw: bool,
 }
 

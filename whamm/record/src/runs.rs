@@ -1,6 +1,6 @@
 //! How far accesses reach that are executed together: in a row of instructions of which nothing
 //! leads away, and which trap only where they leave a memory, the first access of several beside
-//! each other is looked at for all. If one of them will trap, that is told a few instructions
+//! each other is looked at for all. If one of them will trap, that is recorded a few instructions
 //! before; nothing that a replay depends on happens between.
 
 use crate::access::Access;

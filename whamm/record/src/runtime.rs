@@ -55,10 +55,10 @@ pub(crate) struct Recorded {
     /// Where it is in the output, and its shadow.
     pub(crate) place: u32,
     pub(crate) shadow: u32,
-    /// What tells of reads and writes: address and length, of 64 bits.
+    /// What records reads and writes: address and length, of 64 bits.
     pub(crate) read: u32,
     pub(crate) wrote: u32,
-    /// What tells the contents with which it begins.
+    /// What records the contents with which it begins.
     pub(crate) begin: u32,
 }
 

@@ -1,6 +1,6 @@
 //! Traps are seen before they happen: nothing runs behind one, so what the program has not written
 //! by then would be lost. Code in front of an instruction looks whether it will trap; if so, the
-//! trace is told, and written, and then the instruction does what it does.
+//! trace is recorded, and written, and then the instruction does what it does.
 //!
 //! Not seen are calls through tables with a wrong type, instructions that change tables, null
 //! references and exhausted stacks: what is known of these comes too late, or costs too much.

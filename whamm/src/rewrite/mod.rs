@@ -107,7 +107,7 @@ pub(crate) struct Rewriter<'a> {
     pub(crate) ledger: Ledger,
     pub(crate) findings: Findings,
     tables: Tables,
-    /// Exports that tell what variables hold: names and functions.
+    /// Exports that report what variables hold: names and functions.
     pub(crate) getters: Vec<(String, u32)>,
     /// The functions that can be called instead of instructions, once a probe asks.
     pub(crate) callees: Option<Rc<Callees>>,

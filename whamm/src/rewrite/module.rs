@@ -220,8 +220,8 @@ impl<'a> Rewriter<'a> {
         code
     }
 
-    /// For each global variable a function that tells what it holds; and one that does what was put
-    /// off until then.
+    /// For each global variable a function that returns what it holds; and one that does what was
+    /// put off until then.
     fn write_getters(&mut self) -> u32 {
         let settle = self.support.reserve("whamm.settle");
         let mut locals = Locals::new(0);

@@ -176,7 +176,7 @@ pub enum Occurrence {
     ThreadEnd,
 }
 
-/// An occurrence, its name, and what is told, by name.
+/// An occurrence, its name, and what is bound, by name.
 type Row = (Occurrence, &'static str, &'static [(&'static str, Told)]);
 
 /// What engines report, in the order in which they hand it over.
@@ -216,7 +216,7 @@ impl Occurrence {
         self.row().1
     }
 
-    /// What is told, by name.
+    /// What is bound, by name.
     pub fn told(self) -> &'static [(&'static str, Told)] {
         self.row().2
     }

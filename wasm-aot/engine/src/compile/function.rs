@@ -689,7 +689,7 @@ impl<'a> Translator<'a> {
     // --- traps
 
     /// An instruction that does nothing but trap. A block of which that is all would become part of
-    /// the branch to it, and the trap would be told there.
+    /// the branch to it, and the trap would be reported there.
     pub(super) fn trap_here(&mut self, trap: Trap) {
         let block = self.builder.current_block().expect("it is reached");
         let layout = &self.builder.func.layout;

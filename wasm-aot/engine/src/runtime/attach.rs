@@ -38,7 +38,7 @@ impl Module {
     }
 
     /// How often counting has begun, if nothing counts at the moment: until it begins again,
-    /// counters only tell of threads that are on their way out.
+    /// counters only count for threads that are on their way out.
     pub(crate) fn idle_since(&self) -> Option<u64> {
         let variants = self.inner.variants.lock();
         (!self.inner.options.counts && !variants.observed.counts.is_on())
@@ -65,8 +65,8 @@ impl Module {
         variants.plans.push(plan.clone());
         variants.imported = module.info.imported.functions;
         let plan = AttachedPlan::new(plan, base, due);
-        // An instance that begins meanwhile is found here, or finds the part; or both, and is told
-        // of once.
+        // An instance that begins meanwhile is found here, or finds the part; or both, and is
+        // notified of once.
         let mut plans = module.plans.write();
         module.counted.each(|vmctx| plan.begin(module, vmctx));
         plans.push(plan);

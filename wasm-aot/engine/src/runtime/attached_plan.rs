@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 /// A plan that was attached once: where its words are in instances, and which of them its receivers
-/// were told of.
+/// were notified of.
 #[derive(Debug)]
 pub(crate) struct AttachedPlan {
     pub(super) plan: Plan,

@@ -69,7 +69,7 @@ pub struct Call {
     pub import: u32,
 }
 
-/// An observer of the boundary. The program waits while it is told; it changes nothing.
+/// An observer of the boundary. The program waits while it is notified; it changes nothing.
 pub trait Boundary: fmt::Debug + Send {
     /// Something goes to or fro.
     fn crosses(&mut self, store: StoreContextMut<'_, ()>, crossing: Crossing<'_>);

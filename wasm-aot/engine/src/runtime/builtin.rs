@@ -285,7 +285,7 @@ extern "C" fn hook(vmctx: *mut u8, call: *const Call, frame: usize, values: *mut
 }
 
 extern "C" fn throw(vmctx: *mut u8, exception: usize, frame: usize, pc: usize) {
-    // SAFETY: (1) the trampoline tells the frame that throws; (2) this function owns nothing.
+    // SAFETY: (1) the trampoline passes the frame that throws; (2) this function owns nothing.
     unsafe { super::throw::throw(store(vmctx), exception, frame, pc, true) }
 }
 

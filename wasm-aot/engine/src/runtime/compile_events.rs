@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 /// Functions, and how many bytes of code each has.
 type List = Mutex<Vec<(u32, u32)>>;
 
-/// What one of them was not told of so far.
+/// What one of them was not notified of so far.
 #[derive(Debug)]
 pub struct CompileEvents(Arc<List>);
 

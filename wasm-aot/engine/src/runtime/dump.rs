@@ -132,7 +132,7 @@ impl StoreCore {
     }
 }
 
-/// A local as dumps tell it, which know nothing of vectors and references.
+/// A local as dumps show it, which know nothing of vectors and references.
 fn value(ty: ValType, word: Option<u64>) -> CoreDumpValue {
     match (ty, word) {
         (ValType::I32, Some(word)) => CoreDumpValue::I32(word as u32 as i32),

@@ -60,7 +60,7 @@ impl std::fmt::Debug for HostFunction {
     }
 }
 
-/// What a host function is told about its caller: the store, its data, and what the calling
+/// What a host function knows of its caller: the store, its data, and what the calling
 /// instance exports.
 #[derive(Debug)]
 pub struct Caller<'a, T> {

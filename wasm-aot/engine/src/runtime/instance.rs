@@ -292,7 +292,7 @@ impl InstanceData {
 
     /// Its store ends: what it has counted stays with its module.
     pub(crate) fn end(&self) {
-        // What is attached from now on does not find it; what was before is told.
+        // What is attached from now on does not find it; what was before is notified.
         self.module.counted.end(&self.vmctx, &self.module.layout, self.module.words());
         self.end_hooks();
     }

@@ -5,7 +5,7 @@
 //! functions *late*: the slot of a late function leads to a stub that calls this file. The calling
 //! thread compiles the function and continues in it; other threads that call it meanwhile wait for
 //! the lock. Nothing of the function was executed before, so the monitor misses nothing. Monitors
-//! that measure time are told how long the compilation took.
+//! that measure time learn how long the compilation took.
 //!
 //! The monitor may say that a function is not [due](Due) yet. Then its hooks are left out, until
 //! they are [put back](super::Module::leave_out).

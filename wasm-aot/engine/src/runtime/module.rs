@@ -294,7 +294,7 @@ impl Module {
     ///
     /// # Safety
     /// The bytes are what this engine's version has compiled, and no one else has changed: they are
-    /// executed. A digest tells damage, and not hostility.
+    /// executed. A digest shows damage, and not hostility.
     #[allow(unsafe_code, reason = "whoever calls it vouches for what is executed")]
     pub unsafe fn from_machine_code(engine: &Engine, bytes: &[u8]) -> Result<Self, Error> {
         Self::loaded(artifact::load_bytes(bytes, engine.target())?)

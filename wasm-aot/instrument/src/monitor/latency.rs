@@ -752,8 +752,8 @@ impl Receiver for Latency {
     }
 }
 
-/// Where a function begins: counts the call, and asks whether it is timed. Where it ends: tells, if
-/// it was.
+/// Where a function begins: counts the call, and asks whether it is timed. Where it ends: reports,
+/// if it was.
 #[derive(Debug)]
 struct LatencyProbe {
     /// The function's count; its limit is behind it.

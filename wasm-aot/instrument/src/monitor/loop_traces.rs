@@ -2,7 +2,7 @@
 //!
 //! An activation has a variable for each loop: the number of the present iteration's
 //! [path](super::paths). When an iteration is over, its number is compared with that of the one
-//! before, which is counted in the instance; only another one is told to the host.
+//! before, which is counted in the instance; only another one is reported to the host.
 
 use super::hooked::{HookedMonitor, Weight, fingerprint, only_if};
 use super::outline::Outline;
@@ -218,7 +218,7 @@ struct Go {
     place: usize,
     decision: Option<(Decision, Option<(usize, u32)>)>,
     ways: Vec<(Condition, Vec<Act>)>,
-    /// What is told when an iteration is over, by the number of its loop.
+    /// What is reported when an iteration is over, by the number of its loop.
     calls: Vec<Call>,
 }
 

@@ -20,8 +20,8 @@
 //!
 //! # Safety
 //!
-//! This module exists to have itself told of modules before `main`, and to tell the library where
-//! frames of machine code lie.
+//! This module exists to have itself notified of modules before `main`, and to tell the library
+//! where frames of machine code lie.
 #![allow(unsafe_code)]
 
 use super::hooked::{Weight, ask_where, fingerprint, only_if};
@@ -87,7 +87,7 @@ enum Failure {
     Register(#[from] Refused),
 }
 
-/// What the module's hooks tell: it lives as long as the module.
+/// What the module's hooks report: it lives as long as the module.
 #[derive(Debug)]
 struct Native {
     library: &'static Library,
@@ -144,7 +144,7 @@ impl Native {
         let hooks = Arc::clone(&this).plan(!info.tags.is_empty(), &mut draft);
         let due: Weak<dyn Due> = Arc::downgrade(&switches) as Weak<FunctionSwitches>;
         let part = module.add_plan_of(draft.finish(), Some(due))?;
-        // Nothing is told before the library has said what is on.
+        // Nothing is reported before the library has said what is on.
         let registered = register(library, module, &switches)?;
         let _ = this.registered.set(registered);
         module.observe_when_called(&[ObservedLayer::Plan(part)])?;
@@ -373,8 +373,8 @@ impl Receiver for Native {
     }
 }
 
-/// Where a function begins: counts or tells, if its word says so. Where it ends: tells, if it is
-/// timed.
+/// Where a function begins: counts or reports, if its word says so. Where it ends: reports, if it
+/// is timed.
 #[derive(Debug)]
 struct NativeProbe {
     word: Word,
@@ -399,7 +399,7 @@ impl Inline for NativeProbe {
         at.builder().def_var(is_timed, zero);
         let word = at.load_word(self.word);
         only_if(at, word, Weight::Seldom, |at| {
-            // A call is counted here, which takes a nanosecond, or told: the library counts it
+            // A call is counted here, which takes a nanosecond, or reported: the library counts it
             // then.
             let timed = at.builder().ins().icmp_imm_s(IntCC::Equal, word, i64::from(TIME));
             let count = at.load_word(self.count);

@@ -105,7 +105,7 @@ impl Cell {
         }
     }
 
-    /// Its field, and what else programs are told of it.
+    /// Its field, and what else programs are given of it.
     fn fields(&self, column: &str) -> Vec<(String, Value)> {
         let more = match self {
             Self::Function { index, .. } => Some((format!("{column} index"), json!(index))),

@@ -100,7 +100,7 @@ fn reaction(info: &ModuleInfo, name: &str, function: u32) -> Result<Reaction, Ma
     Ok(Reaction { event, export: name.to_owned(), function, params })
 }
 
-/// The type of a parameter for what is told.
+/// The type of a parameter for what is bound.
 fn as_handed_over(told: Told) -> ValType {
     match told.ty() {
         Ty::U64 | Ty::I64 => ValType::I64,

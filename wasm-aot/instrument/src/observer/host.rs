@@ -23,7 +23,7 @@ use wasm_aot_engine::instrument::module::ModuleInfo;
 pub struct Program {
     pub(crate) bytes: Vec<u8>,
     pub(crate) info: ModuleInfo,
-    /// Where it was read, as monitors are told.
+    /// Where it was read, as monitors see it.
     pub(crate) path: String,
 }
 
@@ -42,7 +42,7 @@ impl Program {
         Self::read(engine, module.inner().bytes.to_vec())
     }
 
-    /// The same, of which monitors that ask are told where it was read. For programs that nobody
+    /// The same, of which monitors that ask learn where it was read. For programs that nobody
     /// has compared with a monitor yet.
     #[must_use]
     pub fn at_path(mut self: Arc<Self>, path: impl Into<String>) -> Arc<Self> {

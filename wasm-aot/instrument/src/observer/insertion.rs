@@ -27,7 +27,7 @@ use wasm_aot_engine::instrument::runtime::{Module, with_store_of};
 /// Numbers of such probes begin here: no program has so many sites that exports ask for.
 pub(super) const FIRST: u32 = 1 << 24;
 
-/// What a monitor is told instead of a number.
+/// What a monitor is given instead of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub(super) enum InsertionRefusal {

@@ -449,8 +449,8 @@ impl<T: 'static> Matcher<'_, T> {
         Ok(!matches!(answer, Some(Number::I32(0)) | None))
     }
 
-    /// Something does not fit a place that its name asks for; the first of them is told if it fits
-    /// nowhere.
+    /// Something does not fit a place that its name asks for; the first of them is reported if it
+    /// fits nowhere.
     fn misfit(&mut self, rule: u16, place: &SitePlace<'_, '_>, why: impl FnOnce() -> String) {
         let place = || wasm_aot_engine::Place {
             function: Some((self.fid, self.info.function_name(self.fid).map(str::to_owned))),

@@ -56,8 +56,8 @@ impl Observation {
         wrong
     }
 
-    /// Tells monitors of functions that were compiled once more since they were told, in other
-    /// variants of the code.
+    /// Notifies monitors of functions that were compiled once more since they were notified, in
+    /// other variants of the code.
     pub(super) fn report_compiled<T: 'static>(
         &self,
         store: &mut StoreContextMut<'_, T>,
@@ -118,7 +118,7 @@ pub(super) fn compile_events(observer: &Observer, module: &Module) -> Option<Com
     observer.reactions_to(Occurrence::FunctionCompiled).next().map(|_| module.compile_events())
 }
 
-/// Has a monitor told of memories that grow in the store, if it wants to be.
+/// Has a monitor notified of memories that grow in the store, if it wants to be.
 pub(super) fn growing<T>(store: &mut StoreContextMut<'_, T>, observer: &Observer) {
     if observer.reactions_to(Occurrence::MemoryGrown).next().is_some() {
         store.core().growth.push(Arc::new(Growing(observer.clone())));

@@ -102,7 +102,7 @@ pub(super) struct Monitor {
     /// Whether the program's code calls it, and keeps something of it in activations.
     pub(super) is_called: bool,
     pub(super) keeps_slots: bool,
-    /// What it was not told so far of code that was compiled later.
+    /// What it was not notified of so far of code that was compiled later.
     pub(super) compile_events: Option<CompileEvents>,
     pub(super) matches: usize,
     /// What it has in the code, if that can be switched.
@@ -339,8 +339,8 @@ impl Observation {
     }
 
     /// Has every monitor say what it has seen of the thread that has the store; gives what went
-    /// wrong. What is only added up is told where monitors were compared with the program, for all
-    /// threads.
+    /// wrong. What is only added up is reported where monitors were compared with the program, for
+    /// all threads.
     pub fn report<T: 'static>(&self, store: &mut Store<T>) -> Vec<ObserverError> {
         self.report_of(store.as_context_mut(), None)
     }

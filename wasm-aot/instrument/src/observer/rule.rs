@@ -248,7 +248,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Whether the event has what is asked for, as far as the event alone tells. At all
+    /// Whether the event has what is asked for, as far as the event alone shows. At all
     /// instructions together, those are meant that have it.
     fn is_offered(&self, name: &Name, param: &Param) -> Result<(), Malformed> {
         let op = match name.event {

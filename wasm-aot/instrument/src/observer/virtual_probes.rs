@@ -60,7 +60,7 @@ pub(super) struct VirtualProbe {
 /// What is read while the program runs may be too much: a way out of a loop that a thread is in
 /// follows from the way in, and is there before the thread goes it. It is less again when the
 /// thread has left the code that counts. So what is read later may be less, and takes back what was
-/// told; otherwise the next calls would be missing.
+/// reported; otherwise the next calls would be missing.
 #[derive(Clone, Copy, Debug, Default)]
 struct VirtualCalls {
     /// How often control has come there, as far as that was read.
@@ -79,12 +79,12 @@ impl VirtualCalls {
             return 0;
         }
         let before = self.due;
-        // What was not told is not taken back.
+        // What was not reported is not taken back.
         self.due = (self.due + more).max(-self.told.cast_signed());
         self.due - before
     }
 
-    /// What cells have not been told of.
+    /// What cells have not been given.
     fn take(&mut self) -> i64 {
         let due = std::mem::take(&mut self.due);
         self.told = self.told.saturating_add_signed(due);
@@ -397,7 +397,7 @@ mod tests {
         assert_eq!(calls.read(5, false), 0);
         assert_eq!(calls.read(7, true), 2);
         assert_eq!(calls.take(), 2);
-        // No more is taken back than was told.
+        // No more is taken back than was reported.
         assert_eq!(calls.read(1, true), -2);
         assert_eq!(calls.take(), -2);
         assert_eq!(calls.read(2, true), 1);

@@ -21,7 +21,7 @@ pub(crate) fn dump(store: &mut Store<World>, error: &Error, file: Option<&Path>,
 /// What a program exports that keeps its own profile, to be called after a trap.
 pub(super) const END: &str = "fastinst:end";
 
-/// Has a program that keeps its own profile tell it, if a trap has ended it.
+/// Has a program that keeps its own profile report it, if a trap has ended it.
 pub(super) fn end_profile(store: &mut Store<World>, end: Option<Func>, error: &Error) {
     let is_trap = matches!(error, Error::Trap(_)) && error.trap() != Some(Trap::Interrupted);
     if let Some(end) = end.filter(|_| is_trap)

@@ -17,7 +17,7 @@ pub struct R3Writer<'a> {
     events: u64,
     /// The calls that wait: imports, or nothing for calls of the host's.
     waiting: Vec<Option<u32>>,
-    /// What the host has changed since control went to the program: told when that runs.
+    /// What the host has changed since control went to the program: written when that runs.
     pending: Vec<Change>,
     has_entered: bool,
 }

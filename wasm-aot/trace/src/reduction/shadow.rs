@@ -47,7 +47,7 @@ impl Shadow {
                         let DataKind::Active { memory_index, offset_expr } = datum.kind else {
                             continue;
                         };
-                        // What is imported is told with its contents.
+                        // What is imported is recorded with its contents.
                         if memory_index < declared.imported.memories {
                             continue;
                         }

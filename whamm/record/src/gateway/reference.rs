@@ -3,7 +3,7 @@
 //! WebAssembly cannot compare references to functions. But as long as the trace goes on, all that
 //! the program has are of its own functions, or of imports that it refers to itself: one that comes
 //! from the host ends the trace. What stands for these functions can be asked. It is called with
-//! zeros while `asked` says so; it tells its index, does nothing else, and returns.
+//! zeros while `asked` says so; it records its index, does nothing else, and returns.
 
 use super::Maker;
 use crate::Error;

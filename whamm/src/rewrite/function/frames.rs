@@ -9,7 +9,7 @@ use crate::hir::Program;
 pub(super) struct Frames {
     /// Where each is while the activation lasts.
     pub(super) storage: Vec<Storage>,
-    /// Those that the report tells.
+    /// Those that the report has.
     pub(super) reported: BTreeSet<u32>,
 }
 
