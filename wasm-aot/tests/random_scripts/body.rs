@@ -98,7 +98,13 @@ fn run_everywhere(program: &[u8], script: &Source, calls: &[Call]) -> Compared {
     let rewritten = match whamm::instrument(scripts, &[], program, &options) {
         Ok(output) => output.module,
         Err(said) => {
-            assert!(!said.to_string().contains("would not be valid"), "{said}{}", about());
+            // Behind a branch that is replaced, there may be code without operands.
+            let is_behind = ["br:alt", "br_table:alt", "return:alt"]
+                .iter()
+                .any(|rule| script.text.contains(&format!("wasm:opcode:{rule}")))
+                || script.text.contains("wasm:opcode:br_table(");
+            let is_invalid = said.to_string().contains("would not be valid");
+            assert!(is_behind || !is_invalid, "{said}{}", about());
             return Compared::Nothing;
         }
     };

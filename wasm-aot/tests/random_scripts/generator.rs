@@ -36,22 +36,18 @@ const TYPES: [(&str, Ty); 6] = [
 const APART: [&str; 4] = ["resolved_fid", "target_funcref", "probe_id", "APP_MEMID"];
 
 /// What is not replaced: without it a program might not end, since its supply of turns is
-/// counted; or control would come where it cannot.
-const KEPT: [&str; 17] = [
+/// counted; or a label, a caller or a callee takes what no replacement gives.
+const KEPT: [&str; 13] = [
     "i32.eqz",
     "i32.sub",
     "i32.const",
     "global.get",
     "global.set",
     "if",
-    "else",
     "end",
     "unreachable",
-    "br",
-    "br_table",
     "br_on_null",
     "br_on_non_null",
-    "return",
     "return_call",
     "return_call_indirect",
     "return_call_ref",
@@ -150,7 +146,11 @@ fn replacement(
             };
             scope.ask(event, *mode, u)?;
             let end = match event.variable("res0").map(|found| found.ty) {
-                None if known.name == "br_if" => "drop_args();".to_owned(),
+                None if ["br_if", "br_table"].contains(&known.name) => "drop_args();".to_owned(),
+                // A block may give something, or not.
+                None if mode == &Mode::BlockAlt && u.ratio(1, 2)? => {
+                    format!("return {};", u.int_in_range(0..=9)?)
+                }
                 None => String::new(),
                 Some(Ty::F32 | Ty::F64) => "return 1.5;".to_owned(),
                 Some(Ty::I64) => format!("return {};", scope.number("i64", u)?),
@@ -241,6 +241,14 @@ impl Scope {
                 || event.variable_at(&name, mode, 0).is_none()
                 || !u.ratio(1, 3)?
             {
+                continue;
+            }
+            if name == "targets" {
+                // There may be fewer: those that are missing are 0.
+                let which = *u.choose(&["0", "1", "2", "arg0"])?;
+                if which != "arg0" || event.variable_at("arg0", mode, 0).is_some() {
+                    self.values.push(Value { text: format!("targets[{which}]"), ty: Ty::U32 });
+                }
                 continue;
             }
             let ty = match (definition.bound, definition.ty) {
