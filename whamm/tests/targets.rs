@@ -176,6 +176,40 @@ fn what_a_monitor_cannot_do_is_an_error_that_names_the_target_that_can() {
 }
 
 #[test]
+fn a_function_is_called_instead_that_variables_with_known_values_name() {
+    let program = br#"(module (func $f (call $g)) (func $g) (func $h))"#;
+    let rewritten = |body: &str| {
+        let text = format!("wasm:opcode:call:alt / imm0 == 1 / {{ {body} }}");
+        let script = Source::new("x.mm", text);
+        whamm::instrument(&[script], &[], program, &Options::default())
+            .map(|output| output.diagnostics.to_string())
+            .map_err(|said| said.to_string())
+    };
+    for body in [
+        "alt_call_by_id(imm0);",
+        "alt_call_by_id(fid + 2);",
+        "alt_call_by_name(target_fn_name);",
+        "var k: i32 = 2; alt_call_by_id(k);",
+        "var k: u32; k = imm0; var l: i32 = k as i32 + 1; alt_call_by_id(l);",
+        "var name: str = \"h\"; alt_call_by_name(name);",
+        "var k: i32 = 1; if (imm0 == 1) { k = 2; } else { k = 2; } alt_call_by_id(k);",
+    ] {
+        assert_eq!(rewritten(body), Ok(String::new()), "{body}");
+    }
+    for body in [
+        "report var n: i32; n++; alt_call_by_id(n);",
+        "report var n: i32; n++; var k: i32 = 1; if (n > 2) { k = 2; } alt_call_by_id(k);",
+        "report var n: i32; n++; var k: i32 = 1; for i in 0..n { k = 2; } alt_call_by_id(k);",
+        "report var n: i32; var k: i32 = n; alt_call_by_id(k);",
+    ] {
+        let said = rewritten(body).expect_err(body);
+        assert!(said.contains("must be known while compiling"), "{said}");
+    }
+    let names = exports("wasm:opcode:call:alt { var k: i32 = 2; alt_call_by_id(k); }");
+    assert!(names.len() == 1 && names[0].ends_with(", 2}"), "{names:?}");
+}
+
+#[test]
 fn what_a_program_cannot_do_is_an_error_that_names_the_target_that_can() {
     let script = Source::new("x.mm", "var g: i32; wasm:opcode:nop:before { g = probe_id; }");
     let said = whamm::instrument(&[script], &[], b"(module (func nop))", &Options::default())

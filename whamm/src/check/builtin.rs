@@ -3,6 +3,7 @@
 use super::scope::{Context, Meaning, is_of_events};
 use super::{CORE, Checker, DYNINSTR};
 use crate::diagnostic::Kind;
+use crate::events::Function as EventFunction;
 use crate::hir::{Builtin, Expr, ExprKind, LibraryCall};
 use crate::source::Span;
 use crate::syntax::ast::{self, Name, When};
@@ -124,9 +125,14 @@ impl Checker<'_> {
             _ => {}
         }
         if let Context::Probe(site) = &self.context
-            && let Some((function, types)) =
+            && let Some((function, mut types)) =
                 site.matched.event.function(site.matched.mode, &name.text)
         {
+            if let (EventFunction::AltCallById, [which]) = (function, args) {
+                // Indices of functions are u32 where the program has them, as `imm0` and `fid`.
+                let which = self.expr(which, None)?;
+                types = vec![if which.ty == Ty::U32 { Ty::U32 } else { Ty::I32 }];
+            }
             return self.builtin(
                 (Builtin::Event(function), types, Ty::unit()),
                 &name.text,

@@ -6,6 +6,7 @@
 //! one body.
 
 mod builtin;
+mod callee;
 mod division;
 mod expression;
 mod probe;

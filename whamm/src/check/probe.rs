@@ -4,8 +4,8 @@
 //! that the probe matches nothing. A generic probe becomes one probe for each choice of
 //! types; at a site at most one of them matches.
 
-use super::Checker;
 use super::scope::{Context, Site};
+use super::{Checker, callee};
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::events::{Bound, Definition, Event};
 use crate::fold;
@@ -271,7 +271,8 @@ impl Checker<'_> {
             Some(e) => self.expr_of(e, &Ty::Bool),
             None => None,
         };
-        let stmts = self.block(&def.body);
+        let mut stmts = self.block(&def.body);
+        callee::settle(&mut stmts);
         let mut body = std::mem::take(&mut self.body);
         body.predicate = predicate.map(fold::pure);
         body.stmts = stmts;
