@@ -24,12 +24,14 @@ fn block(stmts: &mut [Stmt], values: &mut Values) {
                 values.remove(local);
             }
             Stmt::Assign(Place::Var(Var::Local(local), _), value) => set(*local, value, values),
-            Stmt::Do(Expr { kind: ExprKind::Builtin(Builtin::Event(function), args), .. })
-                if matches!(
-                    function,
-                    EventFunction::AltCallById | EventFunction::AltCallByName
-                ) =>
-            {
+            Stmt::Do(Expr {
+                kind:
+                    ExprKind::Builtin(
+                        Builtin::Event(EventFunction::AltCallById | EventFunction::AltCallByName),
+                        args,
+                    ),
+                ..
+            }) => {
                 for arg in args {
                     *arg = known(arg, values).unwrap_or_else(|| arg.clone());
                 }
