@@ -16,6 +16,7 @@ use crate::monitor::MonitorSet;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use wasm_aot_engine::AsContextMut;
 use wasm_aot_engine::Module;
 use wasm_aot_engine::Store;
@@ -131,9 +132,18 @@ impl<'p> Composition<'p> {
             *compile_events = notification::compile_events(observer, &module);
         }
         let threads = Mutex::new(vec![store.as_context_mut().core().id]);
+        let keeps_slots = AtomicBool::new(monitors.iter().any(|monitor| monitor.keeps_slots));
         let (monitors, places, all_virtual_probes) =
             (Mutex::new(monitors), Mutex::new(places), Mutex::new(all_virtual_probes));
-        Ok(Observation { module, calls, monitors, threads, places, all_virtual_probes })
+        Ok(Observation {
+            module,
+            calls,
+            monitors,
+            keeps_slots,
+            threads,
+            places,
+            all_virtual_probes,
+        })
     }
 }
 

@@ -21,6 +21,8 @@ use crate::monitor::MonitorSet;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 use wasm_aot_body::events::Mode;
 use wasm_aot_body::events::Occurrence;
@@ -62,6 +64,9 @@ pub struct Observation {
     pub(super) module: Module,
     pub(super) calls: ProbeCalls,
     pub(super) monitors: Mutex<Vec<Monitor>>,
+    /// Whether one of them keeps something in activations, or did. A thread that reads counters for
+    /// a monitor asks under that monitor's lock, which others take behind the lock of the list.
+    pub(super) keeps_slots: AtomicBool,
     /// The stores of threads that have begun to execute the program.
     pub(super) threads: Mutex<Vec<StoreId>>,
     /// Whose functions are called at each instruction: monitor and rule.
@@ -183,6 +188,7 @@ impl Observation {
             module: module.clone(),
             calls: ProbeCalls::default(),
             monitors,
+            keeps_slots: AtomicBool::new(false),
             threads,
             places,
             all_virtual_probes,
@@ -296,6 +302,7 @@ impl Observation {
         monitor.begin(&self.module, coming)?;
         monitor.compile_events = notification::compile_events(&monitor.observer, &self.module);
         let all = monitor.matches + monitor.observer.hears();
+        self.keeps_slots.fetch_or(monitor.keeps_slots, SeqCst);
         self.monitors.lock().push(monitor);
         Ok(all)
     }
@@ -385,7 +392,7 @@ impl Observation {
     /// Whether probes that are compiled in keep something in activations: it would be lost if the
     /// program were stopped somewhere.
     pub fn may_be_stopped(&self) -> bool {
-        self.monitors.lock().iter().all(|monitor| !monitor.keeps_slots)
+        !self.keeps_slots.load(SeqCst)
     }
 
     /// Whose doing it is that the program has ended so: a monitor's, with the exports that stand at
