@@ -276,6 +276,24 @@ fn a_program_of_one_thread_is_attached_to_at_a_safe_point() {
     }
 }
 
+/// A shell that starts a program in the background knows its number before it executes it.
+#[test]
+fn a_process_that_begins_other_programs_is_attached_to_when_it_has_begun_its_last() {
+    let program = compile_with("gcc", "begins.c", &folder("attach-begins"), &["-O1"]);
+    for _ in 0..5 {
+        let mut command = clean(Command::new(&program));
+        command.arg("20").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let output = attach(&["--for", "100ms"], child.id());
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        drop(child.stdin.take());
+        let mut printed = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+        assert!(child.wait().unwrap().success() && printed == "done\n", "{printed} {text}");
+        assert!(output.status.success() && text.contains("attached to"), "{text}");
+    }
+}
+
 #[test]
 fn a_command_that_is_killed_leaves_the_process_as_it_was() {
     let program = program("killed", HOOKS);

@@ -21,6 +21,8 @@ use super::{Failure, say};
 use fastinst::handover::{Attachment, Handover};
 use fastinst::quantity::duration;
 use fastinst::symbols::demangled;
+use injection::{Injected, Refused};
+use loaded::Vector;
 use profiler::Profile;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -63,6 +65,9 @@ single-threaded process takes its locks for real from then on.";
 
 /// How often is looked whether the process lives.
 const LOOK: Duration = Duration::from_millis(20);
+/// How long a process may take to begin its program, and how long it has between two looks.
+const READY: Duration = Duration::from_secs(1);
+const AGAIN: Duration = Duration::from_millis(2);
 /// How long the profiler may take to leave.
 const LEAVING: Duration = Duration::from_secs(30);
 
@@ -77,20 +82,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     args.kept.check()?;
     super::filter::patterns(&args.options)?;
     let variables = args.options.variables()?;
-    let target = Target::take(args.process, args.force)?;
-    let library = place::library_for(&target, &args.place)?;
-    let settings: Vec<String> = variables
-        .into_iter()
-        .filter(|(key, _)| *key != "FASTINST_RUN")
-        .chain([("FASTINST_RUN", reader(&target).to_string())])
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect();
+    let settings = |target: &Target| {
+        variables
+            .iter()
+            .filter(|(key, _)| *key != "FASTINST_RUN")
+            .map(|(key, value)| format!("{key}={value}"))
+            .chain([format!("FASTINST_RUN={}", reader(target))])
+            .collect()
+    };
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         super::launch::set_handler(signal, interrupt as extern "C" fn(i32) as usize);
     }
-    let injected = injection::inject(&target, library.path(), &settings);
-    library.remove();
-    let injected = injected.map_err(Failure::Refused)?;
+    let (target, injected) = inject(args.process, args.force, &args.place, settings)?;
     let handover = opened(&target, injected.handover);
     injected.acknowledge(&target);
     let handover = handover?;
@@ -120,8 +123,6 @@ pub(crate) fn has_library(process: i32) -> bool {
 /// Has a library that waits in a process begin, under the settings that the process was started
 /// with, and stay until the process ends.
 pub(crate) fn arm(process: i32) -> Result<(), Failure> {
-    let target = Target::take(process, false)?;
-    let library = place::library_for(&target, Path::new("/tmp"))?;
     let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
     let is_setting = |pair: &str| {
         let is_start = ["FASTINST_START=", "FASTINST_ENABLED="];
@@ -133,10 +134,47 @@ pub(crate) fn arm(process: i32) -> Result<(), Failure> {
         .filter(|pair| is_setting(pair))
         .chain(["FASTINST_STAYS=1".to_owned()])
         .collect();
-    let injected = injection::inject(&target, library.path(), &settings);
-    library.remove();
-    injected.map_err(Failure::Refused)?.acknowledge(&target);
+    let (target, injected) = inject(process, false, Path::new("/tmp"), |_| settings.clone())?;
+    injected.acknowledge(&target);
     Ok(())
+}
+
+/// Loads the library into a process, under these settings, and has the profiler begin. A process
+/// that begins another program meanwhile is looked at again, whatever it seemed to refuse.
+fn inject(
+    process: i32,
+    force: bool,
+    place: &Path,
+    settings: impl Fn(&Target) -> Vec<String>,
+) -> Result<(Target, Injected), Failure> {
+    let end = Instant::now() + READY;
+    loop {
+        let program = Vector::of(process, process).ok();
+        let refused = match inject_once(process, force, place, &settings) {
+            Ok(injected) => return Ok(injected),
+            Err(refused) => refused,
+        };
+        let is_another = program.is_some_and(|program| {
+            !program.is_whole() || Vector::of(process, process).is_ok_and(|now| now != program)
+        });
+        if !(is_another || refused.is_unready()) || Instant::now() >= end {
+            return Err(refused.into_failure());
+        }
+        std::thread::sleep(AGAIN);
+    }
+}
+
+fn inject_once(
+    process: i32,
+    force: bool,
+    place: &Path,
+    settings: impl Fn(&Target) -> Vec<String>,
+) -> Result<(Target, Injected), Refused> {
+    let target = Target::take(process, force)?;
+    let library = place::library_for(&target, place)?;
+    let injected = injection::inject(&target, library.path(), &settings(&target));
+    library.remove();
+    Ok((target, injected?))
 }
 
 fn time(text: &str) -> Result<Duration, Failure> {

@@ -11,6 +11,7 @@ use super::loaded::{self, Loaded, Vector};
 use super::safe_point;
 use super::target::Target;
 use super::thread_data::{Placed, ThreadData, left_behind};
+use crate::command::Failure;
 use fastinst::attachment::{
     self as wire, ENTRY, Functions, LOADED, LOADING, NEW, NO_ENTRY, NO_THREAD, NOT_LOADED, REFUSED,
     Request, STARTED, VERSION,
@@ -46,8 +47,43 @@ pub(super) struct Injected {
     request: u64,
 }
 
+/// Why nothing was injected.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// The process executes another program than before, or its loader has not got far: it may be
+    /// looked at again.
+    Unready(String),
+    Failed(Failure),
+}
+
+impl Refused {
+    pub(super) fn is_unready(&self) -> bool {
+        matches!(self, Self::Unready(_))
+    }
+
+    pub(super) fn into_failure(self) -> Failure {
+        match self {
+            Self::Unready(why) => Failure::Refused(why),
+            Self::Failed(failure) => failure,
+        }
+    }
+}
+
+impl From<String> for Refused {
+    fn from(why: String) -> Self {
+        Self::Failed(Failure::Refused(why))
+    }
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
 /// What is known of the process before it is stopped.
 struct Prepared {
+    vector: Vector,
     data: ThreadData,
     /// What was left behind by an earlier bootstrap thread.
     left: Option<Placed>,
@@ -63,26 +99,33 @@ struct Prepared {
 const REQUEST_AT: u64 = PAGE;
 
 impl Prepared {
-    fn of(target: &Target, library: &Path, settings: &[String]) -> Result<Self, String> {
+    fn of(target: &Target, library: &Path, settings: &[String]) -> Result<Self, Refused> {
         let memory = &target.memory;
+        // What was opened before another program was executed cannot be read any more.
         let text = |error: std::io::Error| {
-            format!("process {}: its memory cannot be read ({error})", target.process)
+            Refused::Unready(format!(
+                "process {}: its memory cannot be read ({error})",
+                target.process
+            ))
         };
         let vector = Vector::of(target.process, target.living).map_err(text)?;
         if vector.loader == 0 {
             return Err(format!(
                 "process {} is statically linked: no library can be loaded into it",
                 target.process
-            ));
+            )
+            .into());
         }
         let modules = loaded::all(memory, &vector).map_err(text)?;
         let has =
             |name: &'static str| move |module: &&Loaded| module.symbol(memory, name).is_some();
         let Some(libc) = modules.iter().skip(1).find(has("gnu_get_libc_version")) else {
-            return Err(format!(
+            let why = format!(
                 "process {} does not use glibc: the profiler needs glibc 2.34 or later",
                 target.process
-            ));
+            );
+            // Or its loader has not come to it.
+            return Err(Refused::Unready(why));
         };
         let functions = functions(memory, libc).ok_or_else(|| {
             format!(
@@ -98,7 +141,19 @@ impl Prepared {
         let data_at = (REQUEST_AT + size_of::<Request>() as u64 + STACK).next_multiple_of(PAGE);
         let stays = if left.is_some() { 0 } else { data.len() as u64 };
         let len = (data_at + stays).next_multiple_of(PAGE);
-        Ok(Self { data, left, instruction, request, data_at, len, modules })
+        Ok(Self { vector, data, left, instruction, request, data_at, len, modules })
+    }
+
+    /// Whether the process executes the same program as when it was looked at. While a thread is
+    /// stopped no other is executed.
+    fn require_same(&self, target: &Target) -> Result<(), Refused> {
+        match Vector::of(target.process, target.living) {
+            Ok(vector) if vector == self.vector => Ok(()),
+            _ => Err(Refused::Unready(format!(
+                "process {} has begun another program while being attached",
+                target.process
+            ))),
+        }
     }
 
     /// Fills the mapping. Returns the call that begins it.
@@ -201,7 +256,7 @@ pub(super) fn inject(
     target: &Target,
     library: &Path,
     settings: &[String],
-) -> Result<Injected, String> {
+) -> Result<Injected, Refused> {
     let begun = Instant::now();
     let mut prepared = Prepared::of(target, library, settings)?;
     // A signal that ended this command would leave a thread with registers of ours.
@@ -209,7 +264,7 @@ pub(super) fn inject(
     // The kernel's relation to a traced thread is the tracing thread's: it ends with this one.
     let (at, stopped) = std::thread::scope(|scope| {
         let tracing = scope.spawn(|| clone_into(target, &mut prepared));
-        tracing.join().unwrap_or_else(|_| Err("the tracing thread has panicked".to_owned()))
+        tracing.join().unwrap_or_else(|_| Err("the tracing thread has panicked".to_owned().into()))
     })?;
     drop(undisturbed);
     let request = at + REQUEST_AT;
@@ -233,14 +288,15 @@ fn acknowledge(target: &Target, request: u64) {
 
 /// Stops a thread, and has it make the mapping and the bootstrap thread. Returns where that is, and
 /// for how long it was stopped.
-fn clone_into(target: &Target, prepared: &mut Prepared) -> Result<(u64, Duration), String> {
+fn clone_into(target: &Target, prepared: &mut Prepared) -> Result<(u64, Duration), Refused> {
     let process = target.process;
     let is_single = target.threads.len() == 1;
     let mut thread = if is_single {
-        safe_point::stop(target, &prepared.modules, STOPPING)?
+        safe_point::stop(target, &prepared.modules, STOPPING, || prepared.require_same(target))?
     } else {
         Stopped::stop(Tid(target.candidate()), STOPPING).map_err(|why| explain(process, why))?
     };
+    prepared.require_same(target)?;
     let map = RemoteCall {
         number: libc::SYS_mmap,
         arguments: [
@@ -275,7 +331,8 @@ fn clone_into(target: &Target, prepared: &mut Prepared) -> Result<(u64, Duration
         Ok(clone) => clone,
         Err(error) => {
             unmap(&mut thread);
-            return Err(format!("process {process}: its memory cannot be written ({error})"));
+            let why = format!("process {process}: its memory cannot be written ({error})");
+            return Err(why.into());
         }
     };
     // SAFETY: (1) a thread of ours, on a stack and thread data of its own.
@@ -283,7 +340,7 @@ fn clone_into(target: &Target, prepared: &mut Prepared) -> Result<(u64, Duration
     let made = unsafe { thread.call(&clone) }.map_err(|why| explain(process, why))?;
     if let Err(why) = kernel_s_answer(process, "clone", made) {
         unmap(&mut thread);
-        return Err(why);
+        return Err(why.into());
     }
     if is_single {
         hold(target, at + REQUEST_AT);

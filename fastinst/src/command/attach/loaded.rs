@@ -11,7 +11,7 @@ use wordpatch::os::tracing::Memory;
 const MOST: usize = 4096;
 
 /// What the kernel has told the program (getauxval(3)).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Vector {
     pub(super) headers: u64,
     pub(super) header_count: u64,
@@ -22,6 +22,11 @@ pub(super) struct Vector {
 }
 
 impl Vector {
+    /// Whether the kernel has told all: not in the middle of beginning a program.
+    pub(super) fn is_whole(&self) -> bool {
+        self.headers != 0 && self.vdso != 0
+    }
+
     pub(super) fn of(process: i32, thread: i32) -> io::Result<Self> {
         let bytes = std::fs::read(format!("/proc/{process}/task/{thread}/auxv"))
             .or_else(|_| std::fs::read(format!("/proc/{process}/auxv")))?;

@@ -6,7 +6,7 @@
 //! way. Its calls are found by unwind information: words of the stack that look like return
 //! addresses may be old.
 
-use super::injection::explain;
+use super::injection::{Refused, explain};
 use super::loaded::Loaded;
 use super::target::Target;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
@@ -69,12 +69,14 @@ impl Places {
     }
 }
 
-/// Stops the only thread of a process where it may be held.
+/// Stops the only thread of a process where it may be held, as long as the process is the `same` as
+/// when its modules were looked at.
 pub(super) fn stop(
     target: &Target,
     modules: &[Loaded],
     patience: Duration,
-) -> Result<Stopped, String> {
+    same: impl Fn() -> Result<(), Refused>,
+) -> Result<Stopped, Refused> {
     let process = target.process;
     let places = Places::of(&target.memory, modules);
     let mut unwinding = Unwinding::of(&target.memory, modules);
@@ -88,10 +90,12 @@ pub(super) fn stop(
             return Ok(stopped);
         }
         drop(stopped);
+        same()?;
         if Instant::now() > end {
             return Err(format!(
                 "process {process} has one thread, which was in its allocator, in the loader or in code without unwind information at every attempt: try again, or start it with fastinst run"
-            ));
+            )
+            .into());
         }
         std::thread::sleep(PAUSE);
     }
