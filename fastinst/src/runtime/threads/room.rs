@@ -5,7 +5,7 @@
 //! made:
 //!
 //! ```text
-//!   who writes a counter          who makes a block
+//!   a thread that plants          a thread that makes its block
 //!   raise the promise             show the block in the list
 //!   fence                         fence
 //!   look at every block           look at the promise

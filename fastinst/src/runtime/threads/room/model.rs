@@ -1,4 +1,4 @@
-//! Every interleaving of a thread that makes a block with one that writes a counter.
+//! Every interleaving of a thread that makes its block with one that plants a counter.
 
 /// What the two do, step by step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
