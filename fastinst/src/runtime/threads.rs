@@ -189,8 +189,7 @@ fn reuse<'b>() -> Option<&'b Header> {
 fn create<'b>() -> Option<&'b Header> {
     let functions = functions::count() as usize;
     let records = room::size_for(functions + functions / 4 + room::AHEAD);
-    let reserved =
-        if room::grows() && is_roomy() { room::size_for(functions::MOST) } else { records };
+    let reserved = room::size_to_reserve(records);
     let with = |frames: usize| map_block(records, reserved, frames);
     let many = if is_roomy() { with(FRAME_COUNT) } else { None };
     let block = many.or_else(|| with(FEW_FRAMES))?;

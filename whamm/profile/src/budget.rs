@@ -1,6 +1,6 @@
-//! At which calls the usual case is written out, and not left to functions: as many as there is room
-//! for, those in loops and of functions that call themselves first, then those of small functions,
-//! of which a call is a larger part.
+//! At which calls the usual case is written out, and not left to functions: as many as there is
+//! room for, those in loops and of functions that call themselves first, then those of small
+//! functions, of which a call is a larger part.
 //!
 //! The room is for compiling: a call that is written out takes an engine as long as fifty bytes of
 //! a program. The run-time support takes its part, which is most of it in small programs.

@@ -13,7 +13,8 @@ use whamm_rewrite::{Body, Program};
 const SHORT: u32 = 100;
 /// A node has no more slots: further callees are looked for in its list.
 const MOST_SLOTS: usize = 4096;
-/// Of a function that no more calls name there is no stand-in: that would be more code than they are.
+/// Of a function that no more calls name there is no stand-in: that would be more code than they
+/// are.
 const FEW: usize = 2;
 /// Bytes of a node in front of its leaves and slots.
 pub(crate) const HEADER: u64 = 80;

@@ -22,7 +22,7 @@ pub(super) struct Vector {
 }
 
 impl Vector {
-    /// Whether the kernel has told all: not in the middle of beginning a program.
+    /// Whether it is complete: it is not while the kernel begins a program.
     pub(super) fn is_whole(&self) -> bool {
         self.headers != 0 && self.vdso != 0
     }

@@ -26,8 +26,8 @@ pub(crate) struct Bed {
     pub(super) is_open: bool,
     /// It has come since modules were opened last.
     pub(super) is_new: bool,
-    /// Its sites in code that no compiler has prepared, if it may be unloaded; those too that it had
-    /// when it was loaded before.
+    /// Its sites in code that no compiler has prepared, if it may be unloaded; those too that it
+    /// had when it was loaded before.
     pub(super) puns: BTreeSet<u32>,
     /// Whether it may be unloaded.
     pub(crate) transient: bool,
@@ -35,8 +35,8 @@ pub(crate) struct Bed {
     /// The file, as long as it is unchanged: loaded again, its functions and sites have the numbers
     /// that they had.
     pub(super) identity: Option<Identity>,
-    /// The numbers of its sites in the order in which they are found; [`sites::UNKNOWN`] where one was
-    /// refused.
+    /// The numbers of its sites in the order in which they are found; [`sites::UNKNOWN`] where one
+    /// was refused.
     pub(super) numbers: Vec<u32>,
     /// The functions that came with it have this number, or later ones.
     pub(super) first: Id,

@@ -24,8 +24,9 @@ use super::super::functions;
 use super::super::layout::{Header, RECORD, RECORDS};
 use super::all;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicU32, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, fence};
 use wordpatch::CodeAddr;
+use wordpatch::os::limits;
 use wordpatch::os::pages::{self, PAGE, Protection};
 
 #[cfg(test)]
@@ -54,9 +55,17 @@ pub(crate) fn expect_functions() {
     GROWS.store(true, Relaxed);
 }
 
-/// Whether that was said.
-pub(super) fn grows() -> bool {
-    GROWS.load(Relaxed)
+/// So many blocks can grow: each takes ten megabytes of address space and four mappings more than
+/// one that cannot, and a process may have 65,530 (vm.max_map_count, proc(5)).
+const GROWING: usize = 1024;
+static MADE: AtomicUsize = AtomicUsize::new(0);
+
+/// How much address space a new block takes for records, if it has memory for so many bytes of
+/// them.
+pub(super) fn size_to_reserve(records: usize) -> usize {
+    let is_limited = limits::of(libc::RLIMIT_AS).is_some();
+    let grows = GROWS.load(Relaxed) && !is_limited && MADE.fetch_add(1, Relaxed) < GROWING;
+    if grows { size_for(functions::MOST) } else { records }
 }
 
 /// So many functions have a record in every block that a thread takes.

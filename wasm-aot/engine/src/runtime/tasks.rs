@@ -368,9 +368,9 @@ impl ModuleInner {
         Ok(plan)
     }
 
-    /// A safepoint at the beginning of each function, and at each iteration of each loop. A function
-    /// that begins with a loop has none besides the loop's: before the loop, no block has been
-    /// entered that the place of a frame could be in.
+    /// A safepoint at the beginning of each function, and at each iteration of each loop. A
+    /// function that begins with a loop has none besides the loop's: before the loop, no block has
+    /// been entered that the place of a frame could be in.
     fn safepoint_plan(&self, functions: &BTreeSet<usize>) -> Result<Plan, Error> {
         let mut draft = Draft::default();
         let safepoint = |defined: usize, at: u32| {

@@ -42,8 +42,8 @@ impl Program {
         Self::read(engine, module.inner().bytes.to_vec())
     }
 
-    /// The same, of which monitors that ask learn where it was read. For programs that nobody
-    /// has compared with a monitor yet.
+    /// The same, of which monitors that ask learn where it was read. For programs that no
+    /// monitor was compared with yet.
     #[must_use]
     pub fn at_path(mut self: Arc<Self>, path: impl Into<String>) -> Arc<Self> {
         if let Some(own) = Arc::get_mut(&mut self) {

@@ -1,4 +1,5 @@
-//! What is known of a site when a monitor is matched: what predicates and constant arguments ask for.
+//! What is known of a site when a monitor is matched: what predicates and constant arguments ask
+//! for.
 
 use super::guest::{Known, Number};
 use super::name::Asked;
