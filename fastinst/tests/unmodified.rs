@@ -331,8 +331,8 @@ fn functions_that_were_seen_to_run_get_probes_while_they_do() {
     let to = folder("unmodified-seen");
     let program = compile_with("gcc", "unmodified.c", &to, &["-O2"]);
     let file = to.join("profile");
-    // Long enough for a clock of a few hundred hertz.
-    observed(&program, &["1500000"], &file, &[]);
+    // Long enough for a clock of a few hundred hertz, and for a term behind a window.
+    observed(&program, &["10000000"], &file, &[]);
     let profile = profile(&file);
     let functions = profile["functions"].as_array().unwrap();
     assert!(!functions.is_empty(), "{profile}");
