@@ -24,8 +24,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use wordpatch::CodeAddr;
 use wordpatch::live::{self, Width};
+use wordpatch::os::OsError;
+use wordpatch::os::maps::{self, Mapping};
 use wordpatch::os::pages::{self, PAGE, Protection};
-use wordpatch::os::{OsError, maps};
 
 /// A heap grows upwards behind its mapping: so much is left to it.
 const HEAP: usize = 1 << 30;
@@ -109,14 +110,19 @@ impl Landings {
 
     /// Looks at what is mapped now. To be called before places are asked for.
     pub fn survey(&mut self) -> Result<(), OsError> {
-        let mappings = maps::mappings()?;
+        self.survey_of(&maps::mappings()?);
+        Ok(())
+    }
+
+    /// The same, by mappings that the caller has just read.
+    pub fn survey_of(&mut self, mappings: &[Mapping]) {
         self.bearable = BEARABLE.saturating_sub(mappings.len());
         self.span = if pages::untouched_is_free() { SPAN } else { PAGE };
         // A program that maps over one of them has taken it.
-        self.spans.retain(|start, end| is_still_ours(&mappings, *start..*end));
+        self.spans.retain(|start, end| is_still_ours(mappings, *start..*end));
         let mut free = Vec::with_capacity(mappings.len() + 1);
         let mut start = LOWEST;
-        for mapping in &mappings {
+        for mapping in mappings {
             let margin = if mapping.path.starts_with("[stack") { STACK } else { 0 };
             // The kernel shows a page of its own at the upper end.
             let end = mapping.start.get().saturating_sub(margin).min(HIGHEST);
@@ -139,7 +145,6 @@ impl Landings {
             free = free.into_iter().flat_map(cut).collect();
         }
         self.free = free;
-        Ok(())
     }
 
     /// How many pages hold landings.

@@ -21,6 +21,7 @@ use crate::paper::Paper;
 use crate::site::{Byte, CallSite, Stroke};
 use crate::x86::{self, Form, Role, Switch, Transfer};
 use wordpatch::live::Width;
+use wordpatch::os::maps::Mapping;
 use wordpatch::os::pages::PAGE;
 use wordpatch::{Access, CodeAddr, Granule, Layout, Policy, Word};
 
@@ -55,11 +56,16 @@ pub struct Survey {
 impl Survey {
     /// Looks at what is mapped now.
     pub fn new(policy: Policy) -> Result<Self, AdoptError> {
-        Ok(Self {
-            ground: wordpatch::Survey::new(policy)?,
-            granule: policy.granule,
-            strategy: Strategy::OneByte,
-        })
+        Ok(Self::on(wordpatch::Survey::new(policy)?, policy))
+    }
+
+    /// The same, by mappings that the caller has just read.
+    pub fn over(policy: Policy, mappings: Vec<Mapping>) -> Self {
+        Self::on(wordpatch::Survey::over(policy, mappings), policy)
+    }
+
+    fn on(ground: wordpatch::Survey, policy: Policy) -> Self {
+        Self { ground, granule: policy.granule, strategy: Strategy::OneByte }
     }
 
     /// The same, toggling what is adopted by another strategy.

@@ -311,10 +311,15 @@ pub struct Survey {
 impl Survey {
     /// Reads the current mappings.
     pub fn new(policy: Policy) -> Result<Self, AdoptError> {
+        Ok(Self::over(policy, maps::mappings().map_err(AdoptError::Maps)?))
+    }
+
+    /// With mappings that the caller has just read: reading them takes longer than adopting a
+    /// site. They are read again where a site does not lie in them.
+    pub fn over(policy: Policy, mappings: Vec<Mapping>) -> Self {
         // Before the first lock is taken.
         fork::prepare();
-        let mappings = maps::mappings().map_err(AdoptError::Maps)?;
-        Ok(Self { policy, mappings, unlocked: HashSet::new(), traps_work: false })
+        Self { policy, mappings, unlocked: HashSet::new(), traps_work: false }
     }
 
     /// Adopts the `len` bytes at `address`.

@@ -44,6 +44,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use trampoline::{entry_code, exit_code, filled, len_of};
+use wordpatch::os::maps;
 use wordpatch::os::pages::{self, PAGE};
 use wordpatch::{CodeAddr, Granule, Policy};
 
@@ -307,14 +308,17 @@ impl Unmodified {
             ..
         } = self;
         let (mut led, mut made) = (Vec::new(), Vec::new());
+        let mut survey = None;
         for field in modules {
             let inside = |at: &CodeAddr| field.module.span.contains(at) && !field.has_seen(*at);
             let here: Vec<CodeAddr> = addresses.iter().copied().filter(inside).collect();
             if here.is_empty() {
                 continue;
             }
-            landings.survey().map_err(|error| error.to_string())?;
-            let survey = Survey::new(*policy).map_err(|error| error.to_string())?;
+            let survey = match &mut survey {
+                Some(survey) => survey,
+                None => survey.insert(look(landings, policy)?),
+            };
             let takes_any = *takes_any;
             let made = &mut made;
             let (led, granule) = (&mut led, policy.granule);
@@ -344,6 +348,14 @@ impl Unmodified {
     }
 }
 
+/// Looks at what is mapped, for landings and for sites. Once for all modules: programs have
+/// thousands of mappings, and the agent plants many times a second in the beginning.
+fn look(landings: &mut Landings, policy: &Policy) -> Result<Survey, String> {
+    let mappings = maps::mappings().map_err(|error| error.to_string())?;
+    landings.survey_of(&mappings);
+    Ok(Survey::over(*policy, mappings))
+}
+
 /// Writes the displacements of sites, which are off.
 fn lead_to_trampolines(led: &[(u32, CodeAddr)], policy: &Policy) -> Result<(), String> {
     let mut batch = Retarget::new(*policy);
@@ -361,7 +373,7 @@ fn lead_to_trampolines(led: &[(u32, CodeAddr)], policy: &Policy) -> Result<(), S
 
 /// What planting needs, besides the module.
 struct Planter<'p> {
-    survey: Survey,
+    survey: &'p mut Survey,
     landings: &'p mut Landings,
     /// Sites whose displacement is to be written, and where they lead.
     led: &'p mut Vec<(u32, CodeAddr)>,

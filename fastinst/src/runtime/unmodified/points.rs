@@ -80,7 +80,7 @@ impl super::Unmodified {
             let points = field.points.iter().filter(|point| wants(&field.module, point.at));
             wanted.extend(points.cloned().map(|point| (number, point)));
         }
-        self.landings.survey().map_err(|error| error.to_string())?;
+        let mut survey = super::look(&mut self.landings, policy)?;
         let pairs = pairs(wanted.iter().map(|(_, point)| point), named);
         let mut made = Vec::new();
         let mut roles = roles(&wanted, &pairs, &mut self.points.rows);
@@ -89,11 +89,11 @@ impl super::Unmodified {
         let is_end = |title: &String| pairs.iter().any(|pair| pair.end == *title);
         let (ends, others): (Wanted, Wanted) =
             wanted.into_iter().partition(|(_, point)| is_end(&point.title()));
-        let missing = self.plant_some(&ends, &roles, policy, &mut made)?;
+        let missing = self.plant_some(&ends, &roles, (&mut survey, policy), &mut made)?;
         for pair in pairs.iter().filter(|pair| missing.contains(&pair.end)) {
             roles.entry(pair.begin.clone()).and_modify(|role| role.begins = false);
         }
-        self.plant_some(&others, &roles, policy, &mut made)?;
+        self.plant_some(&others, &roles, (&mut survey, policy), &mut made)?;
         for role in roles.values() {
             // What was counted and not timed so far stays so.
             if role.begins && !self.untimed.contains(&role.id) {
@@ -113,7 +113,7 @@ impl super::Unmodified {
         &mut self,
         wanted: &Wanted,
         roles: &HashMap<String, Role>,
-        policy: &wordpatch::Policy,
+        (survey, policy): (&mut callpatch::Survey, &wordpatch::Policy),
         made: &mut Vec<u32>,
     ) -> Result<BTreeSet<String>, String> {
         let mut missing = BTreeSet::new();
@@ -125,9 +125,8 @@ impl super::Unmodified {
             if here.is_empty() {
                 continue;
             }
-            let survey = callpatch::Survey::new(*policy).map_err(|error| error.to_string())?;
             let mut planter = Planter {
-                survey,
+                survey: &mut *survey,
                 landings: &mut *landings,
                 led: &mut led,
                 made,
