@@ -70,6 +70,34 @@ fn totals_count_a_recursion_once_and_hold_what_was_called() {
     assert!(fib.0 < mean * 57_313.0 / 2.0, "{fib:?} {mean}");
 }
 
+/// Between two hooks the processor hides some of the program's own time, and hooks hide in it: what
+/// that makes uncertain is not told as exact.
+#[test]
+fn short_calls_and_those_with_many_hooks_inside_are_told_with_their_doubt() {
+    if !has("gcc") {
+        return;
+    }
+    let to = folder("exact-doubt");
+    let program = compile("doubtful.c", &to, &["-finstrument-functions", "-O2"]);
+    let path = to.join("p.json");
+    let output = run(&mut preloaded(&program, "exact", &path));
+    assert!(output.status.success(), "{output:?}");
+    let told = String::from_utf8_lossy(&output.stderr);
+    let truth = |name: &str| -> f64 {
+        let line = told.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")));
+        line.and_then(|time| time.parse().ok()).unwrap_or_else(|| panic!("no {name} in {told}"))
+    };
+    let profile = profile(&path);
+    let mean = |name| function(&profile, name)["mean"].clone();
+    assert_eq!(mean("spins")["how"], "exact", "{}", mean("spins"));
+    for name in ["hops", "sorts"] {
+        let (mean, truth) = (mean(name), truth(name));
+        assert_eq!(mean["how"], "estimated", "{name}: {mean}");
+        // Calls that are preempted take longer than the truth, never less.
+        assert!(number(&mean["hi"]) > 0.7 * truth, "{name}: {mean} for {truth}");
+    }
+}
+
 #[test]
 fn no_self_time_is_longer_than_its_total_nor_below_nothing() {
     for (source, flags) in [

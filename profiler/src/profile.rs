@@ -470,9 +470,10 @@ impl Function {
         self.timed.total = self.timed.mean.map(|mean| mean.scaled(calls as f64));
     }
 
-    /// Whether every call of it was timed.
+    /// Whether every call of it was timed, and told by a time.
     pub fn is_timed_completely(&self) -> bool {
-        self.timed.total().is_some_and(|total| total.is_exact())
+        let total = self.timed.total();
+        total.is_some_and(|total| total.is_exact() || self.is_complete())
     }
 
     /// Mean CPU time of a call: its total ÷ its calls.

@@ -23,6 +23,7 @@
 
 mod bounds;
 mod callers;
+mod doubt;
 mod interval;
 mod mean;
 mod self_time;
@@ -70,6 +71,7 @@ impl Profile {
     pub fn reconcile(&mut self, evidence: &ClockEvidence) {
         let seen = self.seen(evidence);
         self.adopt(evidence, &seen);
+        doubt::admit(self);
         let callers = Callers::of(self);
         let own = self_time::own_times(self, &seen);
         let totals = total::totals(self, &seen, &own, &callers);
@@ -185,7 +187,6 @@ impl Profile {
         header.clock = evidence.source.clone();
         header.clock_samples = seen.samples;
         let null = match &header.clock {
-            ClockSource::Probes => header.bias,
             _ if header.null > 0.0 => header.null,
             // A call that is timed alone pays for what one of many in a row hides: what a whole
             // pair takes back to back is about the most of it.

@@ -302,11 +302,11 @@ fn exact_times_and_counts_everything() {
             (outcome.calls[at], outcome.calls[at])
         );
         let mean = function.mean.unwrap();
-        assert!(
-            mean.is_exact()
-                && (mean.value / (outcome.time[at] / outcome.calls[at] / HZ * 1e9) - 1.0).abs()
-                    < 0.01
-        );
+        let time = outcome.time[at] / outcome.calls[at] / HZ * 1e9;
+        assert!((mean.value / time - 1.0).abs() < 0.01, "{at}: {mean:?} for {time}");
+        // Simulated hooks take what they take; in a program they hide behind its own work.
+        let pair = outcome.profile.header.pair / HZ * 1e9;
+        assert_eq!(mean.is_exact(), pair <= 0.01 * time, "{at}: {mean:?}");
     }
     assert_eq!(outcome.switched, loads.len() as u64);
 }

@@ -7,6 +7,33 @@
 
 use crate::profile::Profile;
 
+/// Where functions lie, in order, and their positions.
+pub(super) struct Places(Vec<(Place, usize)>);
+
+type Place = (Option<u32>, u64);
+
+impl Places {
+    pub(super) fn of(profile: &Profile) -> Self {
+        let functions = profile.functions.iter().enumerate();
+        let mut known: Vec<_> =
+            functions.map(|(at, function)| (Self::place(&function.label), at)).collect();
+        known.sort_unstable();
+        Self(known)
+    }
+
+    fn place(label: &crate::Label) -> Place {
+        (label.module, label.offset)
+    }
+
+    /// The position of the function with this label: the last of those that lie at the same place,
+    /// as different functions do in no module.
+    pub(super) fn find(&self, label: &crate::Label) -> Option<usize> {
+        let place = Self::place(label);
+        let behind = self.0.partition_point(|(known, _)| *known <= place);
+        self.0[..behind].last().filter(|(known, _)| *known == place).map(|(_, at)| *at)
+    }
+}
+
 /// For each function, the positions of its callers in order, itself left out; `None` if not all are
 /// known.
 #[derive(Debug)]
@@ -14,19 +41,10 @@ pub(crate) struct Callers(Vec<Option<Vec<usize>>>);
 
 impl Callers {
     pub(crate) fn of(profile: &Profile) -> Self {
-        let place = |label: &crate::Label| (label.module, label.offset);
-        let functions = profile.functions.iter().enumerate();
-        let mut known: Vec<_> =
-            functions.map(|(at, function)| (place(&function.label), at)).collect();
-        known.sort_unstable();
-        // The last of those that lie at the same place, as different functions do in no module.
-        let find = |place| {
-            let behind = known.partition_point(|(known, _)| *known <= place);
-            known[..behind].last().filter(|(known, _)| *known == place).map(|(_, at)| *at)
-        };
+        let places = Places::of(profile);
         let all = profile.functions.iter().map(|function| {
             let caller =
-                |arc: &crate::Arc| arc.caller.as_ref().and_then(|label| find(place(label)));
+                |arc: &crate::Arc| arc.caller.as_ref().and_then(|label| places.find(label));
             let mut all: Vec<usize> = function.arcs.iter().map(caller).collect::<Option<_>>()?;
             all.sort_unstable();
             all.dedup();

@@ -7,7 +7,7 @@
 //! Then the longest are cut, to a common height: what waits, waits long, and everything shorter
 //! keeps its figure.
 
-use super::{Seen, estimate, interval};
+use super::{Seen, doubt, estimate, interval};
 use crate::profile::Profile;
 use crate::{ClockSource, Figure};
 use libm::hypot;
@@ -32,7 +32,11 @@ pub(super) fn own_times(profile: &Profile, seen: &Seen) -> OwnTimes {
     let system = seen.system.min(seen.processor);
     let room = seen.processor - system;
     let functions = match seen.source {
-        ClockSource::Kernel { .. } | ClockSource::Frames { .. } => by_clock(seen, room),
+        ClockSource::Kernel { .. } | ClockSource::Frames { .. } => by_clock(seen, room)
+            .into_iter()
+            .zip(&profile.functions)
+            .map(|(own, function)| doubt::beside(own, function.timed.own(), seen.processor))
+            .collect(),
         ClockSource::Probes => by_probes(profile, room),
         ClockSource::None { .. } => vec![None; profile.functions.len()],
     };

@@ -348,7 +348,7 @@ fn without_a_clock_short_functions_have_no_total_and_long_ones_are_bounded() {
         let function = &mut profile.functions[at];
         function.timed.mean = Some(Figure::estimated(mean, mean / 2.0, 0.0));
         function.timed.total = Some(Figure::estimated(10.0 * mean, mean, 0.0));
-        function.min = Some(0.0);
+        (function.min, function.samples) = (Some(0.0), 5);
     }
     let source = ClockSource::None { why: "refused".to_owned() };
     profile.reconcile(&ClockEvidence { source, processor: 8e6, ..ClockEvidence::default() });

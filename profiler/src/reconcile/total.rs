@@ -12,7 +12,7 @@
 //! is in calls that took longer than [`WAIT`], and what shorter calls took was processor time.
 
 use super::self_time::OwnTimes;
-use super::{Callers, Seen, bounds, estimate, interval};
+use super::{Callers, Seen, bounds, doubt, estimate, interval};
 use crate::histogram;
 use crate::profile::{Function, Header, Profile};
 use crate::{ClockSource, Figure};
@@ -97,7 +97,9 @@ fn propose(
     let timed = timed.map(|total| within(total, seen.processor));
     let complete = function.is_timed_completely();
     let is_evidence = complete || function.timed.mean().is_some_and(|mean| mean.value >= TOO_SHORT);
-    match (&seen.source, cpu(seen, at)) {
+    let hidden = timed.filter(|_| function.timed.own().is_some());
+    let cpu = doubt::beside(cpu(seen, at), hidden, seen.processor);
+    match (&seen.source, cpu) {
         (ClockSource::Kernel { .. }, Some(cpu)) => Some(by_stacks(
             timed.filter(|_| is_evidence),
             cpu,

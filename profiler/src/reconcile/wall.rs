@@ -26,9 +26,9 @@ pub(super) fn walls(
     let callers = callers.among(|at| timed[at].is_some());
     let cap = profile.watched();
     let least = |at: usize| {
-        let seen = timed[at]
-            .filter(Figure::is_exact)
-            .map_or(functions[at].timed.seen(), |total| total.value);
+        let complete = timed[at].filter(|_| functions[at].is_complete());
+        // Less than what probes have told, if these are in doubt.
+        let seen = complete.map_or(functions[at].timed.seen(), |total| total.interval().0);
         seen.max(totals[at].map_or(0.0, |total| total.value))
     };
     let floors: Vec<f64> = (0..functions.len()).map(least).collect();
@@ -70,7 +70,9 @@ pub(super) fn walls(
 fn is_told(function: &Function, total: Option<&Figure>) -> bool {
     let Some(total) = total else { return false };
     let each = function.calls.value / (function.samples.max(1)) as f64;
-    total.is_exact() || function.max.unwrap_or(0.0) * each < CARRIES * total.value
+    total.is_exact()
+        || function.is_complete()
+        || function.max.unwrap_or(0.0) * each < CARRIES * total.value
 }
 
 #[cfg(test)]

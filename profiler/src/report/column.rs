@@ -158,7 +158,12 @@ fn latency(value: Option<f64>, function: &Function, profile: &Profile, sign: &st
     let Some(value) = value.filter(|value| value.is_finite()) else { return NOTHING.to_owned() };
     let floor = function.floor(&profile.header);
     let text = if value < floor { human::below(floor) } else { human::time(value) };
-    if function.is_complete() || text.starts_with('<') { text } else { format!("{sign}{text}") }
+    match function.doubt() {
+        _ if text.starts_with('<') => text,
+        Some(doubt) => format!("{doubt}{text}"),
+        None if function.is_complete() => text,
+        None => format!("{sign}{text}"),
+    }
 }
 
 fn mean(function: &Function, profile: &Profile) -> String {

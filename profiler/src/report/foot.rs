@@ -68,7 +68,9 @@ pub(super) fn summary(profile: &Profile) -> String {
     );
     if header.processor > 0.0 && !(header.wall && header.processes == 1) {
         let kind = header.kind_of_time();
-        line += &format!(" ({} {kind})", human::time(header.processor * 1e9));
+        // What hooks hide is taken for theirs.
+        let bound = if profile.is_slowed() { "≥" } else { "" };
+        line += &format!(" ({bound}{} {kind})", human::time(header.processor * 1e9));
     }
     if let Some(recorded) = &header.recorded {
         line += &format!(", {}", spans(recorded));
@@ -156,11 +158,12 @@ fn legend(
     let has = |mark| marks.contains(&mark);
     let timed = || functions().filter(|function| function.max.is_some());
     let sampled = timed().any(|function| !function.is_complete());
+    let doubt = |sign| timed().any(|function| function.doubt() == Some(sign));
     let meanings = [
-        (has(Mark::About) || sampled, "~ estimate"),
-        (has(Mark::Unsure), "? uncertain by more than its value"),
+        (has(Mark::About) || sampled || doubt("~"), "~ estimate"),
+        (has(Mark::Unsure) || doubt("?"), "? uncertain by more than its value"),
         (has(Mark::AtMost), "≤ at most"),
-        (sampled || has(Mark::AtLeast), "≥ at least, as far as seen"),
+        (sampled || has(Mark::AtLeast) || profile.is_slowed(), "≥ at least, as far as seen"),
         (timed().any(|function| function.has_heavy_tail(&profile.header)), "! over 100 times p99"),
     ];
     let used: Vec<&str> =

@@ -258,7 +258,9 @@ impl Cell {
         match ns.filter(|ns| ns.is_finite()) {
             None => Self::of(None),
             Some(ns) if ns < floor => Self { rank: ns, ..Self::below(floor) },
-            Some(ns) if function.is_complete() => Self { value: Some(ns), sign: "", rank: ns },
+            Some(ns) if function.is_complete() => {
+                Self { value: Some(ns), sign: function.doubt().unwrap_or(""), rank: ns }
+            }
             Some(ns) => Self { value: Some(ns), sign, rank: ns },
         }
     }

@@ -1,6 +1,7 @@
 //! Times of single calls as they are printed: no percentile above the longest call, and nothing
 //! below what measuring can tell.
 
+use crate::figure::Mark;
 use crate::profile::{Function, Header};
 
 /// A function's tail is heavy if its longest call took so many times as long as its 99th
@@ -23,13 +24,20 @@ impl Function {
         self.percentile(share, header).filter(|value| value.is_finite())
     }
 
-    /// Below it a call's time cannot be told: the clock's step; of calls timed now and then twice
-    /// what an empty call reads there.
+    /// Below it a call's time cannot be told: the clock's step, and what a pair of hooks takes; of
+    /// calls timed now and then twice what an empty call reads there.
     pub(crate) fn floor(&self, header: &Header) -> f64 {
-        let step = header.step as f64 / header.hz * 1e9;
+        let step = (header.step as f64 / header.hz * 1e9).max(header.pair_time());
         let times = if self.by_runtime { BY_RUNTIME } else { 1.0 };
         let floor = if self.is_complete() { step } else { step.max(header.floor * times) };
         if floor.is_finite() { floor } else { 0.0 }
+    }
+
+    /// The mark of what its calls took, where each of them was timed: none, unless hooks inside of
+    /// them make it doubtful.
+    pub(crate) fn doubt(&self) -> Option<&'static str> {
+        let mean = self.timed.mean().filter(|mean| self.is_complete() && !mean.is_exact())?;
+        Some(if mean.mark() == Mark::About { "~" } else { "?" })
     }
 
     /// Whether single calls took far longer than nearly all others.

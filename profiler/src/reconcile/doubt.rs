@@ -1,0 +1,223 @@
+//! Doubt: by how much the time of timed calls may be wrong, since hooks ran inside of them.
+//!
+//! What a pair of hooks takes is measured back to back and taken off each call and each call around
+//! it. In a program the processor executes hooks while the program's own instructions wait for each
+//! other or for memory: then as much of what is taken off was the program's, and calls took longer
+//! than probes tell, by a pair at most for each timed call: its own and those inside. Around hooks
+//! a program also loses time that it would have saved by overlapping (loads that would have been
+//! under way together), and that stays in the calls around: these took less than told, by a pair at
+//! most for each timed call inside. A call of ten nanoseconds is in doubt by more than its time,
+//! one of a millisecond that calls nothing is not.
+//!
+//! The kernel's clock does not know better: it finds the processor in a hook that waits for the
+//! program's loads.
+
+use super::callers::Places;
+use crate::profile::{Function, Profile};
+use crate::{Figure, Header, How};
+
+/// A part of a time that is not worth a word: what calls took counts as exact within it.
+const TRIFLE: f64 = 0.01;
+/// Hooks that took a larger part of the program's time hide a part of it that is worth a word.
+const SLOWED: f64 = 0.1;
+
+impl Header {
+    /// What a pair of hooks takes, in nanoseconds.
+    pub(crate) fn pair_time(&self) -> f64 {
+        let pair = self.pair.max(self.bias) / self.hz * 1e9;
+        if pair.is_finite() { pair.max(0.0) } else { 0.0 }
+    }
+}
+
+impl Profile {
+    /// Whether every call was timed, and hooks took so large a part of the time that the program's
+    /// own is known from below only.
+    pub(crate) fn is_slowed(&self) -> bool {
+        let complete = self.functions.iter().filter(|function| function.timed.own().is_some());
+        let calls: f64 = complete.map(|function| function.samples as f64).sum();
+        calls * self.header.pair_time() > SLOWED * self.header.processor * 1e9
+    }
+}
+
+/// Gives the times of completely timed functions their intervals. Once: what has one keeps it.
+pub(super) fn admit(profile: &mut Profile) {
+    let pair = profile.header.pair_time();
+    let in_doubt = |function: &Function| {
+        let seen = function.timed.seen().max(0.0);
+        function.samples > 0 && function.samples as f64 * pair > TRIFLE * seen
+    };
+    if !profile.functions.iter().any(in_doubt) {
+        return;
+    }
+    let Inside { own, all, .. } = Inside::of(profile);
+    for (at, function) in profile.functions.iter_mut().enumerate() {
+        let calls = function.samples as f64;
+        let timed = &mut function.timed;
+        let doubt = |inside: f64| (inside * pair, (calls + inside) * pair);
+        let (below, above) = doubt(all[at]);
+        let each = (below / calls.max(1.0), above / calls.max(1.0));
+        timed.mean = timed.mean.map(|mean| doubted(mean, each));
+        timed.total = timed.total.map(|total| doubted(total, (below, above)));
+        timed.own = timed.own.map(|time| doubted(time, doubt(own[at])));
+    }
+}
+
+/// An exact time that may be wrong by so much, in either direction.
+fn doubted(time: Figure, (below, above): (f64, f64)) -> Figure {
+    if !time.is_exact() || above <= TRIFLE * time.value {
+        return time;
+    }
+    let lo = (time.value * (1.0 - TRIFLE) - below).max(0.0).min(time.value);
+    Figure { how: How::Estimated { lo, hi: time.value + above }, ..time }
+}
+
+/// What a clock tells of a function whose every call was timed: hooks hide as much from it.
+pub(super) fn beside(told: Option<Figure>, timed: Option<Figure>, most: f64) -> Option<Figure> {
+    let hidden = timed.filter(|_| most.is_finite()).map(|time| time.interval().1 - time.value);
+    match hidden {
+        Some(hidden) if hidden > 0.0 => told.map(|told| told.widened(hidden).clipped(0.0, most)),
+        _ => told,
+    }
+}
+
+/// How many timed calls were inside of those of each function: directly, and in all.
+struct Inside {
+    own: Vec<f64>,
+    all: Vec<f64>,
+    /// What the calls that are known to be directly inside took.
+    known: Vec<f64>,
+}
+
+impl Inside {
+    fn of(profile: &Profile) -> Self {
+        let functions = &profile.functions;
+        let places = Places::of(profile);
+        let mut order: Vec<usize> = (0..functions.len()).collect();
+        // What is called took no longer than what calls it, but for recursion: that is left out.
+        let seen = |at: usize| functions[at].timed.seen();
+        order.sort_by(|a, b| seen(*a).total_cmp(&seen(*b)));
+        let zeroes = || vec![0.0; functions.len()];
+        let mut inside = Self { own: zeroes(), all: zeroes(), known: zeroes() };
+        // Calls that code without probes has made: a library's, which calls back.
+        let mut foreign = 0.0;
+        for at in order {
+            let calls = (functions[at].samples as f64).max(1.0);
+            for arc in &functions[at].arcs {
+                let caller = arc.caller.as_ref().and_then(|label| places.find(label));
+                let part = arc.samples as f64;
+                match caller {
+                    Some(caller) if caller == at => {}
+                    Some(caller) => {
+                        inside.own[caller] += part;
+                        inside.all[caller] += part * (1.0 + inside.all[at] / calls);
+                        inside.known[caller] += arc.share * seen(at);
+                    }
+                    None => foreign += part,
+                }
+            }
+        }
+        inside.give(foreign, profile);
+        inside
+    }
+
+    /// Where calls inside took time that no known callee did, any of the foreign ones were.
+    fn give(&mut self, foreign: f64, profile: &Profile) {
+        for (at, function) in profile.functions.iter().enumerate() {
+            let children = function.timed.own().map(|own| function.timed.seen() - own.value);
+            if children.is_some_and(|time| time - self.known[at] > TRIFLE * time) {
+                self.own[at] += foreign;
+                self.all[at] += foreign;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::Mark;
+    use crate::{Arc, FuncId, Label, Timed};
+
+    fn function(id: u32, calls: u64, time: f64, own: f64, caller: Option<u32>) -> Function {
+        let label = |id: u32| Label { module: Some(0), offset: u64::from(id), ..Label::default() };
+        let mut function = Function::counted(FuncId(id), label(id), calls);
+        function.samples = calls;
+        function.timed = Timed {
+            seen: time,
+            mean: Some(Figure::exact(time / calls as f64)),
+            total: Some(Figure::exact(time)),
+            own: Some(Figure::exact(own)),
+        };
+        let arc = |caller| Arc { site: 1, samples: calls, share: 1.0, caller: Some(label(caller)) };
+        function.arcs = caller.map(arc).into_iter().collect();
+        function
+    }
+
+    /// `main` calls `sorts` ten times, which call `compares` a thousand times each; and a function
+    /// of a millisecond.
+    fn profile() -> Profile {
+        let costs = crate::Costs { pair: 30.0, bias: 10.0, count: 2.0, toggle: 400.0, skip: 4.0 };
+        let clock = crate::Clock { hz: 1e9, step: 1 };
+        let conductor =
+            crate::Conductor::new(crate::Policy::Exact, clock, costs, 1, crate::Ticks(1));
+        let mut profile = conductor.profile(crate::Ticks(2));
+        profile.functions = vec![
+            function(1, 1, 4e6, 0.9e6, None),
+            function(2, 10, 2e6, 1.9e6, Some(1)),
+            function(3, 10_000, 1e5, 1e5, Some(2)),
+            function(4, 1, 1e6, 1e6, Some(1)),
+        ];
+        profile
+    }
+
+    #[test]
+    fn calls_with_many_hooks_inside_are_in_doubt_and_long_ones_without_are_exact() {
+        let mut profile = profile();
+        admit(&mut profile);
+        let timed = |at: usize| profile.functions[at].timed.clone();
+        let interval = |time: Option<Figure>| {
+            let (lo, hi) = time.unwrap().interval();
+            (lo.round(), hi.round())
+        };
+        assert!(timed(3).total.unwrap().is_exact());
+        // Ten nanoseconds between hooks of thirty: hardly anything is known.
+        assert_eq!(interval(timed(2).total), (0.99e5, 4e5));
+        assert_eq!(timed(2).mean.unwrap().mark(), Mark::Unsure);
+        let inside = 10_000.0 * 30.0;
+        assert_eq!(interval(timed(1).total), (1.98e6 - inside, 2.0003e6 + inside));
+        assert_eq!(interval(timed(1).own), (1.881e6 - inside, 1.9003e6 + inside));
+        let all = (11.0 + 10_000.0) * 30.0;
+        assert_eq!(interval(timed(0).total), (3.96e6 - all, 4.00003e6 + all));
+        // Of its own time only as much is in doubt as it has called itself.
+        assert!(timed(0).own.unwrap().is_exact());
+        let once = profile.clone();
+        admit(&mut profile);
+        assert_eq!(profile, once);
+    }
+
+    #[test]
+    fn what_a_library_calls_back_is_inside_of_the_function_that_had_calls_inside() {
+        let mut profile = profile();
+        profile.functions[2].arcs[0].caller = None;
+        admit(&mut profile);
+        let total = |at: usize| profile.functions[at].timed.total.unwrap();
+        assert!(total(1).interval().1 >= 2e6 + 10_010.0 * 30.0, "{:?}", total(1));
+        assert!(total(3).is_exact());
+    }
+
+    #[test]
+    fn a_recursion_comes_to_an_end() {
+        let mut profile = profile();
+        let back = profile.functions[0].label.clone();
+        profile.functions[0].arcs = vec![Arc {
+            site: 2,
+            samples: 1,
+            share: 1.0,
+            caller: Some(profile.functions[2].label.clone()),
+        }];
+        profile.functions[1].arcs.push(Arc { site: 3, samples: 5, share: 0.5, caller: Some(back) });
+        admit(&mut profile);
+        let times = profile.functions.iter().map(|function| function.timed.total.unwrap());
+        assert!(times.into_iter().all(|time| time.interval().1.is_finite()));
+    }
+}
