@@ -276,7 +276,7 @@ impl Landings {
 }
 
 /// Whether a span is mapped as it was made.
-fn is_still_ours(mappings: &[maps::Mapping], span: Range<usize>) -> bool {
+fn is_still_ours(mappings: &[Mapping], span: Range<usize>) -> bool {
     let first = mappings.partition_point(|mapping| mapping.end.get() <= span.start);
     let mut at = span.start;
     for mapping in &mappings[first..] {
@@ -346,7 +346,7 @@ mod tests {
         (0..256).map(|i| from - i * SPAN).find(is_free).expect("a gap") + SPAN / 2
     }
 
-    fn mapping_at(address: usize) -> maps::Mapping {
+    fn mapping_at(address: usize) -> Mapping {
         maps::mapping_at(CodeAddr::new(address)).unwrap().unwrap()
     }
 

@@ -174,7 +174,7 @@ mod tests {
     fn calls_with_many_hooks_inside_are_in_doubt_and_long_ones_without_are_exact() {
         let mut profile = profile();
         admit(&mut profile);
-        let timed = |at: usize| profile.functions[at].timed.clone();
+        let timed = |at: usize| profile.functions[at].timed;
         let interval = |time: Option<Figure>| {
             let (lo, hi) = time.unwrap().interval();
             (lo.round(), hi.round())
