@@ -58,6 +58,8 @@ const SOONEST: Duration = Duration::from_millis(1);
 /// Counting takes no longer than this, in seconds of the program's time, unless the agent is
 /// interrupted.
 const NEAR: f64 = 50e-6;
+/// Of the time until then, the next planting waits for so small a part.
+const PLANTINGS: u32 = 20;
 /// Functions that are switched upon one reading of the program's clock.
 const MARKED_TOGETHER: usize = 8;
 /// A program that hardly runs: its clock is not waited for.
@@ -239,6 +241,9 @@ pub(crate) struct Agent {
     has_puns: bool,
     /// Without a clock of the kernel's all functions of unmodified code that is there get probes.
     planted_all: bool,
+    /// When the agent began, and when it planted functions that were seen to run, for the last time.
+    arrived: Instant,
+    planted: Instant,
     /// How often recording was switched, as far as the witness knows; and whether that was ever too
     /// often for it to follow.
     switches: u32,
@@ -318,6 +323,8 @@ impl Agent {
             witness: Witness::begin(guest::config().witness, &guest::config().policy, has_puns),
             has_puns,
             planted_all: false,
+            arrived: Instant::now(),
+            planted: Instant::now(),
             switches: spans::switches(),
             recorded: spans::recorded(),
             is_blurred: false,
@@ -624,7 +631,7 @@ impl Agent {
 
     /// Plants functions of unmodified code that were seen to run.
     fn plant_what_was_seen(&mut self) {
-        if !self.has_puns || !may_plant() {
+        if !self.has_puns || !may_plant() || !self.plants_again() {
             return;
         }
         let seen = self.witness.take_seen();
@@ -638,6 +645,7 @@ impl Agent {
         if nothing_is_new {
             return;
         }
+        self.planted = Instant::now();
         let mut garden = garden();
         // Behind the lock: a thread that forbids it waits for us, or we see it.
         let Some(unmodified) = garden.unmodified.as_ref() else { return };
@@ -657,6 +665,13 @@ impl Agent {
             self.conductor.begins_late(profiler::FuncId(id.0), now, was_seen);
         }
         self.discover(&new, &mut garden);
+    }
+
+    /// Whether functions that were seen meanwhile are worth a look at what is mapped, which takes as
+    /// long as planting some of them does. What is hot was seen in the beginning.
+    fn plants_again(&self) -> bool {
+        let age = self.planted.duration_since(self.arrived);
+        self.planted.elapsed() >= (age / PLANTINGS).min(LATEST)
     }
 
     /// What a function costs that is switched off and on again: two sites, each twice, and as much
