@@ -163,7 +163,7 @@ fn what_happens_in_the_engine_is_heard_by_monitors_only() {
 #[test]
 fn what_a_monitor_cannot_do_is_an_error_that_names_the_target_that_can() {
     for text in [
-        "wasm:opcode:br:alt { drop_args(); }",
+        "wasm:opcode:br_on_null:alt { drop_args(); }",
         "wasm:opcode:call:alt { alt_call_by_id(1); report var n: u32; n++; }",
         "wasm:opcode:i32.add:before { arg0 = 1; }",
         "wasm:opcode:if:entry / arg0 == 1 / { report var n: u32; n++; }",

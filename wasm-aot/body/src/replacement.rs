@@ -5,6 +5,8 @@
 //! dropped. Where what is given is all that the instruction gives, or it gives nothing, the
 //! operands are left out, whatever was asked for.
 
+use wasmparser::{BinaryReaderError, FuncValidator, Operator, V128, ValType, WasmModuleResources};
+
 /// What there is to replace.
 #[derive(Clone, Debug)]
 pub struct Replaced<T> {
@@ -125,22 +127,87 @@ pub fn kept_of_call<T: PartialEq>(called: &[T], wanted: &[T], returned: usize) -
 }
 
 /// Whether something may stand in place of instructions of that name while a program runs: not of
-/// those behind which control never comes, nor of the borders of blocks. Blocks are replaced as a
-/// whole, `else` is the second arm of its choice.
+/// those that throw, that call and return, that branch on references, nor of the borders of blocks.
+/// Blocks are replaced as a whole, `else` is the second arm of its choice.
 pub fn is_replaced(name: &str) -> bool {
-    const CONTROL: [&str; 9] = [
-        "end",
-        "unreachable",
-        "throw",
-        "throw_ref",
-        "catch",
-        "catch_all",
-        "rethrow",
-        "delegate",
-        "br",
-    ];
-    !(["br_", "return"].iter().any(|kind| name.starts_with(kind)) && name != "br_if"
-        || CONTROL.contains(&name))
+    const CONTROL: [&str; 7] =
+        ["end", "throw", "throw_ref", "catch", "catch_all", "rethrow", "delegate"];
+    !(["br_on_", "return_"].iter().any(|kind| name.starts_with(kind)) || CONTROL.contains(&name))
+}
+
+/// How many of a branch's operands go along to its label, or to the caller.
+pub fn passing(operator: &Operator<'_>, operands: usize) -> usize {
+    match operator {
+        Operator::Br { .. } | Operator::Return => operands,
+        Operator::BrIf { .. }
+        | Operator::BrTable { .. }
+        | Operator::BrOnNull { .. }
+        | Operator::BrOnNonNull { .. }
+        | Operator::BrOnCast { .. }
+        | Operator::BrOnCastFail { .. } => operands.saturating_sub(1),
+        _ => 0,
+    }
+}
+
+/// Whether control goes on behind an instruction only if something stands in its place. What else
+/// is like that is not replaced while a program runs.
+pub fn never_falls_through(operator: &Operator<'_>) -> bool {
+    matches!(
+        operator,
+        Operator::Unreachable
+            | Operator::Return
+            | Operator::Br { .. }
+            | Operator::BrTable { .. }
+            | Operator::ReturnCall { .. }
+            | Operator::ReturnCallIndirect { .. }
+            | Operator::ReturnCallRef { .. }
+    )
+}
+
+/// How control goes on behind an instruction that [never falls through](never_falls_through) by
+/// itself: what is on the stack there. For a validator, the code behind it is reached only so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FallThrough {
+    /// How many of the instruction's operands are left out, from the top.
+    pub dropped: usize,
+    /// The types of the values that are given instead. None of them is a reference.
+    pub given: Vec<ValType>,
+}
+
+impl FallThrough {
+    /// Has a validator go on behind the instruction, which it is not shown.
+    ///
+    /// # Errors
+    /// If the operands are not there.
+    pub fn validate<R: WasmModuleResources>(
+        &self,
+        validator: &mut FuncValidator<R>,
+        offset: u64,
+    ) -> Result<(), BinaryReaderError> {
+        for _ in 0..self.dropped {
+            validator.op(offset, &Operator::Drop)?;
+        }
+        for ty in &self.given {
+            let constant = match ty {
+                ValType::I32 => Operator::I32Const { value: 0 },
+                ValType::I64 => Operator::I64Const { value: 0 },
+                ValType::F32 => Operator::F32Const { value: 0.0.into() },
+                ValType::F64 => Operator::F64Const { value: 0.0.into() },
+                ValType::V128 => Operator::V128Const { value: V128::from(0u128) },
+                ValType::Ref(_) => unreachable!("none of them is a reference"),
+            };
+            validator.op(offset, &constant)?;
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong where control goes on behind an instruction, and the code there is not valid.
+pub fn invalid_behind(error: &BinaryReaderError) -> String {
+    format!(
+        "control goes on behind something that is replaced, where the code would not be valid: {}",
+        error.message()
+    )
 }
 
 /// A number of values, in words.

@@ -151,8 +151,9 @@ fn what_gives_nothing_is_replaced_on_both_targets() {
     }
     assert!(told.iter().any(|one| one.starts_with("g #0 ") && one.ends_with(" 3")), "{told:#?}");
     // Among other modes what cannot be replaced is left out.
-    let rules = place.file("all.mm", "wasm:opcode:br:* { report var n: u32; n++; }");
-    let program = r#"(module (func (export "_start") (block (br 0))))"#;
+    let rules = place.file("all.mm", "wasm:opcode:br_on_null:* { report var n: u32; n++; }");
+    let program =
+        r#"(module (func $f (export "_start") (block (br_on_null 0 (ref.func $f)) drop)))"#;
     let done = run(&place, &WHAMM, &[&rules], &place.file("program.wat", program));
     let (told, warned) = (output_of(&done), errors(&done));
     assert!(warned.contains("the mode `alt` is left out"), "{warned}");

@@ -2,6 +2,7 @@
 
 use super::events::rows_of_both_targets;
 use super::*;
+use crate::place::errors;
 
 /// Calls, loads and conversions, whose values are noted in an order that tells.
 const VALUES: &str = r#"(module (memory (export "memory") 1)
@@ -234,5 +235,115 @@ fn blocks_are_replaced_on_both_targets() {
         });
         let name = format!("blocks-{name}");
         assert_eq!(noted(&name, BLOCKS, &format!("{script}\n{around}")), told, "{name}");
+    }
+}
+
+/// Branches, returns and traps behind which there is code.
+const JUMPS: &str = r#"(module (memory (export "memory") 1)
+    (func $note (param i64))
+    (func $tell (param i32) (call $note (i64.extend_i32_s (local.get 0))))
+    (func $named (param i32) (result i32) (i32.mul (local.get 0) (i32.const 55)))
+    (func $br (param i32) (local $k i32)
+        (local.set $k (i32.const 20))
+        (call $tell (block (result i32)
+            (br 0 (i32.add (local.get 0) (i32.const 1)))
+            (local.set $k (i32.add (local.get $k) (i32.const 1)))))
+        (call $tell (local.get $k)))
+    (func $table (param i32)
+        (block (block (br_table 0 1 0 (local.get 0))) (call $tell (i32.const 3)))
+        (call $tell (i32.const 4)))
+    (func $return (param i32) (result i32)
+        (return (i32.const 5)) (i32.const 1) (i32.add))
+    (func $loop (param i32) (local $k i32)
+        (loop
+            (block (br_if 0 (i32.ge_s (local.get $k) (i32.const 3)))
+                (local.set $k (i32.add (local.get $k) (i32.const 1)))
+                (br 1)
+                (call $tell (local.get $k)) (local.set 0 (i32.const 9)) (br 1)))
+        (call $tell (local.get 0)))
+    (func (export "_start") (local $i i32)
+        (loop
+            (call $br (local.get $i)) (call $table (local.get $i)) (call $tell (call $return (local.get $i)))
+            (call $loop (local.get $i))
+            (local.set $i (i32.add (local.get $i) (i32.const 1)))
+            (br_if 0 (i32.lt_u (local.get $i) (i32.const 3))))))"#;
+
+#[test]
+fn control_goes_on_behind_branches_returns_and_traps_that_are_replaced_on_both_targets() {
+    let plain = |i: i64| {
+        let table = if i == 1 { vec![4] } else { vec![3, 4] };
+        [vec![i + 1, 20], table, vec![5], vec![i]]
+    };
+    let counters = "wasm:opcode:*.const|local.*|call:before { report var b: u32; b++; }
+        wasm:opcode:i32.add(arg1: i32):before { report var l: i32; l = arg1; }
+        wasm:block:start { report var s: u32; s++; } wasm:block:end { report var e: u32; e++; }
+        wasm:opcode:end:before { report var ends: u32; ends++; } wasm:func:exit { report var x: u32; x++; }
+        wasm:opcode:br*:at_target { report var t: u32; t++; }";
+    type Change<'a> = &'a dyn Fn([Vec<i64>; 4], i64) -> [Vec<i64>; 4];
+    let cases: [(&str, &str, Change<'_>); 6] = [
+        ("none", "", &|parts, _| parts),
+        ("kept", "wasm:opcode:br:alt / fname == \"br\" / { report var n: u32; n++; }", &|p, i| {
+            [vec![i + 1, 21], p[1].clone(), p[2].clone(), p[3].clone()]
+        }),
+        ("table", "wasm:opcode:br_table:alt { drop_args(); }", &|p, _| {
+            [p[0].clone(), vec![3, 4], p[2].clone(), p[3].clone()]
+        }),
+        (
+            "sometimes",
+            "wasm:opcode:br_table:alt / arg0 == 1 / { report var n: u32; n++; }",
+            &|p, _| [p[0].clone(), vec![3, 4], p[2].clone(), p[3].clone()],
+        ),
+        ("return", "wasm:opcode:return:alt { report var n: u32; n++; }", &|p, _| {
+            [p[0].clone(), p[1].clone(), vec![6], p[3].clone()]
+        }),
+        (
+            "loop",
+            "wasm:opcode:br:alt / fname == \"loop\" && opidx < 12 / { report var n: u32; n++; }",
+            &|p, _| [p[0].clone(), p[1].clone(), p[2].clone(), vec![1, 2, 3, 9]],
+        ),
+    ];
+    for (name, script, change) in cases {
+        let wanted = sum(3, |i| change(plain(i), i).concat());
+        assert_eq!(noted(name, JUMPS, script), wanted, "{name}");
+        assert_eq!(noted(name, JUMPS, &(script.to_owned() + counters)), wanted, "{name}, counted");
+    }
+}
+
+#[test]
+fn what_is_given_instead_of_a_trap_is_there_behind_it_on_both_targets() {
+    let program = r#"(module (memory (export "memory") 1)
+        (func $note (param i64))
+        (func $tell (param i32) (call $note (i64.extend_i32_s (local.get 0))))
+        (func $six (result i32) (i32.const 6))
+        (func $stop (param i32) (unreachable) (call $tell) (call $tell (local.get 0)))
+        (func (export "_start") (local $i i32)
+            (loop
+                (call $stop (local.get $i))
+                (local.set $i (i32.add (local.get $i) (i32.const 1)))
+                (br_if 0 (i32.lt_u (local.get $i) (i32.const 3))))))"#;
+    for (name, script, given) in [
+        ("trap-given", "wasm:opcode:unreachable:alt { return 8; }", 8),
+        ("trap-called", "wasm:opcode:unreachable:alt { alt_call_by_name(\"six\"); }", 6),
+        ("trap-number", "wasm:opcode:unreachable:alt { alt_call_by_id(2); }", 6),
+    ] {
+        assert_eq!(noted(name, program, script), sum(3, |i| vec![given, i]), "{name}");
+    }
+}
+
+#[test]
+fn code_behind_a_branch_that_lacks_operands_is_refused_on_both_targets() {
+    let place = Place::new("modules-replacement-lacks");
+    let program =
+        r#"(module (func (export "_start") (local i32) (block (br 0) (i32.add) (local.set 0))))"#;
+    let script = "wasm:opcode:br:alt { report var n: u32; n++; }";
+    let program_file = place.file("program.wat", program);
+    let done = run(&place, &[], &[&place.file("script.mm", script)], &program_file);
+    let bytes = wat::parse_str(program).expect("text");
+    let options = whamm::Options::default();
+    let inside = whamm::instrument(&[whamm::Source::new("x.mm", script)], &[], &bytes, &options);
+    let inside = inside.expect_err("it is not valid").to_string();
+    for said in [errors(&done), inside] {
+        let lacks = "not be valid: type mismatch: expected i32 but nothing on stack";
+        assert!(said.contains("control goes on behind") && said.contains(lacks), "{said}");
     }
 }

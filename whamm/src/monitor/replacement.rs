@@ -68,11 +68,22 @@ pub(super) fn names(group: &Group<'_>, said: &mut Diagnostics) -> Vec<(EventName
         return names.into_iter().map(|name| (name, vec![])).collect();
     }
     let returns = Deeds::of(&group.stmts).returns;
+    let own = returns.first().map_or(vec![], |first| first.ty.slots());
     let each = group.events.iter().zip(names).flat_map(|(probe, name)| {
-        let natural = |place| natural(probe.matched.event, place);
+        let natural = |place| match never_falls_through(probe.matched.event) {
+            true => own.iter().rev().nth(place).copied(),
+            false => natural(probe.matched.event, place),
+        };
         types_returned(&returns, natural).into_iter().map(move |types| (name.clone(), types))
     });
     each.collect()
+}
+
+/// Whether control goes on behind an instruction only if something stands in its place: what is
+/// returned has the type there that it has by itself.
+fn never_falls_through(event: Event) -> bool {
+    const NAMES: [&str; 4] = ["br", "br_table", "return", "unreachable"];
+    matches!(event, Event::Opcode(op) if NAMES.contains(&op.name))
 }
 
 /// The type of a result, counted from the top of the stack, if it is the same wherever the

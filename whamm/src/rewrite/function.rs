@@ -22,7 +22,7 @@ mod traps;
 
 pub(crate) use asked::asked_for;
 use asked::{argument, asked, asked_results};
-use operator::{bulk, ends_function, is_branch, never_returns, never_traps, table_of};
+use operator::{bulk, ends_function, is_branch, never_traps, table_of};
 pub(crate) use outline::is_shared;
 pub(crate) use traps::Segment;
 
@@ -83,6 +83,8 @@ struct Walker<'r, 'a> {
     origins: origins::Origins,
     /// What is known of the entry that the instruction before got from a table, in a local.
     got: Option<(usize, u32)>,
+    /// Whether control goes on behind an instruction that never falls through by itself.
+    falls_through: bool,
     scheduled: Scheduled<'a>,
     frames: frames::Frames,
 }
@@ -101,6 +103,19 @@ struct Scheduled<'p> {
     leaving: HashMap<usize, Vec<(Action<'p>, usize)>>,
 }
 
+/// Why a function cannot be rewritten.
+pub(crate) struct Unplanned {
+    /// Whether its own code is valid, but not where control goes on behind what is replaced.
+    pub(super) falls_through: bool,
+    pub(super) error: wasmparser::Error,
+}
+
+impl From<wasmparser::Error> for Unplanned {
+    fn from(error: wasmparser::Error) -> Self {
+        Self { falls_through: false, error }
+    }
+}
+
 /// Plans what becomes of a function's body; gives back what the validator can use again.
 pub(crate) fn plan<'a>(
     r: &mut Rewriter<'a>,
@@ -108,7 +123,7 @@ pub(crate) fn plan<'a>(
     to_validate: FuncToValidate<ValidatorResources>,
     body: &FunctionBody<'a>,
     allocations: FuncValidatorAllocations,
-) -> Result<(BodyPlan, FuncValidatorAllocations), wasmparser::Error> {
+) -> Result<(BodyPlan, FuncValidatorAllocations), Unplanned> {
     let mut validator = to_validate.into_validator(allocations);
     let mut reader = body.get_binary_reader();
     validator.read_locals(&mut reader)?;
@@ -137,11 +152,14 @@ pub(crate) fn plan<'a>(
         batch: batch::Batch::default(),
         origins: origins::Origins::of(&r.program.probes),
         got: None,
+        falls_through: false,
         scheduled: Scheduled::default(),
         frames: frames::Frames::of(r.program),
         r,
     };
-    walker.function()?;
+    if let Err(error) = walker.function() {
+        return Err(Unplanned { falls_through: walker.falls_through, error });
+    }
     let mut locals: Vec<(u32, ValType)> = declared.into_iter().map(|(n, t)| (n, val(t))).collect();
     locals.extend(walker.locals.types().iter().map(|&t| (1, t)));
     walker.plan.locals = locals;

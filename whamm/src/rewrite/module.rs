@@ -1,5 +1,6 @@
 //! What becomes of the whole program: its bodies, and what is added behind them.
 
+use super::function::Unplanned;
 use super::known::Nowhere;
 use super::rows::Source;
 use super::{Link, Rewriter, WASI, function, hot, region};
@@ -37,7 +38,7 @@ fn invalid(
     app: &App<'_>,
     function: u32,
     body: std::ops::Range<u64>,
-    wrong: &wasmparser::Error,
+    Unplanned { falls_through, error: wrong }: &Unplanned,
 ) -> Diagnostics {
     let at = wrong.offset();
     let exported = app
@@ -53,10 +54,17 @@ fn invalid(
     let instruction = bytes.and_then(|at| by_code(code_of(app.bytes.get(at..)?)?));
     let instruction =
         instruction.map_or_else(String::new, |known| format!("{} at ", known.opname()));
+    let what = match falls_through {
+        true => {
+            "control goes on behind something that is replaced, where the instrumented program \
+                 would not be valid"
+        }
+        false => "the program is not a valid module",
+    };
     Diagnostics::general(
         Kind::InvalidModule,
         format!(
-            "the program is not a valid module: {} (function {function}{name}, {instruction}offset \
+            "{what}: {} (function {function}{name}, {instruction}offset \
              {at:#x})",
             wrong.message()
         ),

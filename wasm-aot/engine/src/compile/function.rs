@@ -97,8 +97,14 @@ pub(super) struct Setting<'a> {
 }
 
 impl<'a> Setting<'a> {
-    /// The loops of a function, and the number of the first.
+    /// The loops of a function, and the number of the first. Where control falls through behind
+    /// branches, other locals are live than the program's code says, which other variants do not
+    /// hand over.
     fn loops_of(&self, index: u32) -> (&'a Loops, u32) {
+        static NONE: Loops = Loops::none();
+        if self.plan.falls_through(index) {
+            return (&NONE, 0);
+        }
         self.osr_loops.of_function((index - self.info.imported.functions) as usize)
     }
 }
@@ -157,6 +163,9 @@ impl Compiler {
         has_osr_exits: bool,
     ) -> Result<Attempt, CompileError> {
         let Body { index, validate, body } = body;
+        if osr_entry.is_some() && setting.plan.falls_through(index) {
+            return Ok(Attempt::Done(None));
+        }
         let mut validator = validate.into_validator(std::mem::take(&mut self.allocations));
         self.context.clear();
         let signature = signature(setting.info.function_type(index));

@@ -17,7 +17,8 @@ use cranelift_codegen::ir::{
 };
 use cranelift_frontend::{FunctionBuilder, Variable};
 use std::collections::HashMap;
-use wasmparser::{BlockType, FuncValidator, Operator, ValidatorResources};
+use wasm_aot_body::replacement::{FallThrough, invalid_behind, never_falls_through};
+use wasmparser::{BinaryReaderError, BlockType, FuncValidator, Operator, ValidatorResources};
 
 /// The most operands whose types are known at a hook: more than any instruction has.
 const OPERANDS: usize = 1024;
@@ -45,6 +46,8 @@ pub(super) struct Hooking<'a> {
     /// While something is written that stands in place of an instruction: where the instruction
     /// itself is, and where control goes on with results.
     replacing: Option<(Block, Block)>,
+    /// Whether control has gone on behind an instruction that never falls through by itself.
+    falls_through: bool,
     /// Blocks in whose place something stands, from the outermost one that has not ended.
     over: Vec<Over>,
     /// Where exceptions go that leave the function, if that is hooked.
@@ -148,27 +151,25 @@ impl<'a> Translator<'a> {
             self.patchable_site();
         }
         if !is_hooked {
-            validator.op(offset.into(), op)?;
-            self.operator(op)?;
-            if is_landing {
-                self.pay_for(op);
-            }
-            if is_patchable && self.reachable && is_landing {
-                self.patchable_site();
-            }
-            return Ok(());
+            self.validated(validator, op)?;
+            return self.unhooked(op, [is_patchable, is_landing]);
         }
         self.know_operands(validator);
-        validator.op(offset.into(), op)?;
+        let fall_through = self.replaced_fall_through(op);
+        match fall_through {
+            Some(left) => left.validate(validator, offset.into()).map_err(|e| self.stuck(&e))?,
+            None => self.validated(validator, op)?,
+        }
         self.hooking.access = Access::of(op);
         if self.reachable && !is_landing {
             self.fire(Mode::Before);
             let types = self.hooking.operands.iter().copied();
             self.hooking.taken = self.stack.iter().rev().copied().zip(types).collect();
         }
-        match self.is_hooked(Mode::Alt) {
-            true => self.replaceable(op, validator)?,
-            false => {
+        match (fall_through, self.is_hooked(Mode::Alt)) {
+            (Some(left), _) => self.fall_through_instead(op, left)?,
+            (None, true) => self.replaceable(op, validator)?,
+            (None, false) => {
                 if self.reachable && !is_landing {
                     self.fire(Mode::Itself);
                 }
@@ -190,6 +191,22 @@ impl<'a> Translator<'a> {
         }
         self.hooking.access = None;
         self.hooking.taken.clear();
+        Ok(())
+    }
+
+    /// An instruction at which nothing stands.
+    fn unhooked(
+        &mut self,
+        op: &Operator<'_>,
+        [is_patchable, is_landing]: [bool; 2],
+    ) -> Result<(), CompileError> {
+        self.operator(op)?;
+        if is_landing {
+            self.pay_for(op);
+        }
+        if is_patchable && self.reachable && is_landing {
+            self.patchable_site();
+        }
         Ok(())
     }
 
@@ -218,10 +235,7 @@ impl<'a> Translator<'a> {
             return if matches!(op, Operator::Else) { Ok(()) } else { self.operator(op) };
         }
         if leads && self.counting.counts() {
-            return Err(self.unsupported(
-                "something in place of a block or a branch, where counts are computed from those \
-                 of branches",
-            ));
+            return Err(self.counted());
         }
         match op {
             Operator::Else => self.replaceable_arm(),
@@ -233,6 +247,13 @@ impl<'a> Translator<'a> {
                 self.replaceable_block(op, frame.block_type)
             }
         }
+    }
+
+    fn counted(&self) -> CompileError {
+        self.unsupported(
+            "something in place of a block or a branch, where counts are computed from those of \
+             branches",
+        )
     }
 
     /// An instruction that takes operands, gives results and goes on.
@@ -255,6 +276,59 @@ impl<'a> Translator<'a> {
         self.builder.seal_block(behind);
         self.builder.switch_to_block(behind);
         self.stack.extend(self.builder.block_params(behind).to_vec());
+        Ok(())
+    }
+
+    /// The validator goes on behind an instruction.
+    fn validated(
+        &self,
+        validator: &mut FuncValidator<ValidatorResources>,
+        op: &Operator<'_>,
+    ) -> Result<(), CompileError> {
+        let valid = validator.op(self.offset as u64, op);
+        valid.map_err(|error| match self.hooking.falls_through {
+            true => self.stuck(&error),
+            false => error.into(),
+        })
+    }
+
+    /// Code behind a branch may use operands that are not there.
+    fn stuck(&self, error: &BinaryReaderError) -> CompileError {
+        self.unsupported(invalid_behind(error))
+    }
+
+    /// What stands in place of an instruction that never falls through by itself leaves.
+    fn replaced_fall_through(&mut self, op: &Operator<'_>) -> Option<&'a FallThrough> {
+        if !self.reachable || !never_falls_through(op) {
+            return None;
+        }
+        let mut all = self.hooking.at(self.offset as u32, Some(Mode::Alt)).iter();
+        let left = all.find_map(Hook::fall_through);
+        self.hooking.falls_through |= left.is_some();
+        left
+    }
+
+    /// A branch, a return or a trap, behind which control goes on with what stands in its place.
+    fn fall_through_instead(
+        &mut self,
+        op: &Operator<'_>,
+        left: &FallThrough,
+    ) -> Result<(), CompileError> {
+        if self.counting.counts() {
+            return Err(self.counted());
+        }
+        let stack = self.stack[..self.stack.len() - left.dropped].to_vec();
+        let (itself, behind) = (self.block(&[]), self.builder.create_block());
+        for ty in &left.given {
+            let ty = machine_type(crate::module::operand_type(*ty));
+            self.builder.append_block_param(behind, ty);
+        }
+        self.fire_instead(itself, behind)?;
+        self.fire(Mode::Itself);
+        self.operator(op)?;
+        self.stack = stack;
+        self.go_on_in(behind);
+        self.builder.seal_block(behind);
         Ok(())
     }
 

@@ -14,6 +14,7 @@ use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
+use wasm_aot_body::replacement::FallThrough;
 
 /// When a hook fires.
 ///
@@ -223,6 +224,11 @@ pub trait Inline: Debug + Send + Sync {
         None
     }
 
+    /// What it leaves in place of an instruction that never falls through by itself.
+    fn fall_through(&self) -> Option<&FallThrough> {
+        None
+    }
+
     /// Writes the code. It ends where translation is to go on.
     fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), crate::error::CompileError>;
 }
@@ -329,6 +335,22 @@ impl Plan {
         let from = parts.hooks.partition_point(|hook| hook.function < function);
         let len = parts.hooks[from..].partition_point(|hook| hook.function == function);
         &parts.hooks[from..from + len]
+    }
+
+    /// Whether control goes on in a function behind instructions that never fall through by
+    /// themselves: where its locals are live is another matter then.
+    pub(super) fn falls_through(&self, function: u32) -> bool {
+        self.of(function).iter().any(|hook| hook.fall_through().is_some())
+    }
+}
+
+impl Hook {
+    /// What it leaves in place of an instruction that never falls through by itself.
+    pub(super) fn fall_through(&self) -> Option<&FallThrough> {
+        match &self.action {
+            Action::Inline(sequence) if self.mode == Mode::Alt => sequence.0.fall_through(),
+            _ => None,
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The result of matching: which function of a monitor is called where, with which arguments.
 
 use std::collections::BTreeMap;
+use wasm_aot_body::replacement::FallThrough;
 use wasm_aot_engine::instrument::compile::Mode;
 
 /// When a function is called: in which mode its hook stands, and what it sees there.
@@ -30,6 +31,8 @@ impl BoundMode {
     pub(crate) const ENTRY: Self = Self::new(Mode::Entry, Sees::Stack);
     /// In front of the instruction; at a loop or an end, where control lands that comes there.
     pub(crate) const BEFORE: Self = Self::new(Mode::Before, Sees::Stack);
+    /// In front of it, if nothing stands in its place.
+    pub(crate) const ITSELF: Self = Self::new(Mode::Itself, Sees::Stack);
     /// In front of it, if it is going to branch and nothing stands in its place.
     pub(crate) const TAKEN: Self = Self::new(Mode::Itself, Sees::Branch);
     /// In its place. Results are those of the call.
@@ -97,6 +100,8 @@ pub(crate) struct Replacement {
     pub(crate) decides: bool,
     /// What it may have called instead, in the order of its numbers.
     pub(crate) calls: Vec<Instead>,
+    /// How control goes on behind an instruction that never falls through by itself.
+    pub(crate) fall_through: Option<FallThrough>,
 }
 
 /// A call of a function of the program's instead of an instruction.

@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use wasm_aot_body::closings;
 use wasm_aot_body::events::Mode;
-use wasm_aot_body::replacement::Replaced;
+use wasm_aot_body::replacement::{Replaced, invalid_behind, never_falls_through, passing};
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::StoreContextMut;
 use wasm_aot_engine::ValType;
@@ -157,6 +157,7 @@ impl<T: 'static> Matcher<'_, T> {
         let invalid = |error: wasmparser::BinaryReaderError| {
             ObserverError::program(CompileError::from(error).within(index, name))
         };
+        let mut falls_through = false;
         let mut validator = body.validate.into_validator(allocations);
         validator.read_locals(&mut body.body.get_binary_reader()).map_err(invalid)?;
         let sites = site::sites(self.bytes, &body.body).map_err(invalid)?;
@@ -179,7 +180,22 @@ impl<T: 'static> Matcher<'_, T> {
             if !behind {
                 self.before(&mut place, reachable, &validator)?;
             }
-            validator.op(u64::from(site.offset), &site.operator).map_err(invalid)?;
+            if reachable && self.falls_through(&place, &mut validator)? {
+                falls_through = true;
+            } else {
+                let valid = validator.op(u64::from(site.offset), &site.operator);
+                valid.map_err(|error| match falls_through {
+                    true => {
+                        let place = wasm_aot_engine::Place {
+                            function: None,
+                            offset: Some(site.offset as usize),
+                        };
+                        let error = CompileError::unsupported(invalid_behind(&error), place);
+                        ObserverError::program(error.within(body.index, name))
+                    }
+                    false => invalid(error),
+                })?;
+            }
             if behind {
                 self.at_end(&mut place, reachable, &validator)?;
             }
@@ -202,6 +218,11 @@ impl<T: 'static> Matcher<'_, T> {
         }
         self.blocks(place, reachable, mode, validator)?;
         self.bind_mode(Mode::Before, place, mode, validator)?;
+        // What is replaced leaves neither the function nor its place.
+        let mode = match self.ordered.of_site(site, Mode::Alt).is_empty() {
+            true => mode,
+            false => BoundMode::ITSELF,
+        };
         if site::is_branch(&site.operator) {
             // Without a condition, it branches.
             let is_conditional = matches!(site.operator, Operator::BrIf { .. });
@@ -320,6 +341,32 @@ impl<T: 'static> Matcher<'_, T> {
         Ok(())
     }
 
+    /// Matches what stands in place of an instruction that never falls through by itself. If
+    /// something does, control goes on behind it, and the validator with it.
+    fn falls_through(
+        &mut self,
+        place: &SitePlace<'_, '_>,
+        validator: &mut Validator,
+    ) -> Result<bool, ObserverError> {
+        let rules = self.ordered.of_site(place.site, Mode::Alt);
+        if rules.is_empty() || !never_falls_through(&place.site.operator) {
+            return Ok(false);
+        }
+        let Some(operands) = place.operands.iter().rev().copied().collect::<Option<Vec<_>>>()
+        else {
+            return Ok(false);
+        };
+        let passing = passing(&place.site.operator, operands.len());
+        let kept = self.found.len();
+        let replaced = Replaced { operands, passing, results: None };
+        self.stand_in(place, &rules, &replaced, validator)?;
+        let left =
+            self.found[kept..].iter().find_map(|found| found.replacement.fall_through.as_ref());
+        let Some(left) = left else { return Ok(false) };
+        // Where that is not valid, the compiler says so.
+        Ok(left.validate(validator, u64::from(place.site.offset)).is_ok())
+    }
+
     /// What stands in place of an instruction leaves what the instruction would.
     fn instead(
         &mut self,
@@ -327,7 +374,7 @@ impl<T: 'static> Matcher<'_, T> {
         validator: &Validator,
     ) -> Result<(), ObserverError> {
         let rules = self.ordered.of_site(place.site, Mode::Alt);
-        if rules.is_empty() {
+        if rules.is_empty() || never_falls_through(&place.site.operator) {
             return Ok(());
         }
         let given = place
@@ -336,16 +383,15 @@ impl<T: 'static> Matcher<'_, T> {
             .operator_arity(validator)
             .map_or(0, |(_, results)| results as usize);
         let given = &place.results[..given.min(place.results.len())];
-        let from_below = |types: &[Option<ValType>]| types.iter().rev().copied().collect();
+        let from_below = |types: &[Option<ValType>]| -> Option<Vec<ValType>> {
+            types.iter().rev().copied().collect()
+        };
         // Where control never comes, nothing is replaced.
         let (Some(operands), Some(results)) = (from_below(&place.operands), from_below(given))
         else {
             return Ok(());
         };
-        let passing = match place.site.operator {
-            Operator::BrIf { .. } => given.len(),
-            _ => 0,
-        };
+        let passing = passing(&place.site.operator, operands.len());
         let replaced = Replaced { operands, passing, results: Some(results) };
         self.stand_in(place, &rules, &replaced, validator)
     }

@@ -642,7 +642,8 @@ mod tests {
         assert_eq!((name.mode, asked(&name)), (Mode::After, vec![Asked::Res(0), Asked::OpIdx]));
         assert_eq!(parse("wasm:opcode:call:alt ()", true).expect("a name").mode, Mode::Alt);
         assert_eq!(parse("wasm:opcode:br_if:alt ()", true).expect("a name").mode, Mode::Alt);
-        let wrong = parse("wasm:opcode:br:alt ()", true).expect_err("malformed");
+        assert_eq!(parse("wasm:opcode:br:alt ()", true).expect("a name").mode, Mode::Alt);
+        let wrong = parse("wasm:opcode:br_on_null:alt ()", true).expect_err("malformed");
         assert!(wrong.why.contains("it is not replaced"), "{wrong}");
         assert!(parse("wasm:block:start:after ()", true).is_err());
     }

@@ -3,7 +3,7 @@
 use super::binding::{Argument, Instead, Replacement};
 use super::name::{Callee, Leaves};
 use std::collections::HashMap;
-use wasm_aot_body::replacement::{Replaced, Substitute, kept_of_call};
+use wasm_aot_body::replacement::{FallThrough, Remains, Replaced, Substitute, kept_of_call};
 use wasm_aot_engine::instrument::module::{ModuleInfo, Space};
 use wasm_aot_engine::{FuncType, ValType};
 
@@ -38,6 +38,7 @@ impl ReplacedPlace<'_> {
         let decides = self.leaves.is_some_and(|leaves| leaves.decides);
         let own = &self.results[..self.results.len() - usize::from(decides)];
         let callees = self.leaves.map_or(&[][..], |leaves| &leaves.calls);
+        let first = callees.first().and_then(&find).map(|(_, ty)| ty.results());
         let by = Substitute {
             asked: self
                 .leaves
@@ -45,7 +46,7 @@ impl ReplacedPlace<'_> {
                 .map_or(self.replaced.own(), |asks| asks as usize),
             drops: self.leaves.is_some_and(|leaves| leaves.drops),
             calls: !callees.is_empty(),
-            called: None,
+            called: first,
             returned: (!own.is_empty()).then_some(own),
         };
         let remains = self.replaced.remains(&by).map_err(|misfit| misfit.message)?;
@@ -68,11 +69,33 @@ impl ReplacedPlace<'_> {
                 returned: remains.given.len() - kept,
             })
         };
+        // Where control falls through, what stays is where it was.
+        let moved = if self.replaced.results.is_some() { remains.kept } else { 0 };
         Ok(Replacement {
-            below: (0..remains.kept).map(operand).chain(zeros).collect(),
+            below: (0..moved).map(operand).chain(zeros).collect(),
             decides,
             calls: callees.iter().map(call).collect::<Result<_, String>>()?,
+            fall_through: self.fall_through(&remains)?,
         })
+    }
+}
+
+impl ReplacedPlace<'_> {
+    /// How control goes on behind the instruction, if it never did.
+    fn fall_through(&self, remains: &Remains<ValType>) -> Result<Option<FallThrough>, String> {
+        if self.replaced.results.is_some() {
+            return Ok(None);
+        }
+        let number = |ty: &ValType| match ty {
+            ValType::I32 => Ok(wasmparser::ValType::I32),
+            ValType::I64 => Ok(wasmparser::ValType::I64),
+            ValType::F32 => Ok(wasmparser::ValType::F32),
+            ValType::F64 => Ok(wasmparser::ValType::F64),
+            ValType::V128 => Ok(wasmparser::ValType::V128),
+            ValType::Ref(_) => Err("references are not given instead of it".to_owned()),
+        };
+        let given = remains.given.iter().map(number).collect::<Result<_, String>>()?;
+        Ok(Some(FallThrough { dropped: self.replaced.operands.len() - remains.kept, given }))
     }
 }
 

@@ -5,6 +5,7 @@ use super::switches::Word;
 use cranelift_codegen::ir::{Block, InstBuilder, MemFlagsData, Value, condcodes::IntCC, types};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use wasm_aot_body::replacement::FallThrough;
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::instrument::compile::{
     self, Action, Call, Draft, Emitter, Guest, HookId, Inline,
@@ -65,6 +66,10 @@ impl Inline for Sequence {
 
     fn prepare(&self, at: &mut Emitter<'_, '_>) -> Option<Value> {
         self.word.as_ref().map(|word| left(word, at))
+    }
+
+    fn fall_through(&self) -> Option<&FallThrough> {
+        self.binding.replacement.fall_through.as_ref()
     }
 
     fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {

@@ -16,20 +16,6 @@ pub(super) fn ends_function(op: &O<'_>) -> bool {
     )
 }
 
-/// Whether the instruction behind an instruction is not reached from it.
-pub(super) fn never_returns(op: &O<'_>) -> bool {
-    matches!(
-        op,
-        O::Unreachable
-            | O::Return
-            | O::Br { .. }
-            | O::BrTable { .. }
-            | O::ReturnCall { .. }
-            | O::ReturnCallIndirect { .. }
-            | O::ReturnCallRef { .. }
-    )
-}
-
 /// Whether an instruction is sure not to trap.
 pub(super) fn never_traps(event: &crate::events::Instruction) -> bool {
     let plain = matches!(event.category, 2 | 3 | 4 | 8 | 10 | 12 | 13);

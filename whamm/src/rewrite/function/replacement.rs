@@ -10,21 +10,7 @@ use super::*;
 use crate::emit::replacement::{Callee, Callees, Calls, Deeds, Replacement, always_gives};
 use crate::hir::Stmt;
 use std::rc::Rc;
-use wasm_aot_body::replacement::{Misfit, Substitute};
-
-/// How many of a branch's operands go along to its label, or to the caller.
-fn passing(op: &O<'_>, operands: usize) -> usize {
-    match op {
-        O::Br { .. } | O::Return => operands,
-        O::BrIf { .. }
-        | O::BrTable { .. }
-        | O::BrOnNull { .. }
-        | O::BrOnNonNull { .. }
-        | O::BrOnCast { .. }
-        | O::BrOnCastFail { .. } => operands.saturating_sub(1),
-        _ => 0,
-    }
-}
+use wasm_aot_body::replacement::{FallThrough, Misfit, Substitute, never_falls_through, passing};
 
 type Replaced = wasm_aot_body::replacement::Replaced<ValType>;
 type Remains = wasm_aot_body::replacement::Remains<ValType>;
@@ -44,18 +30,17 @@ impl<'a> Walker<'_, 'a> {
         let action = &alts[0];
         let condition =
             action.predicate.as_ref().map(|predicate| self.condition(action, i, saved, predicate));
-        let gives = operator.operator_arity(&self.validator).map_or(0, |arity| arity.1 as usize);
-        self.validator.op(self.ops[i].offset.into(), &operator)?;
-        self.forget_origins(gives);
-        let mut results: Vec<ValType> = self.stack(gives).iter().map(|&t| self.val(t)).collect();
-        results.reverse();
         let operands: Vec<ValType> = saved.iter().rev().map(|s| s.1).collect();
-        let replaced = Replaced {
-            passing: passing(&operator, operands.len()),
-            operands,
-            results: (!never_returns(&operator)).then_some(results),
+        let passing = passing(&operator, operands.len());
+        let results = match never_falls_through(&operator) {
+            true => None,
+            false => Some(self.results_of(i)?),
         };
+        let replaced = Replaced { passing, operands, results };
         let (remains, replacement) = self.replacement(action, i, &replaced);
+        if replaced.results.is_none() {
+            self.fall_through(i, replaced.operands.len() - remains.kept, &remains.given)?;
+        }
         if let Some(condition) = condition {
             self.plan.code.extend(condition);
             let left = [&replaced.operands[..remains.kept], &remains.given].concat();
@@ -75,6 +60,45 @@ impl<'a> Walker<'_, 'a> {
             self.write_deeper(i, action.probe.span);
             self.put().end();
         }
+        Ok(())
+    }
+
+    /// The types of what an instruction gives, which the validator passes.
+    fn results_of(&mut self, i: usize) -> Result<Vec<ValType>, wasmparser::Error> {
+        let operator = self.ops[i].operator.clone();
+        let gives = operator.operator_arity(&self.validator).map_or(0, |arity| arity.1 as usize);
+        self.validator.op(self.ops[i].offset.into(), &operator)?;
+        self.forget_origins(gives);
+        let mut results: Vec<ValType> = self.stack(gives).iter().map(|&t| self.val(t)).collect();
+        results.reverse();
+        Ok(results)
+    }
+
+    /// Control goes on behind an instruction that never falls through by itself, and the validator
+    /// with it, where that is valid; and where it is not, the whole program will not be.
+    fn fall_through(
+        &mut self,
+        i: usize,
+        dropped: usize,
+        given: &[ValType],
+    ) -> Result<(), wasmparser::Error> {
+        let number = |ty: &ValType| match ty {
+            ValType::I32 => Some(W::I32),
+            ValType::I64 => Some(W::I64),
+            ValType::F32 => Some(W::F32),
+            ValType::F64 => Some(W::F64),
+            ValType::V128 => Some(W::V128),
+            ValType::Ref(_) => None,
+        };
+        let offset = self.ops[i].offset.into();
+        match given.iter().map(number).collect() {
+            Some(given) => {
+                FallThrough { dropped, given }.validate(&mut self.validator, offset)?;
+                self.falls_through = true;
+            }
+            None => self.validator.op(offset, &self.ops[i].operator.clone())?,
+        }
+        self.forget_origins(given.len());
         Ok(())
     }
 
