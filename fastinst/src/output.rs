@@ -68,7 +68,10 @@ pub(crate) fn describe(
     let plain = format != Format::Profile;
     profile.set_hz(facts.clock.hz);
     let watched = f64::from(facts.threads) * facts.seconds;
-    let by_probes = profile.told_by_probes(&facts.evidence, 1.0 - facts.processor / watched);
+    // The conductor's clock is the program's, and stands still in hooks.
+    let worked = (profile.header.seconds * 1e9).min(facts.processor * 1e9);
+    let waited = 1.0 - facts.processor / watched;
+    let by_probes = profile.told_by_probes(&facts.evidence, waited, worked);
     let evidence = by_probes.as_ref().unwrap_or(&facts.evidence);
     profile.admit(evidence);
     profile.modules = garden.beds.iter().map(|bed| module(&bed.module)).collect();

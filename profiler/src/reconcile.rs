@@ -91,8 +91,14 @@ impl Profile {
 
     /// The evidence of probes in the place of the kernel's clock, where they know better: every call
     /// of every function was timed, and threads have hardly waited, which is told as a part of the
-    /// time for that they were watched.
-    pub fn told_by_probes(&self, evidence: &ClockEvidence, waited: f64) -> Option<ClockEvidence> {
+    /// time for that they were watched. `worked` is the program's CPU time without that of hooks,
+    /// in nanoseconds.
+    pub fn told_by_probes(
+        &self,
+        evidence: &ClockEvidence,
+        waited: f64,
+        worked: f64,
+    ) -> Option<ClockEvidence> {
         // One that has not returned so far has none.
         let told = self.functions.iter().filter_map(|function| function.timed.own());
         let all: f64 = told.map(|own| own.value).sum();
@@ -100,7 +106,7 @@ impl Profile {
             return None;
         }
         if evidence.samples < MANY || evidence.processor <= 0.0 {
-            return Some(ClockEvidence::default());
+            return Some(ClockEvidence { processor: worked, ..ClockEvidence::default() });
         }
         // The clock's is the program's own time, without that of hooks.
         let processor = evidence.processor.max(all);

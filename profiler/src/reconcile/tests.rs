@@ -414,13 +414,20 @@ fn probes_that_timed_every_call_know_better_than_a_clock_unless_threads_have_wai
     let (profile, evidence) = told_completely();
     let with = |samples, processor| ClockEvidence { samples, processor, ..evidence.clone() };
     let by_probes = |processor| Some(ClockEvidence { processor, ..ClockEvidence::default() });
-    assert_eq!(profile.told_by_probes(&with(10_000, 9.5e6), 0.05), by_probes(10e6));
-    assert_eq!(profile.told_by_probes(&with(10_000, 12e6), -0.1), by_probes(12e6));
-    assert_eq!(profile.told_by_probes(&with(10_000, 5e6), 0.5), None);
-    assert_eq!(profile.told_by_probes(&with(20, 5e6), 0.5), by_probes(0.0), "it tells too little");
+    assert_eq!(profile.told_by_probes(&with(10_000, 9.5e6), 0.05, 7e6), by_probes(10e6));
+    assert_eq!(profile.told_by_probes(&with(10_000, 12e6), -0.1, 7e6), by_probes(12e6));
+    assert_eq!(profile.told_by_probes(&with(10_000, 5e6), 0.5, 7e6), None);
+    assert_eq!(
+        profile.told_by_probes(&with(20, 5e6), 0.5, 7e6),
+        by_probes(7e6),
+        "it tells too little"
+    );
     let none = ClockSource::None { why: "tests".to_owned() };
-    assert_eq!(profile.told_by_probes(&ClockEvidence { source: none, ..with(0, 0.0) }, 0.0), None);
+    assert_eq!(
+        profile.told_by_probes(&ClockEvidence { source: none, ..with(0, 0.0) }, 0.0, 7e6),
+        None
+    );
     let mut sampled = profile.clone();
     sampled.functions.iter_mut().for_each(|function| function.timed.own = None);
-    assert_eq!(sampled.told_by_probes(&with(10_000, 10e6), 0.0), None);
+    assert_eq!(sampled.told_by_probes(&with(10_000, 10e6), 0.0, 7e6), None);
 }
