@@ -71,7 +71,7 @@ fn totals_count_a_recursion_once_and_hold_what_was_called() {
 }
 
 /// Between two hooks the processor hides some of the program's own time, and hooks hide in it: what
-/// that makes uncertain is not told as exact.
+/// that makes uncertain is not reported as exact.
 #[test]
 fn short_calls_and_those_with_many_hooks_inside_are_told_with_their_doubt() {
     if !has("gcc") {

@@ -470,7 +470,7 @@ impl Function {
         self.timed.total = self.timed.mean.map(|mean| mean.scaled(calls as f64));
     }
 
-    /// Whether every call of it was timed, and told by a time.
+    /// Whether every call of it was timed, and the sum is a time.
     pub fn is_timed_completely(&self) -> bool {
         let total = self.timed.total();
         total.is_some_and(|total| total.is_exact() || self.is_complete())

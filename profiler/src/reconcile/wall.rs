@@ -27,7 +27,7 @@ pub(super) fn walls(
     let cap = profile.watched();
     let least = |at: usize| {
         let complete = timed[at].filter(|_| functions[at].is_complete());
-        // Less than what probes have told, if these are in doubt.
+        // Less than what probes have measured, if that is in doubt.
         let seen = complete.map_or(functions[at].timed.seen(), |total| total.interval().0);
         seen.max(totals[at].map_or(0.0, |total| total.value))
     };

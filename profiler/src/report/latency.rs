@@ -24,7 +24,7 @@ impl Function {
         self.percentile(share, header).filter(|value| value.is_finite())
     }
 
-    /// Below it a call's time cannot be told: the clock's step, and what a pair of hooks takes; of
+    /// Below it a call's time cannot be measured: the clock's step, and what a pair of hooks takes; of
     /// calls timed now and then twice what an empty call reads there.
     pub(crate) fn floor(&self, header: &Header) -> f64 {
         let step = (header.step as f64 / header.hz * 1e9).max(header.pair_time());
