@@ -433,7 +433,7 @@ fn the_command_line_follows_the_rules_of_all_commands() {
 #[test]
 fn check_warns_of_what_an_engine_refuses() {
     let place = Place::new("engines");
-    let output = whamm(&["check", &place.file("alt.mm", "wasm:opcode:return:alt { }")]);
+    let output = whamm(&["check", &place.file("alt.mm", "wasm:opcode:return_call:alt { }")]);
     let said = said(&output);
     assert!(output.status.success(), "{said}");
     assert!(
