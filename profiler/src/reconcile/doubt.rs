@@ -5,8 +5,8 @@
 //! other or for memory: then as much of what is taken off was the program's, and calls took longer
 //! than probes report, by a pair at most for each timed call: its own and those inside. Around hooks
 //! a program also loses time that it would have saved by overlapping (loads that would have been
-//! under way together), and that stays in the calls around: these took less than reported, by a pair at
-//! most for each timed call inside. A call of ten nanoseconds is in doubt by more than its time,
+//! under way together), and that stays in the calls around: these took less than reported, by a
+//! pair at most for each timed call inside. A call of ten nanoseconds is in doubt by more than its time,
 //! one of a millisecond that calls nothing is not.
 //!
 //! The kernel's clock does not know better: it finds the processor in a hook that waits for the

@@ -263,7 +263,8 @@ const JUMPS: &str = r#"(module (memory (export "memory") 1)
         (call $tell (local.get 0)))
     (func (export "_start") (local $i i32)
         (loop
-            (call $br (local.get $i)) (call $table (local.get $i)) (call $tell (call $return (local.get $i)))
+            (call $br (local.get $i)) (call $table (local.get $i))
+            (call $tell (call $return (local.get $i)))
             (call $loop (local.get $i))
             (local.set $i (i32.add (local.get $i) (i32.const 1)))
             (br_if 0 (i32.lt_u (local.get $i) (i32.const 3))))))"#;
@@ -277,7 +278,8 @@ fn control_goes_on_behind_branches_returns_and_traps_that_are_replaced_on_both_t
     let counters = "wasm:opcode:*.const|local.*|call:before { report var b: u32; b++; }
         wasm:opcode:i32.add(arg1: i32):before { report var l: i32; l = arg1; }
         wasm:block:start { report var s: u32; s++; } wasm:block:end { report var e: u32; e++; }
-        wasm:opcode:end:before { report var ends: u32; ends++; } wasm:func:exit { report var x: u32; x++; }
+        wasm:opcode:end:before { report var ends: u32; ends++; }
+        wasm:func:exit { report var x: u32; x++; }
         wasm:opcode:br*:at_target { report var t: u32; t++; }";
     type Change<'a> = &'a dyn Fn([Vec<i64>; 4], i64) -> [Vec<i64>; 4];
     let cases: [(&str, &str, Change<'_>); 6] = [
