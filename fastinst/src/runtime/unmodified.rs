@@ -21,6 +21,7 @@
 
 pub(super) mod points;
 mod trampoline;
+mod wording;
 
 use super::arguments::Facts;
 use super::functions::{self, Id};
@@ -44,6 +45,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use trampoline::{entry_code, exit_code, filled, len_of};
+use wording::planting;
 use wordpatch::os::maps;
 use wordpatch::os::pages::{self, PAGE};
 use wordpatch::{CodeAddr, Granule, Policy};
@@ -878,29 +880,6 @@ impl When {
             (true, false) => Self::Beginning,
             (true, true) => Self::Late,
         }
-    }
-}
-
-/// How many functions got probes, and when.
-fn planting(maker: Option<&impl std::fmt::Display>, count: usize, when: When) -> String {
-    let (functions, probes, late) = match count {
-        1 => ("1 function".to_owned(), "a probe", "it was seen to run: its count begins there"),
-        _ => (
-            format!("{count} functions"),
-            "probes",
-            "they were seen to run: their counts begin there",
-        ),
-    };
-    let when = match when {
-        When::Beginning => beginning().to_owned(),
-        When::Late => LATER.to_owned(),
-        When::Seen => format!("when {late}"),
-    };
-    match maker {
-        Some(maker) => {
-            format!("{functions} got {probes} that a compiler has prepared ({maker}) {when}")
-        }
-        None => format!("{functions} that no compiler has prepared got {probes} {when}"),
     }
 }
 
