@@ -58,6 +58,7 @@ mod histogram;
 mod impossible;
 mod merge;
 mod mode;
+mod notes;
 mod null;
 mod policy;
 mod profile;

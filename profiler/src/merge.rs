@@ -4,6 +4,7 @@
 
 use crate::arguments::Arguments;
 use crate::histogram::bounds;
+use crate::notes::CLOCKS_DIFFER;
 use crate::profile::{Arc, Exemplar, Function, Header, Label, Module, Profile, Recorded, Stack};
 use crate::timed::{mean_of, sum};
 use crate::{FuncId, Histogram, Spent};
@@ -136,6 +137,7 @@ impl Profile {
                 None => mine.arguments.push(arguments.clone()),
             }
         }
+        mine.add_notes(theirs);
         mine.processes += theirs.processes;
         // What is not known of one is not known of both.
         mine.processor = if mine.processor.min(theirs.processor) > 0.0 {
@@ -174,14 +176,9 @@ impl Profile {
             lost: mine.spent.lost + theirs.spent.lost,
         };
         let differ = std::mem::discriminant(&mine.clock) != std::mem::discriminant(&theirs.clock);
-        let note = differ.then(|| {
-            "the processes had different clocks: time that a clock did not measure is [unknown]"
-                .to_owned()
-        });
-        for note in theirs.notes.iter().chain(&note) {
-            if !mine.notes.contains(note) {
-                mine.notes.push(note.clone());
-            }
+        if differ && !mine.notes.iter().any(|note| note == CLOCKS_DIFFER) {
+            mine.notes.push(CLOCKS_DIFFER.to_owned());
+            mine.noted.push(mine.processes);
         }
     }
 

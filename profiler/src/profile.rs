@@ -96,6 +96,9 @@ pub struct Header {
     pub spent: Spent,
     /// Notes on missing data, one line each.
     pub notes: Vec<String>,
+    /// In how many of the processes each note holds; those without a number hold in all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub noted: Vec<u32>,
     /// Arguments of functions, if requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<Arguments>,

@@ -34,7 +34,7 @@ pub(crate) fn lines(
             human::grouped(header.spent.lost)
         ));
     }
-    lines.extend(header.notes.iter().map(|note| format!("Note: {note}")));
+    lines.extend(header.note_lines());
     lines.join("\n") + "\n"
 }
 

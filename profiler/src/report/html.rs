@@ -79,7 +79,7 @@ impl Profile {
         }
         let mut foot: Vec<String> =
             foot::overhead(&self.header, shares.is_some()).into_iter().collect();
-        foot.extend(self.header.notes.iter().map(|note| format!("Note: {note}")));
+        foot.extend(self.header.note_lines());
         foot.push(foot::marks(&self.header));
         json!({
             "summary": summary,
