@@ -71,7 +71,7 @@ pub(crate) fn describe(
     // The conductor's clock is the program's, and stands still in hooks.
     let worked = (profile.header.seconds * 1e9).min(facts.processor * 1e9);
     let waited = 1.0 - facts.processor / watched;
-    let by_probes = profile.told_by_probes(&facts.evidence, waited, worked);
+    let by_probes = profile.evidence_of_probes(&facts.evidence, waited, worked);
     let evidence = by_probes.as_ref().unwrap_or(&facts.evidence);
     profile.admit(evidence);
     profile.modules = garden.beds.iter().map(|bed| module(&bed.module)).collect();

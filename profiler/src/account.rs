@@ -26,7 +26,7 @@ use crate::{Costs, Sample, Tally, Ticks};
 use libm::hypot;
 use smallvec::SmallVec;
 
-/// Call sites that are told apart.
+/// The most call sites that are distinguished.
 const SITES: usize = 32;
 
 /// What counting costs in the program's surroundings is not known, nor what a window that begins
@@ -40,7 +40,7 @@ const UNKNOWN: f64 = 0.1;
 const COUNTING: f64 = 2.0;
 const MOST_SLOWED: f64 = 3.0;
 
-/// So many windows tell a function that has fallen silent from one that is called in bursts.
+/// So many windows distinguish a function that has fallen silent from one that is called in bursts.
 const FEW_WINDOWS: f64 = 4.0;
 
 /// Samples of a cycle that are kept until their weight is known.
@@ -88,7 +88,7 @@ struct Cycle {
     counted: Option<(Ticks, Ticks)>,
     /// When the window began, and the entries of the cycle until then.
     opened: Option<(Ticks, u64)>,
-    /// Entries for each tick, as the window has told.
+    /// Entries for each tick, measured in the window.
     rate: Option<f64>,
     entries: u64,
     samples: u64,
@@ -100,7 +100,7 @@ struct Cycle {
 }
 
 impl Cycle {
-    /// Entries for each tick while they were counted; `None` if that was too short to tell.
+    /// Entries for each tick while they were counted; `None` if that was too short.
     fn rate_so_far(&self, now: Ticks) -> Option<f64> {
         let (from, until) = self.counted.unwrap_or((self.began, now));
         // What was counted until an entry has ended it does not have that entry.
@@ -126,7 +126,7 @@ struct Weighted {
     within: f64,
 }
 
-/// Entries that nobody counted: estimated by the rate of the window of their cycle.
+/// Entries that no probe counted: estimated by the rate of the window of their cycle.
 #[derive(Clone, Debug, Default)]
 struct Unseen {
     entries: f64,
@@ -208,7 +208,7 @@ impl Unseen {
 
 /// How much the rates of functions change from one window to the next, relative to their means.
 ///
-/// A variance that few values tell is moderated by those of the program's other functions (Smyth
+/// A variance from few values is moderated by those of the program's other functions (Smyth
 /// 2004, *Linear models and empirical Bayes methods*): the phases that a window meets are the
 /// program's.
 #[derive(Clone, Copy, Debug, Default)]
@@ -415,7 +415,7 @@ impl Account {
         self.cycle = Cycle { began: now, entries: open, kept, is_partial, ..Cycle::default() };
     }
 
-    /// How many calls the cycle has had, as far as can be told; notes what was estimated.
+    /// How many calls the cycle has had, as far as is known; notes what was estimated.
     fn calls_of_cycle(&mut self, now: Ticks) -> f64 {
         let rate = self.rate(now);
         self.cycle.entries as f64 + self.unseen.end_cycle(&self.cycle, rate, now)
@@ -651,7 +651,7 @@ mod tests {
             account.turn(Ticks(8 * SPAN));
             (account.calls(&Changes::default()), 8.0 * SPAN as f64 / ticks as f64)
         };
-        // Told as 8.0 of 11.4 million.
+        // Estimated as 8.0 of 11.4 million.
         let (told, truth) = calls(7, 3);
         let (lo, hi) = told.interval();
         assert!(told.value < 0.75 * truth && lo <= truth && truth <= hi, "{told:?} of {truth}");
@@ -672,7 +672,7 @@ mod tests {
         account.stop_counting(Ticks(900_000), Ticks(950_000));
         account.turn(Ticks(2_000_000));
         let calls = account.estimate();
-        // 999 in 100,000 ticks, as the cycle before has told.
+        // 999 in 100,000 ticks, as in the cycle before.
         assert!((calls - before - 500.0 - 9_990.0).abs() < 1.0, "{before} and {calls}");
     }
 

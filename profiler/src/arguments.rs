@@ -74,7 +74,7 @@ impl Arguments {
         self.values.sort_by(|a, b| (b.calls, &a.values).cmp(&(a.calls, &b.values)));
     }
 
-    /// All calls that are told of.
+    /// All reported calls.
     pub fn calls(&self) -> u64 {
         self.values.iter().map(|value| value.calls).sum::<u64>() + self.other + self.unknown
     }

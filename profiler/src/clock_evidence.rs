@@ -2,7 +2,7 @@
 //!
 //! The clock owes nothing to probes, so it also sees functions that are called too often to be
 //! timed, and code without probes. The runtime attributes its samples to functions and hands the
-//! sums over as plain data; `Profile::reconcile` brings them together with what the probes tell.
+//! sums over as plain data; `Profile::reconcile` brings them together with the evidence of probes.
 //!
 //! Times are nanoseconds of processor time. They are weighted thread by thread: a thread's samples
 //! share that thread's own processor time, so that lost samples and short threads falsify no sum.
@@ -76,7 +76,7 @@ pub enum ClockSource {
         /// Why it is not the kernel's.
         why: String,
     },
-    /// Time was told by probes around every call: policy `exact`.
+    /// Time was measured by probes around every call: policy `exact`.
     #[default]
     Probes,
 }

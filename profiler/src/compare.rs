@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 
 /// A function of so large a part of the time belongs to the family of those that matter.
 const MATTERS: f64 = 0.01;
-/// The part of the changes told that may come of chance: of functions that matter, of others, and
-/// of numbers of calls.
+/// The part of the reported changes that may be due to chance: of functions that matter, of others,
+/// and of numbers of calls.
 const RISKED: f64 = 0.10;
 /// See `RISKED`.
 const RISKED_ELSEWHERE: f64 = 0.02;
@@ -36,13 +36,13 @@ pub struct Comparison {
     pub slower: usize,
     /// How many are faster.
     pub faster: usize,
-    /// How many have not changed, as far as these runs can tell.
+    /// How many have not changed, as far as these runs show.
     pub unchanged: usize,
     /// How many could not be tested, for want of runs or of figures.
     pub untested: usize,
     /// How many have another number of calls, or are called on one side only.
     pub calls_changed: usize,
-    /// Whether times are the wall clock's, as nothing tells processor time.
+    /// Whether times are the wall clock's, since CPU time is unknown.
     pub wall: bool,
     /// Processor time of a run, in nanoseconds.
     pub processor: [Option<Figure>; 2],

@@ -334,7 +334,7 @@ impl Conductor {
         match self.policy.clone() {
             Policy::Exact | Policy::Count => {
                 self.retired.clear();
-                // There are no cycles, and nobody waits for samples to be taken.
+                // There are no cycles, and no cycle waits for samples.
                 Ticks(now.0 + self.clock.ticks(0.05).0)
             }
             Policy::Paper { samples, epoch_ms } => {

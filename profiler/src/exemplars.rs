@@ -1,16 +1,16 @@
 //! Exemplars: the slowest calls of each function, and what was timed inside of them.
 //!
-//! Timed calls are told thread by thread, in the order in which they end. Each says how long those
-//! directly inside of it took together: they are the latest of its thread that no other call has
-//! claimed, back to that sum. Where the sum does not come out, some were not told one by one, and
-//! the call is kept without its inside.
+//! Timed calls are reported thread by thread, in the order in which they end. Each says how long
+//! those directly inside of it took together: they are the latest of its thread that no other call
+//! has claimed, back to that sum. Where the sum does not come out, some were not reported one by
+//! one, and the call is kept without its inside.
 
 use crate::{FuncId, Ticks};
 use smallvec::SmallVec;
 
 /// Calls that are kept of a function.
 const KEPT: usize = 3;
-/// Functions that are told inside of one, the longest.
+/// Functions that are listed inside of one, the longest.
 const INSIDE: usize = 8;
 /// Calls of a thread that no call around them has claimed yet: the oldest are forgotten.
 const UNCLAIMED: usize = 1024;

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Whole numbers are as they were; times and shares have seven digits. A file has no upper size.
-//! Nothing that is read from it takes more than [`RATIO`] times its own size, and [`SLACK`]: where a
-//! profile would need more, it is written without being packed, which takes no less than that.
+//! Nothing that is read from it takes more than [`RATIO`] times its own size, and [`SLACK`]: where
+//! a profile would need more, it is written without being packed, which takes no less than that.
 //!
 //! Files of the earlier versions are JSON, and are read.
 
@@ -215,7 +215,7 @@ impl Profile {
             && self.stacks.iter().all(is_stack)
     }
 
-    /// Makes a profile of the earlier version one of this: its times are what probes have told.
+    /// Makes a profile of the earlier version one of this: its times are evidence of probes.
     fn update(&mut self) {
         for function in &mut self.functions {
             let all = function.is_timed_as_of_old();

@@ -35,7 +35,7 @@ impl Profile {
         merged
     }
 
-    /// Gives functions numbers by their positions, wherever they are told of.
+    /// Gives functions numbers by their positions, wherever they occur.
     fn renumber(&mut self, number: impl Fn(usize) -> FuncId) {
         let numbers: HashMap<FuncId, FuncId> = self
             .functions

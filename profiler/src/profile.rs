@@ -293,7 +293,7 @@ impl Function {
     }
 }
 
-/// A percentile is told if so many calls were timed.
+/// A percentile is shown if so many calls were timed.
 const ENOUGH: [(f64, u64); 4] = [(0.5, 5), (0.9, 30), (0.99, 300), (0.999, 3000)];
 
 impl Profile {

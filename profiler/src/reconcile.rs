@@ -3,7 +3,7 @@
 //!
 //! Each kind of evidence is good at something else. Probes count, and time single calls by the wall
 //! clock: what a call took, waiting and preemption included. A mean of sampled calls times a count
-//! is no total: one call in ten thousand may contain the whole program. The clock tells processor
+//! is no total: one call in ten thousand may contain the whole program. The clock measures CPU
 //! time, and sees a function of two nanoseconds as well as one of two seconds, but it sees nothing
 //! of what is rare. So:
 //!
@@ -18,8 +18,8 @@
 //! its callers' totals: `bounds.rs` finds totals that are all of that at once, over the graph of
 //! `callers.rs`, in two passes of which each visits a function once.
 //!
-//! What probes told stays in [`Timed`](crate::Timed), so that reconciling twice is the same as
-//! reconciling once.
+//! The evidence of probes stays in [`Timed`](crate::Timed), so that reconciling twice is the same
+//! as reconciling once.
 
 mod bounds;
 mod callers;
@@ -65,7 +65,7 @@ impl Seen {
 }
 
 impl Profile {
-    /// Brings what probes have told together with the evidence of a clock, so that all figures are
+    /// Brings the evidence of probes together with that of a clock, so that all figures are
     /// possible. Callers have to be labelled. Without an evidence's processor time, the header's is
     /// taken; if that is zero, too, it is not known.
     pub fn reconcile(&mut self, evidence: &ClockEvidence) {
@@ -89,11 +89,11 @@ impl Profile {
         debug_assert!(self.impossible().is_empty(), "{:?}", self.impossible());
     }
 
-    /// The evidence of probes in the place of the kernel's clock, where they know better: every call
-    /// of every function was timed, and threads have hardly waited, which is told as a part of the
-    /// time for that they were watched. `worked` is the program's CPU time without that of hooks,
-    /// in nanoseconds.
-    pub fn told_by_probes(
+    /// The evidence of probes in the place of the kernel's clock, where they know better: every
+    /// call of every function was timed, and threads have hardly waited, which is given as a part
+    /// of the time for that they were watched. `worked` is the program's CPU time without that of
+    /// hooks, in nanoseconds.
+    pub fn evidence_of_probes(
         &self,
         evidence: &ClockEvidence,
         waited: f64,

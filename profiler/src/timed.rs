@@ -1,5 +1,5 @@
-//! What probes have told of the time of a function's calls, by the wall clock: not reconciled with
-//! anything.
+//! The evidence of probes about the time of a function's calls, by the wall clock: not reconciled
+//! with anything.
 //!
 //! It stays in a profile beside the figures that are made of it, so that these can be made again
 //! when more is known.
@@ -9,7 +9,7 @@ use crate::figure::Figure;
 use crate::{Costs, Policy};
 use serde::{Deserialize, Serialize};
 
-/// What probes have told of the time of a function's calls, in nanoseconds of the wall clock,
+/// The evidence of probes about the time of a function's calls, in nanoseconds of the wall clock,
 /// callees included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Timed {
@@ -26,7 +26,7 @@ pub struct Timed {
 }
 
 impl Timed {
-    /// As an account tells it, in ticks, of so many calls.
+    /// From an account, in ticks, for so many calls.
     pub(crate) fn of(account: &Account, calls: &Figure, policy: &Policy, costs: &Costs) -> Self {
         let mean = account.mean(costs);
         let max = account.extremes(costs).map_or(0.0, |(_, max)| max);

@@ -5,9 +5,9 @@ use profiler::{
     Probes, Profile, Sample, Stack, Ticks,
 };
 
-struct Nobody;
+struct NoProbes;
 
-impl Probes for Nobody {
+impl Probes for NoProbes {
     fn set(&mut self, _: FuncId, _: profiler::Mode) {}
 }
 
@@ -31,7 +31,7 @@ fn profile(functions: u32) -> Profile {
             });
         }
     }
-    conductor.tick(Ticks(1), &mut Nobody);
+    conductor.tick(Ticks(1), &mut NoProbes);
     let mut profile = conductor.profile(Ticks(1_000_000_000));
     profile.modules = vec![Module { path: "/bin/app".to_owned(), build_id: "abcd".to_owned() }];
     profile.label(|id| Label {
@@ -54,7 +54,7 @@ fn as_json(profile: &Profile, version: u32) -> serde_json::Value {
     serde_json::json!({ "fastinst": version, "profile": profile })
 }
 
-/// Both are equal but for what seven digits do not tell.
+/// Both are equal to seven digits.
 fn assert_same(read: &Profile, written: &Profile) {
     fn compare(read: &serde_json::Value, written: &serde_json::Value, path: &str) {
         use serde_json::Value::{Array, Number, Object};
@@ -152,7 +152,7 @@ fn profiles_add_up() {
 fn profiles_of_machines_with_other_clocks_add_up() {
     let (mut one, mut other) = (profile(10), profile(10));
     other.header.machine = "another".to_owned();
-    // The same times, told by a clock of three and a half ticks a nanosecond that starts late.
+    // The same times, measured by a clock of three and a half ticks a nanosecond that starts late.
     (other.header.hz, other.header.bias) = (3.5e9, 70.0);
     for function in &mut other.functions {
         let buckets = function.histogram.buckets().to_vec();

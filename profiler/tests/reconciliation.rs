@@ -216,7 +216,7 @@ fn waiting_is_what_the_processor_did_not_do() {
     let main = &profile.functions[0];
     let (wall, waiting) = (main.wall.unwrap().value, main.waiting().unwrap());
     assert!(main.wall.unwrap().is_exact() && (0.70..0.78).contains(&waiting), "{wall} {waiting}");
-    // Its calls are shorter than what others take at a time: what is told of them holds no pause.
+    // Its calls are shorter than what others take at a time: their times hold no pause.
     let next = profile.functions.iter().find(|function| function.id == FuncId(NEXT)).unwrap();
     assert!((700.0..1_300.0).contains(&next.cpu_mean().unwrap().value), "{next:?}");
 }

@@ -3,7 +3,7 @@
 //! A function is in one of three ways of life, chosen anew a few times a second by how often it is
 //! called:
 //!
-//! | way | its calls are | its entries are | who |
+//! | way | its calls are | its entries are | which functions |
 //! |---|---|---|---|
 //! | complete | all timed | counted | long calls, and what is called rarely, as long as a part of the budget pays for it |
 //! | counted | timed in terms of some calls, drawn by chance | counted | those behind them, as long as another part pays |
@@ -322,7 +322,7 @@ impl Conductor {
         let Some(Life { account, plan }) = part.life.as_deref_mut() else { return };
         plan.next = Ticks(now.0 + clock.ticks(plan.span * jitter).0);
         if goes_on && plan.way == Way::Glimpsed {
-            // So does its cycle: without a window of its own the next would have nothing to tell
+            // So does its cycle: without a window of its own the next would have no evidence
             // its rate by.
             return;
         }
@@ -428,7 +428,7 @@ impl Conductor {
             (*thrifty, *paid) = (now, 0.0);
         }
         let elapsed = now.since(*thrifty);
-        // Choices that a surge has brought about come too soon to tell.
+        // Choices that a surge has brought about come too soon to count.
         if elapsed >= self.clock.ticks(CHOOSE) {
             let foreseen = budget * (COMPLETE + COUNTING + TERMS) * elapsed.0 as f64;
             *thrift = (*thrift * if *paid > foreseen { 0.85 } else { 1.15 }).clamp(0.3, 1.0);
@@ -588,7 +588,7 @@ impl Plan {
     fn average_over(&mut self, calls: f64, seconds: f64, firm: f64) {
         let span = seconds - self.averaged;
         if span < firm {
-            // At the beginning a burst cannot be told from what lasts.
+            // At the beginning a burst cannot be distinguished from what lasts.
             self.average = if self.averaged > 0.0 { self.average } else { f64::INFINITY };
             return;
         }

@@ -2,8 +2,8 @@
 //!
 //! They are known from return addresses of timed calls, to which reconciliation adds those that the
 //! clock's stacks show. A call from code without probes, a thread's outermost function, or callers
-//! that are not told apart make the set open: such a function may have any time. A function's calls
-//! of itself say nothing of where its time comes from.
+//! that are not distinguished make the set open: such a function may have any time. A function's
+//! calls of itself say nothing of where its time comes from.
 
 use crate::profile::Profile;
 
@@ -53,7 +53,7 @@ impl Callers {
         Self::closed(all.collect())
     }
 
-    /// From lists of callers: those who call only themselves might be called by any function.
+    /// From lists of callers: functions that call only themselves might be called by any function.
     pub(super) fn closed(mut all: Vec<Option<Vec<usize>>>) -> Self {
         for (at, slot) in all.iter_mut().enumerate() {
             *slot = slot.take().map(|mut callers| {
@@ -65,15 +65,17 @@ impl Callers {
         Self(all)
     }
 
-    /// The same, where a function is open if one of its callers is not among those that are told.
-    pub(super) fn among(&self, told: impl Fn(usize) -> bool) -> Self {
+    /// The same, where a function is open if one of its callers is not `known`.
+    pub(super) fn among(&self, known: impl Fn(usize) -> bool) -> Self {
         let kept = |(at, callers): (usize, &Option<Vec<usize>>)| {
-            callers.clone().filter(|callers| told(at) && callers.iter().all(|caller| told(*caller)))
+            callers
+                .clone()
+                .filter(|callers| known(at) && callers.iter().all(|caller| known(*caller)))
         };
         Self(self.0.iter().enumerate().map(kept).collect())
     }
 
-    /// Who calls it, if all are known.
+    /// The functions that call it, if all are known.
     pub(crate) fn get(&self, function: usize) -> Option<&[usize]> {
         self.0[function].as_deref()
     }

@@ -3,11 +3,11 @@
 //! What a pair of hooks takes is measured back to back and taken off each call and each call around
 //! it. In a program the processor executes hooks while the program's own instructions wait for each
 //! other or for memory: then as much of what is taken off was the program's, and calls took longer
-//! than probes report, by a pair at most for each timed call: its own and those inside. Around hooks
-//! a program also loses time that it would have saved by overlapping (loads that would have been
-//! under way together), and that stays in the calls around: these took less than reported, by a
-//! pair at most for each timed call inside. A call of ten nanoseconds is in doubt by more than its time,
-//! one of a millisecond that calls nothing is not.
+//! than probes report, by a pair at most for each timed call: its own and those inside. Around
+//! hooks a program also loses time that it would have saved by overlapping (loads that would have
+//! been under way together), and that stays in the calls around: these took less than reported, by
+//! a pair at most for each timed call inside. A call of ten nanoseconds is in doubt by more than
+//! its time, one of a millisecond that calls nothing is not.
 //!
 //! The kernel's clock does not know better: it finds the processor in a hook that waits for the
 //! program's loads.
@@ -72,11 +72,13 @@ fn doubted(time: Figure, (below, above): (f64, f64)) -> Figure {
 }
 
 /// A clock's figure of a function whose every call was timed: hooks hide as much from the clock.
-pub(super) fn beside(told: Option<Figure>, timed: Option<Figure>, most: f64) -> Option<Figure> {
+pub(super) fn beside(clock: Option<Figure>, timed: Option<Figure>, most: f64) -> Option<Figure> {
     let hidden = timed.filter(|_| most.is_finite()).map(|time| time.interval().1 - time.value);
     match hidden {
-        Some(hidden) if hidden > 0.0 => told.map(|told| told.widened(hidden).clipped(0.0, most)),
-        _ => told,
+        Some(hidden) if hidden > 0.0 => {
+            clock.map(|figure| figure.widened(hidden).clipped(0.0, most))
+        }
+        _ => clock,
     }
 }
 

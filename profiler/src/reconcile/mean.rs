@@ -1,9 +1,9 @@
-//! The mean of a call: by the wall clock, as calls were timed; the clock's where probes cannot tell
-//! it.
+//! The mean of a call: by the wall clock, as calls were timed; the clock's where probes cannot
+//! measure it it.
 //!
 //! A probe cannot time a function of two nanoseconds in its surroundings: sampled alone it reads
 //! twenty times that. Nothing waits in such a time, so processor time ÷ calls is what a call takes.
-//! The same is told where a single sampled call carries the whole mean. A processor time that is
+//! The same is shown where a single sampled call carries the whole mean. A processor time that is
 //! below the shortest call is no call's time, if calls wait: it is a lower bound then.
 
 use crate::profile::Function;
@@ -92,7 +92,7 @@ mod tests {
         let busy = function(229e6, 240e6, 142e6);
         let mean = of(&busy);
         assert_eq!((mean.mark(), mean.value, mean.interval().1), (Mark::AtLeast, 142e6, 240e6));
-        // One call of 5 ms among short ones, which are what the clock tells.
+        // One call of 5 ms among short ones, which the clock measures.
         let short = function(100.0, 5e6, 130.0);
         assert_eq!(of(&short).value, 130.0);
         assert_eq!(of(&short).mark(), Mark::About);

@@ -1,4 +1,4 @@
-//! Self time: processor time of a function's own, and what is nobody's.
+//! Self time: processor time of a function's own, and the time of no known function.
 //!
 //! With a clock no other source writes this column: a function has the time with it innermost. What
 //! the clock charges to no function is `[system]` or `[unknown]`, so that all of them add up to the
@@ -55,7 +55,7 @@ pub(super) fn own_times(profile: &Profile, seen: &Seen) -> OwnTimes {
     OwnTimes { functions, system, unknown }
 }
 
-/// As the clock tells them, scaled down if it tells more than there is.
+/// As the clock measures them, scaled down if their sum is more than there is.
 fn by_clock(seen: &Seen, room: f64) -> Vec<Option<Figure>> {
     let visible = || seen.functions.iter().zip(&seen.visible);
     let told: f64 =

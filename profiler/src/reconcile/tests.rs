@@ -1,5 +1,5 @@
-//! Whatever probes and clocks tell, figures are possible; and where they tell everything, they are
-//! the truth.
+//! Whatever the evidence of probes and clocks, figures are possible; and where it is complete, they
+//! are the truth.
 
 use super::*;
 use crate::{
@@ -28,7 +28,7 @@ fn any_time(u: &mut Unstructured<'_>) -> Result<f64> {
     })
 }
 
-/// A profile of some functions that call each other in any way, as a conductor tells it.
+/// A profile of some functions that call each other in any way, as a conductor makes it.
 fn any_profile(u: &mut Unstructured<'_>) -> Result<Profile> {
     let policies =
         [Policy::Exact, Policy::default(), Policy::Count, "paper".parse().unwrap_or_default()];
@@ -414,20 +414,20 @@ fn probes_that_timed_every_call_know_better_than_a_clock_unless_threads_have_wai
     let (profile, evidence) = told_completely();
     let with = |samples, processor| ClockEvidence { samples, processor, ..evidence.clone() };
     let by_probes = |processor| Some(ClockEvidence { processor, ..ClockEvidence::default() });
-    assert_eq!(profile.told_by_probes(&with(10_000, 9.5e6), 0.05, 7e6), by_probes(10e6));
-    assert_eq!(profile.told_by_probes(&with(10_000, 12e6), -0.1, 7e6), by_probes(12e6));
-    assert_eq!(profile.told_by_probes(&with(10_000, 5e6), 0.5, 7e6), None);
+    assert_eq!(profile.evidence_of_probes(&with(10_000, 9.5e6), 0.05, 7e6), by_probes(10e6));
+    assert_eq!(profile.evidence_of_probes(&with(10_000, 12e6), -0.1, 7e6), by_probes(12e6));
+    assert_eq!(profile.evidence_of_probes(&with(10_000, 5e6), 0.5, 7e6), None);
     assert_eq!(
-        profile.told_by_probes(&with(20, 5e6), 0.5, 7e6),
+        profile.evidence_of_probes(&with(20, 5e6), 0.5, 7e6),
         by_probes(7e6),
-        "it tells too little"
+        "its interval is too wide"
     );
     let none = ClockSource::None { why: "tests".to_owned() };
     assert_eq!(
-        profile.told_by_probes(&ClockEvidence { source: none, ..with(0, 0.0) }, 0.0, 7e6),
+        profile.evidence_of_probes(&ClockEvidence { source: none, ..with(0, 0.0) }, 0.0, 7e6),
         None
     );
     let mut sampled = profile.clone();
     sampled.functions.iter_mut().for_each(|function| function.timed.own = None);
-    assert_eq!(sampled.told_by_probes(&with(10_000, 10e6), 0.0, 7e6), None);
+    assert_eq!(sampled.evidence_of_probes(&with(10_000, 10e6), 0.0, 7e6), None);
 }

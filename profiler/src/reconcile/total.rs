@@ -4,7 +4,7 @@
 //! time: if it lies above the clock's interval, calls have waited or were preempted; if it lies
 //! below, a call is still running. Then the clock says it, as for all that are sampled: with twenty
 //! stacks and more by itself, otherwise its interval is what the sampled time is clipped to.
-//! Samples of short calls are mostly what sampling costs, and tell no total.
+//! Samples of short calls are mostly what sampling costs, and give no total.
 //!
 //! Where every call of every function was timed, self times by the wall clock add up to more than
 //! the processor time if threads have waited: by how much, is known, and where, is not. A thread
@@ -17,7 +17,7 @@ use crate::histogram;
 use crate::profile::{Function, Header, Profile};
 use crate::{ClockSource, Figure};
 
-/// So many stacks tell a total by themselves.
+/// So many stacks give a total by themselves.
 const ENOUGH: u64 = 20;
 /// Sampled times of shorter calls are no evidence of processor time, in nanoseconds: they are
 /// mostly what sampling costs.

@@ -12,7 +12,7 @@ use std::fmt::Write;
 pub struct HistogramOptions {
     /// How wide it may be.
     pub width: usize,
-    /// How many of the slowest calls it tells.
+    /// How many of the slowest calls it lists.
     pub slowest: usize,
     /// Whether a terminal shows it that knows colours.
     pub color: bool,
@@ -55,7 +55,7 @@ impl Profile {
         self.of_function(function, options)
     }
 
-    /// Names that somebody may have meant: those that contain it, or that begin or end most alike.
+    /// Names that the user may have meant: those that contain it, or that begin or end most alike.
     fn near(&self, name: &str, found: &[&Function]) -> Vec<String> {
         let wanted = name.to_lowercase();
         let alike = |known: &str| {

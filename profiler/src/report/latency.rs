@@ -1,5 +1,5 @@
 //! Times of single calls as they are printed: no percentile above the longest call, and nothing
-//! below what measuring can tell.
+//! below what can be measured.
 
 use crate::figure::Mark;
 use crate::profile::{Function, Header};
@@ -8,7 +8,7 @@ use crate::profile::{Function, Header};
 /// percentile.
 const HEAVY: f64 = 100.0;
 
-/// What a single call reads that a runtime tells, in parts of what one reads between hooks: both
+/// What a single call that a runtime reports reads, in parts of what one reads between hooks: both
 /// ends go through the library's functions and through tables of the runtime, which are cold.
 const BY_RUNTIME: f64 = 4.0;
 
@@ -24,8 +24,8 @@ impl Function {
         self.percentile(share, header).filter(|value| value.is_finite())
     }
 
-    /// Below it a call's time cannot be measured: the clock's step, and what a pair of hooks takes; of
-    /// calls timed now and then twice what an empty call reads there.
+    /// Below it a call's time cannot be measured: the clock's step, and what a pair of hooks takes;
+    /// of calls timed now and then twice what an empty call reads there.
     pub(crate) fn floor(&self, header: &Header) -> f64 {
         let step = (header.step as f64 / header.hz * 1e9).max(header.pair_time());
         let times = if self.by_runtime { BY_RUNTIME } else { 1.0 };

@@ -9,10 +9,10 @@ use super::human;
 use crate::profile::{Label, Profile};
 use std::collections::HashMap;
 
-/// What may tell two functions of one name apart.
+/// What may distinguish two functions of one name.
 type Step<'a> = &'a dyn Fn(&Label) -> Option<String>;
 
-/// Names of functions as a table shows them: those that several functions have are told apart by
+/// Names of functions as a table shows them: those that several functions have are distinguished by
 /// module, line or place.
 pub(crate) fn distinct(profile: &Profile, labels: &[&Label]) -> Vec<String> {
     let mut names: Vec<String> = labels.iter().map(|label| label.name.clone()).collect();

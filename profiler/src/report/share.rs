@@ -58,7 +58,7 @@ pub(crate) fn own_time(function: &Function) -> f64 {
 /// Where no self time is known, no processor time has been measured, and it is not known either.
 pub(crate) fn waiting(function: &Function) -> Option<Figure> {
     let (wall, total) = (function.wall?, function.total?);
-    // Where both are the same figure nothing has told them apart.
+    // Where both are the same figure no evidence distinguishes them.
     if wall.value <= 0.0 || wall == total || function.is_wall_a_bound() {
         return None;
     }

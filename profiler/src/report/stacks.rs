@@ -2,7 +2,7 @@
 //!
 //! A function's self time is the one that the table prints, and every format distributes just that:
 //! over the stacks that the clock has seen with it innermost, in proportion; where it has seen
-//! none, over who calls whom, in the proportion of what was timed from there. Time in the kernel
+//! none, over callers, in the proportion of what was timed from there. Time in the kernel
 //! and time whose function is not known are stacks of one frame. So all samples together are the
 //! processor time.
 //!

@@ -2,7 +2,7 @@
 //! every function, each at its time and in its thread.
 //!
 //! A profile has no other calls one by one. What was inside of a slow call is known by its sum, so
-//! that it is told beside the call and not drawn.
+//! that it is written beside the call and not drawn.
 
 use super::human;
 use crate::FuncId;
