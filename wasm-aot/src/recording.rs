@@ -106,13 +106,23 @@ impl<S: Sink + Send + std::fmt::Debug + 'static> Recorder<S> {
 
     /// Ends the recording.
     pub fn finish<T>(self, store: &mut Store<T>) -> Recorded<S> {
+        let (mut writer, host_time) = self.end(store);
+        writer.tell_host_time(host_time);
+        let (events, sink, failure) = writer.finish();
+        Recorded { events, sink, failure }
+    }
+
+    /// Ends the recording of a program that could not start: nothing is written to the sink.
+    pub fn abandon<T>(self, store: &mut Store<T>) {
+        self.end(store);
+    }
+
+    fn end<T>(self, store: &mut Store<T>) -> (Writer<S>, Duration) {
         store.observe_boundary(None);
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.release();
-        let mut writer = state.writer.take().expect("it is finished once");
-        writer.tell_host_time(state.host_time.total());
-        let (events, sink, failure) = writer.finish();
-        Recorded { events, sink, failure }
+        let writer = state.writer.take().expect("it ends once");
+        (writer, state.host_time.total())
     }
 }
 

@@ -277,6 +277,50 @@ fn neither_a_module_nor_a_device_is_replaced_by_what_it_compiles_to() {
 }
 
 #[test]
+fn an_output_file_stays_if_nothing_can_take_its_place() {
+    let place = Place::new("kept");
+    let needs = r#"(module (import "a" "b" (func)) (func (export "_start")))"#;
+    let needs = place.file("needs.wat", needs);
+    let broken = place.file("broken.wat", "(module (func (export \"_start\") i32.add))");
+    let app = place.file("app.wat", HELLO);
+    place.run(&["record", "-o", "run.r3", &app]);
+    let trace = fs::read(place.0.join("run.r3")).expect("a trace");
+    let damaged = place.file("damaged.r3", &trace[..trace.len() / 2]);
+    let kept = place.file("kept", "yesterday's");
+    let names = |place: &Place| {
+        let entries = fs::read_dir(&*place.0).expect("a folder");
+        let mut names: Vec<_> = entries.map(|entry| entry.expect("an entry").file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = names(&place);
+    for args in [
+        &["record", "-o", &kept, "missing.wasm"][..],
+        &["record", "-o", &kept, &broken],
+        &["record", "-o", &kept, &needs],
+        &["record", "-o", &kept, "--preload", "x=missing.wasm", &app],
+        &["replay", "-o", &kept, &damaged],
+        &["reduce", "-o", &kept, &damaged],
+        &["compile", "-o", &kept, &broken],
+    ] {
+        place.bad(args);
+        assert!(fs::read(&kept).expect("a file") == b"yesterday's", "{args:?}");
+        assert_eq!(names(&place), before, "{args:?}");
+    }
+    // A program that ends at once has run.
+    place.good(&[
+        "record",
+        "-o",
+        &kept,
+        &place.file("ends.wat", "(module (func (export \"_start\")))"),
+    ]);
+    assert!(place.good(&["replay", "--check", &kept]).contains("behaves as recorded"));
+    // A trace may be reduced in its place.
+    place.good(&["reduce", "-o", "run.r3", "run.r3"]);
+    place.good(&["replay", "--check", "run.r3"]);
+}
+
+#[test]
 fn what_is_compiled_runs_is_inspected_and_verified() {
     let place = Place::new("compile");
     let add = place.file("add.wat", ADD);

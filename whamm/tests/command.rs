@@ -356,6 +356,33 @@ fn scripts_are_laid_out_in_place() {
 }
 
 #[test]
+fn a_file_that_cannot_be_written_whole_stays_as_it_was() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = Folder::new("whamm-full");
+    let script = folder.join("long.mm");
+    let text = format!("// {}\nwasm:opcode:call:before{{ }}\n", "-".repeat(4096));
+    std::fs::write(&script, &text).unwrap();
+    // Files of one block, as on a disk that is full: a write fails, and kills nothing.
+    let limited = "trap '' XFSZ; ulimit -f 1; exec \"$0\" fmt long.mm";
+    let mut shell = Command::new("bash");
+    shell.args(["-c", limited, env!("CARGO_BIN_EXE_whamm")]).current_dir(&*folder);
+    let output = shell.output().unwrap();
+    let said = said(&output);
+    assert!(said.contains("long.mm cannot be written: File too large"), "{said}");
+    assert!(output.status.code() == Some(1) && said.lines().count() == 1, "{said}");
+    assert_eq!(std::fs::read_to_string(&script).unwrap(), text);
+    assert_eq!(std::fs::read_dir(&*folder).unwrap().count(), 1);
+    // One that is replaced keeps its permissions, and a link leads to it still.
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o750)).unwrap();
+    let link = folder.join("link.mm");
+    std::os::unix::fs::symlink("long.mm", &link).unwrap();
+    assert!(whamm(&["fmt", link.to_str().unwrap()]).status.success());
+    assert_ne!(std::fs::read_to_string(&script).unwrap(), text);
+    assert_eq!(script.metadata().unwrap().permissions().mode() & 0o777, 0o750);
+    assert!(link.symlink_metadata().unwrap().is_symlink());
+}
+
+#[test]
 fn recording_programs_are_written_and_what_is_wrong_is_one_line() {
     let place = Place::new("record");
     let app =

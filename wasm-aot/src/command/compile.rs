@@ -2,16 +2,13 @@
 
 use super::modules::{Chosen, World};
 use super::prof::Prof;
-use super::{Failure, Making, about, read_module};
+use super::{Failure, Making, about, output, read_module};
 use clap::Args;
-use std::io::Write as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use wasm_aot::observer::{Needs, Program, Switches};
 use wasm_aot::wasi::WasiCtx;
 use wasm_aot::{AsContextMut, Engine, Module, Store};
-use wordpatch::os::replace::Replacement;
 
 /// Compile a module to a file of machine code (.aot)
 #[derive(Debug, Args)]
@@ -31,11 +28,11 @@ pub(crate) struct Compile {
 
 impl Compile {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let output = self.output.unwrap_or_else(|| self.module.with_extension("aot"));
-        if is_same(&output, &self.module) {
+        let file = self.output.unwrap_or_else(|| self.module.with_extension("aot"));
+        if output::is_same(&file, &self.module) {
             return Err(Failure::usage(format!(
                 "{}: the module would be overwritten: name another file with -o",
-                output.display()
+                file.display()
             )));
         }
         let bytes = read_module(&self.module)?;
@@ -51,8 +48,8 @@ impl Compile {
         };
         let compiled =
             Module::precompile_watched(&engine, bytes, &monitors).map_err(about(&self.module))?;
-        keep(&output, &compiled)
-            .map_err(|error| Failure::new(format!("{}: {error}", output.display())))
+        output::write_executable(&file, &compiled)
+            .map_err(|error| Failure::new(format!("{}: {error}", file.display())))
     }
 }
 
@@ -95,21 +92,3 @@ fn packed(
 
 /// Monitor time-out: to start.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Whether two paths lead to one file.
-fn is_same(one: &Path, other: &Path) -> bool {
-    let identity =
-        |path: &Path| std::fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino())).ok();
-    identity(one).is_some_and(|one| Some(one) == identity(other))
-}
-
-/// Writes a file as a whole: a process that runs it meanwhile keeps the old one. What is no file,
-/// as /dev/stdout, is written to.
-fn keep(output: &Path, compiled: &[u8]) -> std::io::Result<()> {
-    if output.metadata().is_ok_and(|metadata| !metadata.is_file()) {
-        return std::fs::File::options().write(true).open(output)?.write_all(compiled);
-    }
-    // Through a link, what it leads to is replaced.
-    let output = output.canonicalize().unwrap_or_else(|_| output.to_owned());
-    Replacement::begin(&output)?.executable()?.finish(compiled)
-}

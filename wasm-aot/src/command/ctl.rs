@@ -235,7 +235,7 @@ fn snapshot(pid: u32, output: Option<&Path>, colors: manual::Colors) -> Result<(
         return print(profile.table(&TableOptions { width, color, ..TableOptions::default() }));
     };
     let failed = |error| Failure::new(format!("{}: {error}", path.display()));
-    std::fs::write(path, bytes).map_err(failed)?;
+    super::output::write(path, &bytes).map_err(failed)?;
     print(format!("written to {}\n", path.display()))
 }
 

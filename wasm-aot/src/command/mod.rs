@@ -15,6 +15,7 @@ mod linking;
 mod manual;
 mod modules;
 mod monitors;
+mod output;
 mod prof;
 mod record;
 mod reduce;

@@ -1,9 +1,9 @@
 //! `wasm-aot record`
 
 use super::Failure;
+use super::output::{self, TraceFile};
 use super::run::Run;
 use clap::Args;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use wasm_aot::recording::Recorded;
 
@@ -41,7 +41,7 @@ impl Record {
                 name.into()
             }
         };
-        if self.run.program() == output {
+        if output::is_same(self.run.program(), &output) {
             return Err(Failure::usage(format!(
                 "{}: it would be read and written at once: name another file with -o",
                 output.display()
@@ -51,18 +51,18 @@ impl Record {
     }
 }
 
-/// Makes the file, before the program has run for it.
-pub(super) fn create(path: &Path) -> Result<File, Failure> {
-    File::create(path).map_err(|error| {
-        Failure::new(format!("{}: {error}: name a writable file with -o", path.display()))
-    })
-}
-
-/// Tells what was recorded.
-pub(super) fn tell(path: &Path, recorded: &Recorded<File>) {
+/// Puts the trace in its place and reports what was recorded.
+pub(super) fn report(path: &Path, mut recorded: Recorded<TraceFile>) {
+    // How the program ended is reported by its own exit code.
+    if let Err(failure) = recorded.sink.place() {
+        return super::complain(failure.said());
+    }
     let (path, events) = (path.display(), recorded.events);
     match &recorded.failure {
-        None => super::complain(format!("{path}: {events} events recorded")),
+        None => super::complain(format!(
+            "{path}: {events} event{} recorded",
+            if events == 1 { "" } else { "s" }
+        )),
         Some(why) => super::complain(format!(
             "{path}: the trace ends after {events} events, and the program went on: {why}"
         )),

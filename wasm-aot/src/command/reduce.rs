@@ -1,8 +1,9 @@
 //! `wasm-aot reduce`
 
+use super::output::TraceFile;
 use super::replay::recorded_module;
 use super::traces::Events;
-use super::{Failure, print, record};
+use super::{Failure, print};
 use clap::Args;
 use std::path::PathBuf;
 use wasm_aot::trace::{Effect, Reduced, Writer};
@@ -32,7 +33,7 @@ impl Reduce {
             Failure::new(format!("{}: {error}", self.trace.display()))
         };
         let mut reduced = Reduced::new(&module, events).map_err(|error| failed(&error))?;
-        let file = record::create(&self.output)?;
+        let file = TraceFile::whole(&self.output)?;
         let mut writer = Writer::new(file, &program)
             .map_err(|error| Failure::new(format!("{}: {error}", self.output.display())))?;
         for event in &mut reduced {
@@ -41,9 +42,13 @@ impl Reduce {
         let (events, effect) = reduced.into_inner();
         if let Some(ending) = events.ending() {
             writer.stop(ending);
-            let (_, _, _) = writer.finish();
-        } else if let (.., Some(error)) = writer.finish() {
-            return Err(Failure::new(format!("{}: {error}", self.output.display())));
+            writer.finish().1.place()?;
+        } else {
+            let (_, mut file, failure) = writer.finish();
+            if let Some(error) = failure {
+                return Err(Failure::new(format!("{}: {error}", self.output.display())));
+            }
+            file.place()?;
         }
         print(told(&effect))
     }

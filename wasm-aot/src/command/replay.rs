@@ -1,5 +1,6 @@
 //! `wasm-aot replay`
 
+use super::output::write;
 use super::summary::Summary;
 use super::traces::Events;
 use super::{Failure, Making, print, read};
@@ -90,8 +91,7 @@ impl Replay {
             false => generate(module, events, generation),
         }
         .map_err(|error| Failure::new(format!("{}: {error}", self.trace.display())))?;
-        std::fs::write(output, made)
-            .map_err(|error| Failure::new(format!("{}: {error}", output.display())))
+        write(output, &made).map_err(|error| Failure::new(format!("{}: {error}", output.display())))
     }
 
     /// Runs the program with the trace as its host.

@@ -7,6 +7,7 @@ use super::control::{Asked, Control, Open};
 use super::joining::{self, Joining};
 use super::modules::{self, Compiled, Packed, World};
 use super::monitors::{Monitoring, Observation, Told};
+use super::output::TraceFile;
 use super::prof::Prof;
 use super::spell;
 use super::threads::{self, Parts, Threads};
@@ -186,7 +187,11 @@ impl Run {
         let (done, has_begun) =
             self.execute(&engine, &mut store, &libraries, &module, &observed, patience);
         if let Some((path, recorder)) = recorder {
-            record::tell(path, &recorder.finish(&mut store));
+            // Of a program that could not start there is no trace, and an earlier one stays.
+            match has_begun {
+                true => record::report(path, recorder.finish(&mut store)),
+                false => recorder.abandon(&mut store),
+            }
         }
         store.data().prof.end();
         if !has_begun {
@@ -298,7 +303,7 @@ impl Run {
         store: &mut Store<World>,
         libraries: &[(String, Module)],
         module: &Module,
-    ) -> Result<Recorder<std::fs::File>, Failure> {
+    ) -> Result<Recorder<TraceFile>, Failure> {
         use std::os::unix::ffi::OsStrExt as _;
         let name = self.module.file_name().unwrap_or_default().to_string_lossy();
         // Modules that import from one another are recorded as one.
@@ -318,7 +323,7 @@ impl Run {
         if traces::is_trace(&self.module) {
             program = Events::open(&self.module)?.program().clone();
         }
-        let file = record::create(path)?;
+        let file = TraceFile::growing(path)?;
         match linked {
             None => Recorder::new(store, module, &program, file),
             Some(linked) => {

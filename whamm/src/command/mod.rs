@@ -1,6 +1,7 @@
 //! Commands: what is read, what is written, and what is said.
 
 mod map;
+mod output;
 mod profile;
 mod record;
 
@@ -315,7 +316,7 @@ fn format_one(path: &Path, only_tell: bool) -> Result<(), Diagnostics> {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Diagnostics> {
-    std::fs::write(path, bytes).map_err(|e| {
+    output::write(path, bytes).map_err(|e| {
         Diagnostics::general(
             Kind::GeneralError,
             format!("{} cannot be written: {e}", path.display()),

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 /// Drafts that are tried.
 const MOST: u32 = 100;
 
-/// A file that is being replaced. Until [`finish`](Self::finish) the old one stays; dropped, it
-/// leaves nothing behind.
-#[must_use = "nothing is replaced until `finish`"]
+/// A file that is being replaced. Until [`finish`](Self::finish) or [`place`](Self::place) the old
+/// one stays; dropped before, it leaves nothing behind.
+#[must_use = "nothing is replaced until `finish` or `place`"]
 #[derive(Debug)]
 pub struct Replacement {
     file: File,
@@ -78,8 +78,21 @@ impl Replacement {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }
         self.file.write_all(contents)?;
-        fs::rename(&self.draft, &self.target)?;
-        self.renamed = true;
+        self.place()
+    }
+
+    /// The draft, for contents that are written piece by piece.
+    pub fn file(&mut self) -> &mut File {
+        &mut self.file
+    }
+
+    /// Puts the draft in the target's place, where it can be written to further; once it is there,
+    /// nothing changes.
+    pub fn place(&mut self) -> io::Result<()> {
+        if !self.renamed {
+            fs::rename(&self.draft, &self.target)?;
+            self.renamed = true;
+        }
         Ok(())
     }
 }

@@ -13,7 +13,7 @@ pub(crate) fn dump(store: &mut Store<World>, error: &Error, file: Option<&Path>,
         return;
     };
     let Some(dump) = store.core_dump(&program.display().to_string()) else { return };
-    if let Err(error) = std::fs::write(file, dump) {
+    if let Err(error) = crate::command::output::write(file, &dump) {
         crate::command::complain(unwritten(file, &error));
     }
 }

@@ -1,0 +1,123 @@
+//! Output files: an earlier file stays until there is something to put in its place.
+//!
+//! A program that cannot start must not cost its user the trace of yesterday's run, and a full disk
+//! not the module that was made before.
+
+use super::Failure;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use wasm_aot::trace::Sink;
+use wordpatch::os::replace::Replacement;
+
+/// Whether two paths lead to one file.
+pub(super) fn is_same(one: &Path, other: &Path) -> bool {
+    let identity =
+        |path: &Path| std::fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino())).ok();
+    identity(one).is_some_and(|one| Some(one) == identity(other))
+}
+
+/// Writes all of a file, or nothing.
+pub(super) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    match draft(path)? {
+        Output::Draft(draft) => draft.finish(bytes),
+        Output::Stream(mut stream) => stream.write_all(bytes),
+    }
+}
+
+/// The same of a file that can be executed: a process that does so meanwhile keeps the old one.
+pub(super) fn write_executable(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    match draft(path)? {
+        Output::Draft(draft) => draft.executable()?.finish(bytes),
+        Output::Stream(mut stream) => stream.write_all(bytes),
+    }
+}
+
+#[derive(Debug)]
+enum Output {
+    /// Written beside a file that it will replace.
+    Draft(Replacement),
+    /// Written to: what is no file, as /dev/stdout, or a file that cannot be replaced.
+    Stream(File),
+}
+
+fn draft(path: &Path) -> io::Result<Output> {
+    if path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+        return File::options().write(true).open(path).map(Output::Stream);
+    }
+    // Through a link, what it leads to is replaced.
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    match Replacement::begin(&path) {
+        // In a folder of another user there is no room for a draft.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && path.is_file() => {
+            File::options().write(true).truncate(true).open(&path).map(Output::Stream)
+        }
+        draft => draft.map(Output::Draft),
+    }
+}
+
+/// The file of a trace that is written piece by piece.
+#[derive(Debug)]
+pub(super) struct TraceFile {
+    output: Output,
+    path: PathBuf,
+    /// Whether the trace takes its place with its first events: a run may end by SIGKILL.
+    grows: bool,
+    /// Whether its beginning is written, which names the program and has no events.
+    has_begun: bool,
+}
+
+impl TraceFile {
+    /// A trace that is in its place from its first events on.
+    pub(super) fn growing(path: &Path) -> Result<Self, Failure> {
+        Self::create(path, true)
+    }
+
+    /// A trace that is in its place when it is whole.
+    pub(super) fn whole(path: &Path) -> Result<Self, Failure> {
+        Self::create(path, false)
+    }
+
+    fn create(path: &Path, grows: bool) -> Result<Self, Failure> {
+        let output = draft(path).map_err(|error| {
+            Failure::new(format!("{}: {error}: name a writable file with -o", path.display()))
+        })?;
+        Ok(Self { output, path: path.to_owned(), grows, has_begun: false })
+    }
+
+    fn file(&mut self) -> &mut File {
+        match &mut self.output {
+            Output::Draft(draft) => draft.file(),
+            Output::Stream(stream) => stream,
+        }
+    }
+
+    /// Puts the trace in the place of an earlier one.
+    pub(super) fn place(&mut self) -> Result<(), Failure> {
+        self.put_in_place()
+            .map_err(|error| Failure::new(format!("{}: {error}", self.path.display())))
+    }
+
+    fn put_in_place(&mut self) -> io::Result<()> {
+        match &mut self.output {
+            Output::Draft(draft) => draft.place(),
+            Output::Stream(_) => Ok(()),
+        }
+    }
+}
+
+impl Sink for TraceFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file().append(bytes)?;
+        if self.grows && self.has_begun {
+            self.put_in_place()?;
+        }
+        self.has_begun = true;
+        Ok(())
+    }
+
+    fn cut(&mut self, len: u64) -> io::Result<()> {
+        self.file().cut(len)
+    }
+}
