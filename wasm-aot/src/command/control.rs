@@ -206,11 +206,14 @@ impl Control {
         let attached = session.attach_module(matched).map_err(said)?;
         let name = &attached.name;
         spell::start_spell(observed, &chosen);
-        if attached.matches == 0 {
-            return Err(format!("{name}: nothing in the program matches any of its exports"));
-        }
         let of_it = |(other, why): (String, String)| (other == *name).then_some(why);
-        let misfits = observed.misfits().into_iter().filter_map(of_it);
+        let mut misfits = observed.misfits().into_iter().filter_map(of_it);
+        if attached.matches == 0 {
+            // It would observe nothing, and be listed as if it did.
+            session.detach(name).map_err(said)?;
+            let why = misfits.next().map_or(String::new(), |why| format!(": {why}"));
+            return Err(format!("{name}: nothing in the program matches any of its exports{why}"));
+        }
         let shortened = observed.shortened().into_iter().filter_map(of_it);
         let notes = misfits
             .map(|why| format!("note: this export is never called: {why}\n"))

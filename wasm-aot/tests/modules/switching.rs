@@ -4,7 +4,9 @@ use super::existing::PROGRAM;
 use super::output_of;
 use super::place::{Place, errors};
 use super::running::{CALLING, Running, SPIN, TURNS};
+use std::io::Read as _;
 use std::process::Stdio;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use test_support::eventually;
 
@@ -202,6 +204,11 @@ fn scripts_and_modules_are_attached_to_a_program_that_runs_and_detached() {
         );
         let wrong = place.file("wrong.wat", r#"(module (func (export "wasm:opcode:nopp")))"#);
         assert!(errors(&running.ask(&["attach", &wrong])).contains("did you mean nop?"));
+        let unfit = place.file("unfit.mm", "wasm:opcode:loop:alt { return 1; }");
+        let refused = errors(&running.ask(&["attach", &unfit]));
+        let why = "unfit: nothing in the program matches any of its exports: wasm:opcode:loop";
+        assert!(refused.contains(why) && refused.contains("and returns 1"), "{refused}");
+        assert!(!running.good(&["status"]).contains("unfit"));
         let done = running.end();
         assert!(errors(&done).contains("== ways ==\nfunction  pc "), "{}", errors(&done));
     }
@@ -285,4 +292,72 @@ fn a_monitor_ends_by_time_and_by_the_number_of_its_calls() {
     assert_eq!(running.number(&["report"]), 0);
     running.good(&["on", "turns"]);
     eventually("it counts", || running.number(&["report"]) != 0);
+}
+
+/// Calls a function again and again, and prints a letter whenever its result is another than
+/// before. The function's parts can be replaced.
+const CHANGES: &str = r#"(module
+    (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+    (memory (export "memory") 1) (data (i32.const 0) "\10\00\00\00\01\00\00\00")
+    (func $block (result i32) (block (result i32) (i32.const 65)))
+    (func $if (param i32) (result i32)
+        (if (result i32) (local.get 0) (then (i32.const 65)) (else (i32.const 90))))
+    (func $branch (result i32) (local $k i32)
+        (local.set $k (i32.const 65))
+        (block (br 0) (local.set $k (i32.const 66)))
+        (local.get $k))
+    (func $stop (result i32) (return (i32.const 65)) (drop) (i32.const 66))
+    (func $loop (result i32) (local $k i32)
+        (loop (local.set $k (i32.add (local.get $k) (i32.const 1)))
+            (br_if 0 (i32.lt_u (local.get $k) (i32.const 65))))
+        (local.get $k))
+    (func (export "_start") (local $now i32)
+        (loop
+            (local.set $now (call $TRIED))
+            (if (i32.ne (local.get $now) (i32.load8_u (i32.const 16)))
+                (then
+                    (i32.store8 (i32.const 16) (local.get $now))
+                    (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 32)))))
+            (br 0))))"#;
+
+#[test]
+fn replaced_blocks_and_branches_are_switched_while_the_program_runs() {
+    let place = Place::new("modules-replaced");
+    for (tried, replaced, script) in [
+        ("block", 'B', "wasm:opcode:block:alt / fname == \"block\" / { return 66; }"),
+        ("if (i32.const 1)", 'B', "wasm:opcode:if:alt / fname == \"if\" / { return 66; }"),
+        ("branch", 'B', "wasm:opcode:br:alt / fname == \"branch\" / { drop_args(); }"),
+        ("stop", 'B', "wasm:opcode:return:alt { report var n: u32; n++; }"),
+        ("loop", '\u{1}', "wasm:opcode:br_if:alt / fname == \"loop\" / { drop_args(); }"),
+    ] {
+        let program = place.file("program.wat", CHANGES.replace("TRIED", tried));
+        let script = place.file("replaces.mm", script);
+        let mut running = Running::start(&place, &[], &program);
+        let mut output = running.child.as_mut().expect("it runs").stdout.take().expect("a pipe");
+        let (changed, changes) = mpsc::channel();
+        let reading = std::thread::spawn(move || {
+            let mut letter = [0];
+            while output.read(&mut letter).is_ok_and(|len| len == 1) {
+                let _ = changed.send(char::from(letter[0]));
+            }
+        });
+        let next = || changes.recv_timeout(Duration::from_secs(60)).ok();
+        assert_eq!(next(), Some('A'), "{tried}");
+        for request in [
+            &["attach", &script][..],
+            &["off", "replaces"],
+            &["on", "replaces"],
+            &["detach", "replaces"],
+        ] {
+            running.good(request);
+            let wanted = if matches!(request[0], "attach" | "on") { replaced } else { 'A' };
+            // An activation whose loop is switched between two turns gives what neither does alone.
+            let between = next().filter(|letter| tried != "loop" || *letter == wanted);
+            assert_eq!(between.or_else(next), Some(wanted), "{tried}: {request:?}");
+        }
+        running.goes_on();
+        assert!(changes.try_recv().is_err(), "{tried}");
+        assert_eq!(running.end().status.code(), Some(130), "{tried}");
+        reading.join().expect("it ends");
+    }
 }
