@@ -11,6 +11,7 @@ use crate::{
 };
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use wasm_aot_body::report::several;
 use wasm_aot_trace::{Change, Declared, Door, End, Event, Placed, Value};
 
 /// Where a program leaves its trace.
@@ -47,7 +48,11 @@ pub struct TraceEnds {
 
 impl fmt::Display for TraceEnds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the trace ends here, after {} events, and the program does not", self.events)
+        write!(
+            f,
+            "the trace ends here, after {}, and the program does not",
+            several(self.events, "event")
+        )
     }
 }
 

@@ -273,7 +273,7 @@ fn traces_of_wasm_r3_are_read_in_both_dialects_and_written() {
     assert!(refused.contains("event 0: the form of Wasm-R3 cannot hold a name with"), "{refused}");
     let output = place.run(&["trace", "show", "--format", "r3", "--lossy", "wide.r3"]);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "EC;0;a_b;9007199254740992\nER\n");
-    assert!(errors(&output).contains("lost 1 times: an integer of 64 bits"), "{}", errors(&output));
+    assert!(errors(&output).contains("lost 1 time: an integer of 64 bits"), "{}", errors(&output));
 }
 
 #[test]

@@ -19,6 +19,11 @@ mod document;
 
 pub use document::{Document, Row, Value};
 
+/// `1 call`, `2 calls`.
+pub fn several(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 use crate::types::Ty;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -16,6 +16,7 @@ use wasm_aot::instrument::runtime::{Counts, FunctionCounts};
 use wasm_aot::replaying::{Divergence, HostFailed, TraceEnds, replay_instance};
 use wasm_aot::trace::{Declared, Event, Generation, generate};
 use wasm_aot::{AsContextMut as _, Error, Extern, Instance, Module, Store};
+use wasm_aot_body::report::several;
 use wasmparser::Operator;
 
 /// What one of the two has executed.
@@ -97,7 +98,7 @@ impl Summary {
             let equal = match (one == other, differ) {
                 (true, 0) => "equal".to_owned(),
                 (_, 0) => "differ".to_owned(),
-                (_, differ) => format!("differ in {differ} places"),
+                (_, differ) => format!("differ in {}", several(differ as u64, "place")),
             };
             let _ = writeln!(text, "{name:<22}{one:>16}{other:>16}  {equal}");
         };
@@ -124,9 +125,9 @@ impl Summary {
         let share = if whole == 0 { 0.0 } else { replay.host as f64 / whole as f64 * 100.0 };
         let _ = writeln!(
             text,
-            "host: {} calls, {time}; instead the replay executes {} instructions, \
-             {share:.3} % of its own",
-            self.calls, replay.host
+            "host: {}, {time}; instead the replay executes {}, {share:.3} % of its own",
+            several(self.calls, "call"),
+            several(replay.host, "instruction")
         );
         text
     }

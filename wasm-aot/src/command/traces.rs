@@ -12,6 +12,7 @@ use wasm_aot::trace::{
     Declared, Ending, Error, Event, MAGIC, Program, R3Reader, R3Writer, Reader, TEXT_MAGIC,
     TextReader, heading, is_r3,
 };
+use wasm_aot_body::report::several;
 
 /// Show and compare traces
 #[derive(Debug, Args)]
@@ -193,7 +194,7 @@ fn show_r3(path: &Path, module: Option<&Path>, is_lossy: bool) -> Result<(), Fai
     }
     print(lines)?;
     for (what, count) in writer.losses() {
-        super::complain(format!("{}: lost {count} times: {what}", path.display()));
+        super::complain(format!("{}: lost {}: {what}", path.display(), several(*count, "time")));
     }
     Ok(())
 }
@@ -217,7 +218,7 @@ fn show(path: &Path, module: Option<&Path>) -> Result<(), Failure> {
         }
     }
     let ending = events.ending().map(|ending| format!("# {ending}\n")).unwrap_or_default();
-    print(format!("{lines}{ending}# {count} events\n"))
+    print(format!("{lines}{ending}# {}\n", several(count, "event")))
 }
 
 fn diff(a: &Path, b: &Path) -> Result<(), Failure> {
@@ -236,7 +237,7 @@ fn diff(a: &Path, b: &Path) -> Result<(), Failure> {
             event.map_err(|error| Failure::new(format!("{}: {error}", path.display())))
         };
         match (next(&mut first, a)?, next(&mut second, b)?) {
-            (None, None) => return print(format!("equal: {number} events\n")),
+            (None, None) => return print(format!("equal: {}\n", several(number, "event"))),
             (one, other) if one == other => number += 1,
             (one, other) => {
                 let shown = |event: Option<Event>| {

@@ -15,6 +15,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
+use wasm_aot_body::report::several;
 use wasm_aot_trace::Program;
 use wordpatch::os::sockets::Listener;
 
@@ -156,10 +157,10 @@ impl Requests {
     pub fn finish<T>(&mut self, store: &mut Store<T>) -> Option<String> {
         let (path, recorder) = self.recording.take()?;
         let Recorded { events, failure, .. } = recorder.finish(store);
-        let path = path.display();
+        let (path, events) = (path.display(), several(events, "event"));
         Some(match failure {
-            None => format!("{path}: {events} events recorded\n"),
-            Some(why) => format!("{path}: the trace ends after {events} events: {why}\n"),
+            None => format!("{path}: {events} recorded\n"),
+            Some(why) => format!("{path}: the trace ends after {events}: {why}\n"),
         })
     }
 }

@@ -73,7 +73,7 @@ fn functions_are_timed_as_far_as_compiling_them_for_it_is_within_the_budget() {
         (words(&thrifty, "function"), counts(&thrifty, "calls")),
         (vec!["f".into()], vec![2])
     );
-    let why = "1 functions were called and not timed";
+    let why = "called and not timed: 1 function,";
     assert!(thrifty.notes.iter().any(|note| note.starts_with(why)), "{:?}", thrifty.notes);
     let exact = report("latency,function=*,policy=exact");
     assert_eq!(counts(&exact, "calls"), [2, 2]);
@@ -90,6 +90,6 @@ fn many_small_functions_are_not_taken_for_one_of_their_size() {
     let report = observed(&text, &[1], &["latency,function=*,budget=0.001%"]).remove(0);
     let timed = counts(&report, "calls").len();
     assert!((10..40).contains(&timed), "{timed}");
-    let why = format!("{} functions were called and not timed", 201 - timed);
+    let why = format!("called and not timed: {} functions", 201 - timed);
     assert!(report.notes.iter().any(|note| note.starts_with(&why)), "{why}: {:?}", report.notes);
 }

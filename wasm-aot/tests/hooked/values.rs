@@ -58,7 +58,11 @@ fn what_is_allocated_is_known_by_who_has_asked_for_it_until_it_is_freed() {
     );
     assert_eq!(
         report.notes[0],
-        "225 bytes in 4 blocks were allocated; 105 bytes in 2 blocks are still there, 170 at most at once"
+        "allocated: 225 bytes in 4 blocks; still there: 105 bytes in 2 blocks, 170 at most at once"
     );
-    assert!(report.notes[1].starts_with("1 times something was freed"), "{:?}", report.notes);
+    assert!(
+        report.notes[1].starts_with("freed and not seen allocated: 1 block"),
+        "{:?}",
+        report.notes
+    );
 }

@@ -10,6 +10,7 @@ use super::{Choice, MonitorError, Report};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
+use wasm_aot_body::report::several;
 use wasm_aot_engine::instrument::compile::{
     Action, Call, Capture, Draft, Firing, InstanceSlots, Mode, Receiver,
 };
@@ -174,18 +175,17 @@ impl HookedMonitor for Allocations {
             report.notes.push("the module has no function with the name of an allocator's".into());
         }
         report.notes.push(format!(
-            "{} bytes in {} blocks were allocated; {} bytes in {} blocks are still there, {} at most at once",
-            sum(|site| site.bytes),
-            sum(|site| site.count),
-            sum(|site| site.live_bytes),
-            sum(|site| site.live),
+            "allocated: {} in {}; still there: {} in {}, {} at most at once",
+            several(sum(|site| site.bytes), "byte"),
+            several(sum(|site| site.count), "block"),
+            several(sum(|site| site.live_bytes), "byte"),
+            several(sum(|site| site.live), "block"),
             state.peak
         ));
         if state.strange > 0 {
-            report.notes.push(format!(
-                "{} times something was freed that was not seen allocated",
-                state.strange
-            ));
+            report
+                .notes
+                .push(format!("freed and not seen allocated: {}", several(state.strange, "block")));
         }
         report.notes.extend(state.failure.clone());
         report

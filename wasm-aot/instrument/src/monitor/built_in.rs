@@ -5,6 +5,7 @@ use super::{Choice, MonitorError, Report, Source};
 use crate::lower::{self, Capabilities, Census, Facts, Lowering, Time};
 use std::sync::Arc;
 use std::time::Instant;
+use wasm_aot_body::report::several;
 use wasm_aot_engine::Error;
 use wasm_aot_engine::instrument::runtime::{Counted, Module, ObservedLayer, Origin, Share};
 
@@ -178,7 +179,10 @@ impl BuiltIn {
             && let Some((function, why)) = unmade.first()
         {
             let (count, name) = (unmade.len(), module.inner().label(*function));
-            report.remark(format!("{count} functions are not observed, as {name}: {why}"));
+            report.remark(format!(
+                "not observed: {}, as {name}: {why}",
+                several(count as u64, "function")
+            ));
         }
         Some(report)
     }

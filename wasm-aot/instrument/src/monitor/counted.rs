@@ -4,6 +4,7 @@ use super::kept::{self, ProfileFile};
 use super::{Cell, Choice, Report, listing};
 use profiler::{Arc, FuncId, Function, Header, Label, Policy, Profile};
 use std::collections::{BTreeMap, HashMap};
+use wasm_aot_body::report::several;
 use wasm_aot_engine::instrument::runtime::{Counts, FunctionCounts, InstructionCount};
 use wasmparser::Operator;
 
@@ -39,7 +40,11 @@ pub(super) fn hotness(choice: &Choice, counts: &Counts) -> Report {
         });
     }
     let executed = each.iter().filter(|(_, instruction)| instruction.count > 0).count();
-    let note = format!("{total} executions of {executed} instructions, of {all}");
+    let note = format!(
+        "{} of {}, of {all}",
+        several(total, "execution"),
+        several(executed as u64, "instruction")
+    );
     if choice.has("listing") {
         report.drawing = Some(listing::draw_listing(&functions, total) + &note + "\n");
     }
@@ -178,7 +183,7 @@ pub(super) fn calls(choice: &Choice, counts: &Counts) -> Report {
     }
     let counted = columns.iter().position(|column| *column == "count").expect("a column of counts");
     report.rows.sort_by_key(|row| std::cmp::Reverse(row[counted].sum()));
-    report.notes.push(format!("{total} calls"));
+    report.notes.push(several(total, "call"));
     report.total([("calls", total)]);
     if let Some(file) = choice.profile()
         && let Err(error) = write_calls(file, choice, counts)
@@ -287,7 +292,7 @@ pub(super) fn opcodes(choice: &Choice, counts: &Counts) -> Report {
     for (name, (places, count)) in kinds {
         report.row([name.into(), places.into(), count.into(), Cell::share(count, total)]);
     }
-    report.notes.push(format!("{total} instructions"));
+    report.notes.push(several(total, "instruction"));
     report.total([("instructions", total)]);
     report
 }

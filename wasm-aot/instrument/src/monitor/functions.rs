@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use profiler::{Figure, FuncId, Function, Header, Policy, Profile, Spent, Timed};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
+use wasm_aot_body::report::several;
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::instrument::compile::{
     Action, Draft, Emitter, Firing, Inline, InstanceSlots, Receiver, Sequence, Word,
@@ -94,7 +95,7 @@ impl HookedMonitor for Functions {
             ]);
         }
         let calls: u64 = each.iter().map(|(_, [_, calls])| calls).sum();
-        report.notes.push(format!("{calls} calls in {}", shown(total as f64 / hz)));
+        report.notes.push(format!("{} in {}", several(calls, "call"), shown(total as f64 / hz)));
         report.total([("calls", calls), ("nanoseconds", nanoseconds(total))]);
         if let Some(file) = &self.file {
             let function = |(index, [ticks, calls]): &(u32, [u64; 2])| {

@@ -34,6 +34,7 @@ use profiler::{
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
+use wasm_aot_body::report::several;
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::instrument::compile::{
     self, Action, Call, Draft, Emitter, Firing, HookId, Inline, InstanceSlots, Receiver, Sequence,
@@ -577,25 +578,27 @@ impl LatencyState {
 
     /// How the figures came about; `short` functions have no hooks.
     fn notes(&self, policy: &str, short: usize) -> Vec<String> {
-        let mut notes = vec![format!("{} calls were timed, by the policy {policy}", self.samples)];
+        let mut notes =
+            vec![format!("{} timed, by the policy {policy}", several(self.samples, "call"))];
         let estimated = self.parts.iter().filter(|part| part.was_out).count();
         if estimated > 0 {
             notes.push(format!(
-                "calls of {estimated} functions are estimated: they are too many to be counted \
-                 within the budget"
+                "called too often to be counted within the budget: {}, whose calls are estimated",
+                several(estimated as u64, "function")
             ));
         }
         let waiting = self.parts.iter().filter(|part| part.waits.is_some()).count();
         if waiting > 0 {
             notes.push(format!(
-                "{waiting} functions were called and not timed: compiling them for it was not \
-                 within the budget (budget=PERCENT)"
+                "called and not timed: {}, since compiling for it was not within the budget \
+                 (budget=PERCENT)",
+                several(waiting as u64, "function")
             ));
         }
         if short > 0 {
             notes.push(format!(
-                "{short} functions are too short to be timed (function=GLOB observes them all the \
-                 same)"
+                "too short to be timed: {} (function=GLOB observes them all the same)",
+                several(short as u64, "function")
             ));
         }
         notes

@@ -1,6 +1,7 @@
 //! Prints functions with counts beside their instructions: as text, and as graphs.
 
 use std::fmt::Write as _;
+use wasm_aot_body::report::several;
 use wasm_aot_engine::instrument::runtime::{
     BlockCount, EdgeCount, FunctionCounts, InstructionCount,
 };
@@ -11,7 +12,7 @@ use wasmparser::Operator;
 pub(super) fn draw_listing(functions: &[FunctionCounts<'_>], total: u64) -> String {
     let mut out = String::from("== hotness ==\n");
     for function in functions.iter().filter(|function| function.calls() > 0) {
-        let _ = writeln!(out, "{}: {} calls", function.label(), function.calls());
+        let _ = writeln!(out, "{}: {}", function.label(), several(function.calls(), "call"));
         let (mut depth, mut before) = (0usize, None);
         for instruction in function.instructions() {
             let (closes, opens) = nesting(&instruction.operator);

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::io::{BufWriter, Write as _};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
+use wasm_aot_body::report::several;
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::instrument::compile::{
     Access, Action, Call, Capture, Draft, Emitter, Firing, Inline, InstanceSlots, Mode, Receiver,
@@ -134,14 +135,18 @@ impl HookedMonitor for Memory {
             report.row([(*memory).into(), hex(from), hex(to), (*reads).into(), (*writes).into()]);
         }
         report.notes.push(format!(
-            "{} reads and {} writes in {} pages",
-            sums[0],
-            sums[1],
-            counts.len()
+            "{} and {} in {}",
+            several(sums[0], "read"),
+            several(sums[1], "write"),
+            several(counts.len() as u64, "page")
         ));
         report.total([("reads", sums[0]), ("writes", sums[1]), ("pages", counts.len() as u64)]);
         for (memory, (times, pages)) in &state.grown {
-            report.notes.push(format!("memory {memory} has grown {times} times, to {pages} pages"));
+            report.notes.push(format!(
+                "memory {memory} has grown {}, to {}",
+                several(*times, "time"),
+                several(*pages, "page")
+            ));
         }
         if let Some(Err(error)) = self.trace.as_ref().map(|trace| trace.lock().flush()) {
             state.failure = Some(format!("trace: {error}"));

@@ -30,6 +30,7 @@ use std::fs::File;
 use std::mem::offset_of;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use wasm_aot_body::report::several;
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::instrument::compile::{
     Action, Call, Draft, Emitter, Firing, Inline, InstanceSlots, Mode, Receiver, Sequence,
@@ -142,8 +143,9 @@ impl HookedMonitor for Profile {
         report.notes.push(format!("by the wall clock; CPU time of the process: {worked}"));
         if without > 0 {
             report.notes.push(format!(
-                "there was no memory left for further contexts (contexts=N): {without} calls are \
-                 below [contexts beyond memory], and their time is their callers'"
+                "there was no memory left for further contexts (contexts=N): {} below \
+                 [contexts beyond memory], whose time is their callers'",
+                several(without, "call")
             ));
         }
         let instead = |form: &flame::Form| {
@@ -281,13 +283,16 @@ impl<'a> Table<'a> {
             ("nanoseconds", self.nanoseconds(self.total[0])),
         ]);
         report.notes.push(format!(
-            "{calls} calls in {contexts} contexts, {}",
+            "{} in {}, {}",
+            several(calls, "call"),
+            several(contexts as u64, "context"),
             shown(self.total[0] as f64 / self.hz)
         ));
         let timed = self.timed();
         let (reading, all) = (self.reading as f64 / self.hz, 2.0 * timed as f64);
         report.notes.push(format!(
-            "{timed} calls were timed; reading the clock takes {}, {} in all, which is subtracted",
+            "{} timed; reading the clock takes {}, {} in all, which is subtracted",
+            several(timed, "call"),
             shown(reading),
             shown(reading * all)
         ));

@@ -9,6 +9,7 @@ use crate::lower::{Facts, Hooks};
 use parking_lot::Mutex;
 use std::io::{BufWriter, Write};
 use std::sync::{Arc, OnceLock};
+use wasm_aot_body::report::several;
 use wasm_aot_engine::ValType;
 use wasm_aot_engine::instrument::compile::{
     Action, Call, Capture, Draft, Firing, InstanceSlots, Mode, Receiver,
@@ -206,7 +207,7 @@ impl HookedMonitor for Trace {
         if let Err(error) = state.out.writer().flush() {
             state.failure.get_or_insert(format!("trace: {error}"));
         }
-        report.notes.push(format!("{} lines", state.lines));
+        report.notes.push(several(state.lines, "line"));
         report.notes.extend(state.failure.clone());
         report
     }
