@@ -3,6 +3,7 @@
 use super::place::{Place, errors};
 use super::running::{CALLING, Running};
 use super::{NOTHING, output_of, run};
+use std::path::Path;
 use std::process::Output;
 
 /// Reports in the rows of the existing compiler.
@@ -328,4 +329,79 @@ fn what_happens_in_the_engine_is_told() {
     );
     let done = run(&place, &[], &[&wrong], &place.file("program.wat", NOTHING));
     assert!(errors(&done).contains("did you mean memory_grown?"), "{}", errors(&done));
+}
+
+/// A program with everything that the table of differences is about.
+const VARIOUS: &str = r#"(module (memory (export "memory") 1) (table 4 funcref)
+    (global $g (mut i32) (i32.const 1)) (global $h (mut i64) (i64.const 2))
+    (func $one (param i32) (result i32) (i32.add (local.get 0) (i32.const 1)))
+    (func $wide (param i64 f64) (result i64)
+        (local.set 0 (i64.add (local.get 0) (i64.const 5)))
+        (drop (f64.mul (local.get 1) (f64.const 0.5)))
+        (local.get 0))
+    (func $early (param i32) (result i32)
+        (return (i32.div_u (i32.const 40) (i32.add (local.get 0) (i32.const 1)))))
+    (func $ways (param i32)
+        (block $out
+            (block $in
+                (br_table $in $out $in (local.get 0)))
+            (nop))
+        (if (i32.and (local.get 0) (i32.const 1))
+            (then (block (br_if 0 (i32.eq (local.get 0) (i32.const 3))) (nop)))
+            (else (global.set $g (local.get 0)))))
+    (func $elem (result i32) (i32.const 11))
+    (elem declare func $elem)
+    (func (export "_start") (local $i i32) (local $w i64)
+        (table.fill (i32.const 0) (ref.func $elem) (i32.const 4))
+        (loop $again
+            (drop (call $one (local.get $i)))
+            (local.set $w (call $wide (i64.extend_i32_u (local.get $i)) (f64.const 3)))
+            (global.set $h (local.get $w))
+            (drop (call $early (local.get $i)))
+            (call $ways (local.get $i))
+            (drop (call_indirect (result i32) (i32.const 2)))
+            (i32.store offset=96 (local.get $i) (i32.const 9))
+            (drop (i32.load offset=96 (i32.const 4)))
+            (drop (select (i32.const 1) (i32.const 2) (local.get $i)))
+            (drop (i32x4.extract_lane 1 (i32x4.splat (local.get $i))))
+            (br_if $again (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1)))
+                (i32.const 6))))
+        (nop)))"#;
+
+/// Scripts of the table that say something else on each target, and why.
+const UNLIKE: [(&str, &str); 5] = [
+    ("alt_call_by_id(imm0)", "what an engine calls instead has to be known while compiling"),
+    ("arg0 = 4", "an engine does not change operands"),
+    ("opname.addr()", "texts lie in the memory of the monitor, or in one of the program"),
+    (
+        "memid(whamm_core)",
+        "that memory is the only one of the monitor, and a further one of the program",
+    ),
+    ("wasm:func:entry { report var n", "rows have the place 0, or that of the first instruction"),
+];
+
+#[test]
+fn scripts_of_the_table_of_differences_have_the_same_rows_on_both_targets() {
+    let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("../whamm/doc/differences.md");
+    let table = std::fs::read_to_string(table).expect("it can be read");
+    let place = Place::new("modules-differences");
+    let (mut counted, mut unlike) = (0, 0);
+    for row in table.lines().filter(|row| row.starts_with("| ")) {
+        let row = row.replace("\\|", "\u{1}");
+        let [subject, _, here, script, _] = row.split(" | ").collect::<Vec<_>>()[..] else {
+            continue;
+        };
+        let script = script.trim_matches('`').replace('\u{1}', "|");
+        let is_refused = here.starts_with("an error") && !here.contains("except");
+        if subject == "| subject" || is_refused {
+            continue;
+        }
+        if UNLIKE.iter().any(|(part, _)| script.contains(part)) {
+            unlike += 1;
+            continue;
+        }
+        println!("{subject}: {script}");
+        counted += usize::from(!rows_of_both_targets(&place, &script, VARIOUS).is_empty());
+    }
+    assert!(counted > 50 && unlike == UNLIKE.len(), "{counted}, {unlike}");
 }
