@@ -315,6 +315,9 @@ fn an_output_file_stays_if_nothing_can_take_its_place() {
         &place.file("ends.wat", "(module (func (export \"_start\")))"),
     ]);
     assert!(place.good(&["replay", "--check", &kept]).contains("behaves as recorded"));
+    fs::set_permissions(&kept, fs::Permissions::from_mode(0o600)).expect("it is ours");
+    place.good(&["reduce", "-o", &kept, &kept]);
+    assert_eq!(fs::metadata(&kept).expect("a file").permissions().mode() & 0o777, 0o600);
     // A trace may be reduced in its place.
     place.good(&["reduce", "-o", "run.r3", "run.r3"]);
     place.good(&["replay", "--check", "run.r3"]);

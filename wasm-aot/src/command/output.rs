@@ -53,7 +53,14 @@ fn draft(path: &Path) -> io::Result<Output> {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied && path.is_file() => {
             File::options().write(true).truncate(true).open(&path).map(Output::Stream)
         }
-        draft => draft.map(Output::Draft),
+        Err(error) => Err(error),
+        Ok(mut draft) => {
+            // What only its owner may read stays so.
+            if let Ok(before) = path.metadata() {
+                draft.file().set_permissions(before.permissions())?;
+            }
+            Ok(Output::Draft(draft))
+        }
     }
 }
 
