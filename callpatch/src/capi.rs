@@ -101,7 +101,7 @@ pub extern "C" fn callpatch_forget(address: *mut c_void, len: usize) {
 /// Valid until the next failure on this thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn callpatch_last_error() -> *const c_char {
-    // After the thread's own data is gone there is nothing to tell.
+    // After the thread's own data is gone no error can be kept.
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
@@ -177,7 +177,7 @@ unsafe fn with_site<T>(at: CodeAddr, act: impl Fn(&CallSite) -> T) -> Result<T, 
 /// As the header says.
 unsafe fn adopt(at: CodeAddr) -> Result<CallSite, Failure> {
     let mut survey = Survey::new(*policy()?)?;
-    // SAFETY: (1) the caller, who also says that it may be switched, wherever it leads.
+    // SAFETY: (1) the caller, which also says that it may be switched, wherever it leads.
     let refused = match unsafe { survey.adopt(at, Role::Call, |_| true) } {
         Ok(site) => return Ok(site),
         Err(refused) => refused,

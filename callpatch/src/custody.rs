@@ -61,7 +61,7 @@ impl State {
 pub struct Term(u32);
 
 impl Term {
-    /// Its number, for records that must tell terms apart.
+    /// Its number, for records that must distinguish terms.
     pub const fn number(self) -> u32 {
         self.0
     }

@@ -251,8 +251,9 @@ impl CallSite {
                 unsafe { self.ground.store((*at).into(), *width, new.to_u64()) }
                     .map_err(SetError::Refused)
             }
-            // SAFETY: (1) a nop of five bytes in place of a call, or a jump in place of the beginning
-            // of one instruction, or back: no thread resumes in the middle of either (A4).
+            // SAFETY: (1) a nop of five bytes in place of a call, or a jump in place of the
+            // beginning of one instruction, or back: no thread resumes in the middle of either
+            // (A4).
             Stroke::Whole(whole) => Ok(unsafe { whole.0.patch(new) }?),
             Stroke::Byte(_) => unreachable!("`set` does it"),
         }
@@ -302,7 +303,7 @@ pub fn set_all<'s>(sites: impl IntoIterator<Item = &'s CallSite>, to: Switch) ->
 }
 
 impl CallSite {
-    /// As `set`; tells whether the site was in the other state.
+    /// As `set`; returns whether the site was in the other state.
     #[inline]
     fn set_noting(&self, to: Switch) -> Result<bool, SetError> {
         let changes = self.state() != Some(to);

@@ -222,7 +222,8 @@ fn what_a_boundary_cuts_is_not_replaced_by_one_store() {
     assert!(adopt(4).is_ok());
 }
 
-/// `ret`, switched to a nop, and what it comes to then: `inc eax; ret`, so that it can be told.
+/// `ret`, switched to a nop, and what it comes to then: `inc eax; ret`, so that the test can see
+/// it.
 #[test]
 fn a_return_leads_to_the_next_one_while_it_is_on() {
     const RETURNS: [u8; 9] = [0xb8, 1, 0, 0, 0, RET, 0xff, 0xc0, RET];

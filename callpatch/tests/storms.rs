@@ -53,7 +53,7 @@ fn adopt(target: &Target, survey: &mut Survey) -> CallSite {
     unsafe { survey.adopt(target.word_at(), Role::Call, |to| to == hook) }.unwrap()
 }
 
-/// Fails if anything but `expected` was executed, and tells what was done.
+/// Fails if anything but `expected` was executed, and returns what was done.
 fn require(name: &str, tally: &Tally, expected: &[Outcome]) {
     let executions = tally.log.executions();
     println!(
@@ -67,7 +67,7 @@ fn require(name: &str, tally: &Tally, expected: &[Outcome]) {
         tally.log.torn,
         tally.log.strays
     );
-    assert!(tally.counted > 0 && executions > tally.counted, "{name}: nobody executed");
+    assert!(tally.counted > 0 && executions > tally.counted, "{name}: no thread executed");
     for outcome in [Outcome::Old, Outcome::New, Outcome::Off] {
         assert_eq!(
             tally.log.count(outcome) > 0,

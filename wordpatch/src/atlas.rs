@@ -98,14 +98,14 @@ impl<E: Entry + 'static> Atlas<E> {
             .compare_exchange(null, made.as_mut_ptr(), Ordering::AcqRel, Ordering::Acquire)
             .is_err()
         {
-            // SAFETY: (1) leaked above, and no other thread was told of it.
+            // SAFETY: (1) leaked above, and no other thread knows it.
             drop(unsafe { Box::from_raw(made) });
         }
-        self.segment(n).expect("somebody has just made it")
+        self.segment(n).expect("this thread or another has just made it")
     }
 }
 
-/// What looking through one segment told.
+/// The result of searching one segment.
 enum Search<'a, E> {
     /// This is the entry, or there is none in any segment.
     Ended(Option<&'a E>),

@@ -197,7 +197,7 @@ fn store_leg(mine: &[&Leg<'_>], phase: Phase, access: Access) -> Result<(), Patc
             let inside = gate::enter();
             let results: Vec<_> =
                 group().map(|(_, flight)| flight.store_leg(phase, &window, &inside)).collect();
-            // All of them are carried out, and the first failure is told.
+            // All of them are carried out, and the first failure is returned.
             let whole = group().zip(&results).filter(|(_, result)| matches!(result, Ok(true)));
             whole.for_each(|((_, flight), _)| flight.land());
             results.into_iter().find_map(Result::err).map_or(Ok(()), Err)

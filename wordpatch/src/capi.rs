@@ -2,7 +2,7 @@
 //!
 //! A C caller names a site by its address. The first call adopts it, under the policy that the
 //! environment asks for, and keeps it until [`wordpatch_forget`]; later calls find it without a
-//! lock. What went wrong is told by [`wordpatch_last_error`], for each thread its own.
+//! lock. What went wrong is returned by [`wordpatch_last_error`], for each thread its own.
 //!
 //! # Safety
 //!
@@ -222,7 +222,7 @@ pub extern "C" fn wordpatch_forget(address: *mut c_void, len: usize) {
 /// until the next failure on this thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn wordpatch_last_error() -> *const c_char {
-    // After the thread's own data is gone there is nothing to tell.
+    // After the thread's own data is gone no error can be kept.
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 

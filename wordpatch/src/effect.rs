@@ -20,7 +20,7 @@
 //! instruction reads is read when it is carried out, as the processor would.
 //!
 //! A call and a return also move the shadow stack (Intel SDM volume 1, "Control-flow Enforcement
-//! Technology"). A handler cannot do that for the thread, so it has to be told whether there is
+//! Technology"). A handler cannot do that for the thread, so it has to know whether there is
 //! one.
 //!
 //! All of this runs inside a signal handler: it is pure and total, it allocates nothing, takes no

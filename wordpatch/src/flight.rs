@@ -319,7 +319,7 @@ impl Flight {
     }
 
     /// The stores between two barriers. `Busy` is this thread's; it stays so if the word is whole
-    /// now, which `true` tells, and is left where another barrier has to follow. A thread that
+    /// now, which `true` means, and is left where another barrier has to follow. A thread that
     /// stores for many flights lands them afterwards: giving bytes back waits until everything
     /// stored before has arrived.
     pub(crate) fn store_leg(

@@ -35,8 +35,8 @@ pub(crate) struct Inside {
 /// Enters, when no thread forks. Usable in a signal handler, also of a thread that is forking.
 pub(crate) fn enter() -> Inside {
     loop {
-        // Sequentially consistent on both sides: either this thread sees the gate closed, or who
-        // closes it sees this thread inside.
+        // Sequentially consistent on both sides: either this thread sees the gate closed, or the
+        // thread that closes it sees this thread inside.
         INSIDE.fetch_add(1, Ordering::SeqCst);
         match CLOSED_BY.load(Ordering::SeqCst) {
             0 => return Inside { counted: true },

@@ -4,7 +4,7 @@
 //! quadword of code and leads to the flights whose traps lie in it. Both are entered once and never
 //! removed: the trap handler walks them without a lock, and a thread may stand between the trap and
 //! the handler for as long as the scheduler likes. What remains of a flight that is over is its
-//! grace entry: it tells the handler that a trap at this address was ours.
+//! grace entry: it shows the handler that a trap at this address was ours.
 //!
 //! ```text
 //!   front of 0x…40 → flight of [0x…45, 0x…4a) → flight of [0x…46, 0x…4b)

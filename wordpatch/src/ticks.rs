@@ -1,4 +1,4 @@
-//! Time as the time-stamp counter tells it.
+//! Time of the time-stamp counter.
 
 use std::fmt;
 use std::ops::{Add, Sub};

@@ -7,10 +7,10 @@
 //!                └── it cannot ──→ finish the flight, or let whoever is finishing it go on; then run what is there
 //! ```
 //!
-//! So a thread never waits for a patcher that was stopped or killed: either it needs nobody, or it
-//! does the rest itself. The old instruction is the one that is carried out for as long as the
-//! front is trapped; what a thread sees of a patch is therefore old, old, …, new, new, and never
-//! old again.
+//! So a thread never waits for a patcher that was stopped or killed: either it needs no other
+//! thread, or it does the rest itself. The old instruction is the one that is carried out for as
+//! long as the front is trapped; what a thread sees of a patch is therefore old, old, …, new, new,
+//! and never old again.
 //!
 //! The kernel delivers `SIGTRAP` for INT3 with the instruction pointer behind it. Between the trap
 //! and the handler the flight may end; the ledger keeps its place for ever, so that the handler
@@ -195,9 +195,10 @@ fn next_handler(
     context: *mut libc::c_void,
     stack: Option<usize>,
 ) -> Option<&'static chain::Before> {
-    // A signal that somebody sent, a hardware breakpoint or a single step may find the thread
+    // A signal that a process sent, a hardware breakpoint or a single step may find the thread
     // behind a trap byte by chance. SAFETY: (1) the kernel passes a valid siginfo_t and ucontext_t
-    // to a handler installed with SA_SIGINFO; (2) nobody else uses them before the handler returns.
+    // to a handler installed with SA_SIGINFO; (2) no other code uses them before the handler
+    // returns.
     let verdict = unsafe {
         match (*info).si_code {
             libc::SI_KERNEL | libc::TRAP_BRKPT => {
@@ -256,7 +257,7 @@ fn serve(flight: &'static Flight, at: CodeAddr, thread: &mut Interrupted<'_>) ->
 /// Takes the flight to its end, or waits a little for whoever does. Needs room: barriers read
 /// files, and another signal may come.
 fn help(flight: &'static Flight) {
-    // Who waits for others has to answer them.
+    // A thread that waits for others has to answer them.
     let _answering = barrier::reserved_signal().map(LetIn::one);
     // An error leaves the flight to others; the thread looks again, and again, since it cannot go
     // on.

@@ -156,7 +156,7 @@ impl World {
             _ if self.stored.iter().any(|&stored| stored != self.meaning) => {
                 Some("a site was stored with an old meaning")
             }
-            _ => self.untimely.then_some("a term was retired in which nobody had counted"),
+            _ => self.untimely.then_some("a term was retired in which no thread had counted"),
         }
     }
 }
@@ -239,7 +239,7 @@ fn without_custody_a_probe_is_lost_and_another_left_on() {
 
 #[test]
 fn without_terms_a_late_hook_retires_the_next_one() {
-    assert!(faults(Rule::NoTerms).iter().any(|fault| fault.contains("nobody had counted")));
+    assert!(faults(Rule::NoTerms).iter().any(|fault| fault.contains("no thread had counted")));
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub fn offered() -> Result<bool, OsError> {
     Ok(membarrier(libc::MEMBARRIER_CMD_QUERY)? & libc::c_long::from(wanted) != 0)
 }
 
-/// Tells the kernel that this process will use it; needed once for each address space.
+/// Registers this process for it; needed once for each address space.
 pub fn register() -> Result<(), OsError> {
     membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE).map(drop)
 }

@@ -75,7 +75,7 @@ pub fn is_privileged() -> bool {
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-/// Whether the loader has been told to keep it, or never unloads it.
+/// Whether the loader keeps it (RTLD_NODELETE), or never unloads it.
 static STAYS: AtomicBool = AtomicBool::new(false);
 
 /// The loader never unloads the shared library that this code is part of: it was preloaded. So it
@@ -85,7 +85,7 @@ pub(crate) fn is_preloaded() {
 }
 
 /// Keeps the shared library that this code is part of, if it is part of one, mapped for as long as
-/// the process lives: `dlclose` must not take away what the kernel and the C library were told to
+/// the process lives: `dlclose` must not take away what the kernel and the C library were given to
 /// call.
 pub fn stay_loaded() {
     if STAYS.load(Ordering::Relaxed) {

@@ -330,8 +330,8 @@ pub unsafe fn discard(start: CodeAddr, len: usize) -> Result<(), OsError> {
 /// An anonymous file of `len` bytes for data that processes share: it cannot become shorter, so
 /// that its mappings never fault.
 pub fn shared_file(name: &CStr, len: usize) -> Result<OwnedFd, OsError> {
-    // Kernels since 6.3 may be told to refuse files that can be executed (memfd_create(2)); older
-    // ones do not know the flag.
+    // Kernels since 6.3 may be configured to refuse files that can be executed (memfd_create(2));
+    // older ones do not know the flag.
     const MFD_NOEXEC_SEAL: libc::c_uint = 0x8;
     let create = |flags| {
         // SAFETY: (1) `name` is a C string that lives across the call.

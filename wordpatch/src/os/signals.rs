@@ -27,7 +27,7 @@ pub struct Blocked {
 /// A thread compares it with its own, which no other thread stores: so it is always `Relaxed`.
 static AT_LENGTH: AtomicUsize = AtomicUsize::new(0);
 
-/// What tells the calling thread from all others that live.
+/// The number of the calling thread, which no other living thread has.
 pub fn thread_pointer() -> usize {
     let pointer;
     // SAFETY: (1) the ABI of x86-64 (System V, thread-local storage) has the thread pointer there.
@@ -203,7 +203,7 @@ fn change_mask(how: libc::c_int, mask: &Mask) -> Mask {
     before
 }
 
-/// A handler that is told everything.
+/// A handler with all three arguments (SA_SIGINFO).
 pub type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
 
 /// What the kernel says of the calling thread's signal stack. Usable in a signal handler.

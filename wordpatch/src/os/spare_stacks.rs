@@ -9,7 +9,7 @@
 //!   a spare stack                  for signals that cannot be held off | ours, in Rust ... |
 //! ```
 //!
-//! | who | how it comes here | what is held off meanwhile |
+//! | thread | how it comes here | what is held off meanwhile |
 //! |---|---|---|
 //! | a handler of ours | [`handle`], from the kernel | what the handler was installed with: all signals from outside ([`signals::install`]) |
 //! | a function that the program calls, perhaps in a handler of its own | [`call`] | the same, and the barrier's signal comes to the lower half of the spare stack |

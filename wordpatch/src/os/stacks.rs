@@ -26,8 +26,8 @@ const FOR_SIGNALS: usize = 16 * PAGE;
 pub fn largest_frame() -> usize {
     const BEFORE_TILES: usize = 3632;
     // SAFETY: (1) asks for a number.
-    let told = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
-    if told == 0 { BEFORE_TILES } else { told }
+    let reported = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
+    if reported == 0 { BEFORE_TILES } else { reported }
 }
 
 /// Calls `act` on a fresh stack, and here if there is no memory for one. Usable in a signal

@@ -104,7 +104,7 @@ pub fn is_set_up() -> bool {
     !matches!(robust_list(0), Some(list) if list.is_null())
 }
 
-/// Where that list is of a thread, zero for the calling one, if the kernel tells.
+/// Where that list is of a thread, zero for the calling one, if the kernel reports it.
 fn robust_list(thread: i32) -> Option<*const libc::c_void> {
     let (mut head, mut len) = (std::ptr::null::<libc::c_void>(), 0usize);
     // SAFETY: (1) two words to write.
@@ -113,7 +113,7 @@ fn robust_list(thread: i32) -> Option<*const libc::c_void> {
     (result == 0).then_some(head)
 }
 
-/// Whether the process's first thread has ended while others live on. Told without opening a file,
+/// Whether the process's first thread has ended while others live on. Found without opening a file,
 /// by what the kernel forgets of a thread that has ended: where its list of robust locks is
 /// (get_robust_list(2)), which the C library has said for each.
 pub fn first_has_ended() -> bool {
@@ -139,7 +139,7 @@ pub fn status_of_first() -> Option<i32> {
     Some(libc::WEXITSTATUS(status))
 }
 
-/// Ends the calling thread at once: the C library is not told. The last thread's status is the
+/// Ends the calling thread at once: the C library does not notice. The last thread's status is the
 /// process's.
 pub fn end(status: i32) -> ! {
     loop {
@@ -199,8 +199,8 @@ extern "C" fn begin(start: *mut libc::c_void) -> *mut libc::c_void {
     let Start { name, work } = *unsafe { Box::from_raw(start.cast::<Start>()) };
     // SAFETY: (1) a text that lives for ever.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0, 0, 0) };
-    // What it left undone is for those to notice who wait for it: a thread must not unwind into the
-    // C library.
+    // What it left undone is for the threads that wait for it to notice: a thread must not unwind
+    // into the C library.
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
     std::ptr::null_mut()
 }

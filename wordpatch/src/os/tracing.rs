@@ -341,7 +341,7 @@ fn registers(thread: Tid) -> Result<Registers, TraceError> {
     let mut place = vector(&mut found);
     let to = (&raw mut place) as u64;
     ptrace("ptrace(PTRACE_GETREGSET)", libc::PTRACE_GETREGSET, thread, NT_PRSTATUS, to)?;
-    // The kernel tells fewer of a thread that executes 32-bit code.
+    // The kernel returns fewer of a thread that executes 32-bit code.
     if place.iov_len != size_of::<Registers>() { Err(TraceError::Narrow) } else { Ok(found) }
 }
 

@@ -271,7 +271,7 @@ fn every_step_is_needed() {
         for (missing, step) in steps.iter().enumerate() {
             assert!(
                 is_missed(missing, order, layout),
-                "{order:?} {layout:?}: nobody misses step {missing}, {step:?}"
+                "{order:?} {layout:?}: no reader misses step {missing}, {step:?}"
             );
         }
     }

@@ -142,7 +142,7 @@ fn a_thread_that_may_come_too_late_does_not_look_at_the_code() {
         .unwrap();
     let page = site.range().start.align_down(pages::PAGE);
     let allow = |protection| {
-        // SAFETY: (1) the specimen's own page, which nobody executes meanwhile.
+        // SAFETY: (1) the specimen's own page, which no thread executes meanwhile.
         unsafe { pages::protect(page, pages::PAGE, protection) }.unwrap();
     };
     // As if another thread had finished the patch, and unmapped the code.

@@ -28,7 +28,7 @@ pub enum End {
 /// How long a child may take before it counts as hung.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs `scenario` in a forked child and tells how that ended. A panic is exit status 101.
+/// Runs `scenario` in a forked child and returns how that ended. A panic is exit status 101.
 pub fn in_child(scenario: impl FnOnce() -> i32) -> End {
     // SAFETY: (1) the child runs one scenario on one thread and leaves without running anything of
     // the parent's.

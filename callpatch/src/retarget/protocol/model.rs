@@ -282,7 +282,11 @@ fn every_step_is_needed() {
                     torn || history.now() != whole.now()
                 })
             });
-            assert!(missed, "{order:?}: nobody misses step {missing}, {:?}", steps(order)[missing]);
+            assert!(
+                missed,
+                "{order:?}: no reader misses step {missing}, {:?}",
+                steps(order)[missing]
+            );
         }
     }
 }

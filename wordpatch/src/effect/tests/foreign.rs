@@ -1,4 +1,4 @@
-//! A foreign decoder as oracle: iced-x86, told to decode as Intel and as AMD do.
+//! A foreign decoder as oracle: iced-x86, set to decode as Intel and as AMD do.
 
 use super::*;
 use iced_x86::{
