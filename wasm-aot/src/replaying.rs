@@ -464,7 +464,7 @@ impl Shared {
                     let value = match value {
                         Some(value) => self.lock().value(store, value)?,
                         None => Val::default_for(ty.content).ok_or_else(|| {
-                            Error::Type("the trace does not tell what a global is".into())
+                            Error::Type("the trace does not contain a global's value".into())
                         })?,
                     };
                     Global::new(&mut *store, ty, value)?.into()

@@ -56,7 +56,7 @@ pub fn check() -> Result<(), String> {
              and {LEAST_HEIGHT}"
         )),
         Ok(_) => Ok(()),
-        Err(error) => Err(format!("the terminal does not tell its size: {error}")),
+        Err(error) => Err(format!("the terminal's size is unknown: {error}")),
     }
 }
 

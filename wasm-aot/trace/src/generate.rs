@@ -253,7 +253,7 @@ impl<'a> Assembly<'a> {
                 let index = self.globals.len();
                 let value = self.replay.globals.get(&index).copied();
                 let value = value.or_else(|| Value::zero(ty.content_type)).ok_or_else(|| {
-                    Error::event(0, format!("nothing tells what global {index} is"))
+                    Error::event(0, format!("it does not contain the value of global {index}"))
                 })?;
                 let mut bytes = Vec::new();
                 code::constant(&mut InstructionSink::new(&mut bytes), value, ty.content_type)?;

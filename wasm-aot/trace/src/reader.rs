@@ -97,7 +97,7 @@ impl<R: Read> Reader<R> {
     fn read_program(&mut self) -> Result<(), Error> {
         let Some((kind, bytes)) = self.block()? else { return Err(Error::Empty) };
         if kind != BlockKind::Program {
-            return Err(self.damaged("the program that was recorded should be told here"));
+            return Err(self.damaged("the recorded program should be here"));
         }
         let (program, len) = Program::unpack(&bytes).map_err(|what| self.damaged(what))?;
         self.program = program;

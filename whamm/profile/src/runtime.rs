@@ -122,8 +122,8 @@ impl Ways {
     /// What the file says of its times: a text in JSON.
     fn clock_note(&self) -> &'static str {
         match self.clock {
-            Clock::Prof => "\"times are the wall clock's, as the host's prof.getTime tells it\"",
-            _ => "\"times are the wall clock's, as WASI tells it\"",
+            Clock::Prof => "\"times are the wall clock's, by the host's prof.getTime\"",
+            _ => "\"times are the wall clock's, by WASI's clock\"",
         }
     }
 }

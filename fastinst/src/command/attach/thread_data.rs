@@ -75,7 +75,7 @@ impl ThreadData {
         libc: &Loaded,
         loader: &Loaded,
     ) -> io::Result<Self> {
-        let missing = |name: &str| io::Error::other(format!("its C library does not tell {name}"));
+        let missing = |name: &str| io::Error::other(format!("its C library has no {name}"));
         let descriptor = |name: &str| {
             let at = libc.symbol(memory, name).ok_or_else(|| missing(name))?;
             memory.word(at + 8).map(|word| word & 0xffff_ffff)

@@ -223,7 +223,7 @@ impl Resident {
             let line = status.lines().find_map(|line| line.strip_prefix(name))?;
             Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
         };
-        let missing = || std::io::Error::other("/proc/self/status does not tell what is resident");
+        let missing = || std::io::Error::other("/proc/self/status has no resident size");
         Ok(Self {
             at_present: of("VmRSS:").ok_or_else(missing)?,
             most: of("VmHWM:").ok_or_else(missing)?,

@@ -133,9 +133,10 @@ fn monitored(
 
 fn rows(how: &str, runs: &[Told], calls: u64, report: &mut Report) -> Result<(), CorpusError> {
     let each = |name: &str| {
-        runs.iter().map(|told| told.get(name).copied()).collect::<Option<Vec<_>>>().ok_or_else(
-            || failed(&format!("validation by {how}"), &format!("it does not tell {name}")),
-        )
+        runs.iter()
+            .map(|told| told.get(name).copied())
+            .collect::<Option<Vec<_>>>()
+            .ok_or_else(|| failed(&format!("validation by {how}"), &format!("it has no {name}")))
     };
     for (counted, _) in each("add")? {
         if counted != calls {

@@ -13,7 +13,7 @@ const VARIABLES: [(&str, &str); 46] = [
     ("opidx", "where the instruction stands, in instructions from the beginning of the function"),
     ("at_func_end", "whether this is the last `end` of the function"),
     ("fname", "the name of the function, empty if it has none"),
-    ("file", "the source file, as the debug information tells; empty if it tells nothing"),
+    ("file", "the source file from the debug information; empty if there is none"),
     ("line", "the line in the source file, 0 if nothing is known"),
     (
         "probe_id",

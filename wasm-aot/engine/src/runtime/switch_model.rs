@@ -503,7 +503,7 @@ fn every_state_that_a_late_thread_meets_leads_to_a_variant() {
 fn a_step_that_is_left_out_is_found() {
     for step in Step::ALL {
         let wrong = tried(Manner { without: Some(step), ..Manner::default() }, 3)
-            .expect_err(&format!("nobody misses {step:?}"));
+            .expect_err(&format!("no reader misses {step:?}"));
         println!("without {step:?}: {wrong}");
     }
 }

@@ -89,7 +89,7 @@ fn reaction(info: &ModuleInfo, name: &str, function: u32) -> Result<Reaction, Ma
     for (word, taken) in words.into_iter().zip(ty.params()) {
         let Some(at) = told.iter().position(|(known, _)| *known == word) else {
             let hint = near(word, told.iter().map(|(known, _)| *known));
-            return Err(wrong(word, format!("the event does not tell this{hint}")));
+            return Err(wrong(word, format!("the event does not have this{hint}")));
         };
         let given = as_handed_over(told[at].1);
         if given != *taken {
