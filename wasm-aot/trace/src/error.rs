@@ -29,7 +29,7 @@ pub enum Error {
         what: String,
     },
     /// The file ended before anything of use.
-    #[error("cut off before the end of the recorded program: it cannot be used")]
+    #[error("cut off before the program is complete: it cannot be used")]
     Empty,
     /// The module is another one than was recorded.
     #[error(
