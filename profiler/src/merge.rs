@@ -4,7 +4,6 @@
 
 use crate::arguments::Arguments;
 use crate::histogram::bounds;
-use crate::notes::CLOCKS_DIFFER;
 use crate::profile::{Arc, Exemplar, Function, Header, Label, Module, Profile, Recorded, Stack};
 use crate::timed::{mean_of, sum};
 use crate::{FuncId, Histogram, Spent};
@@ -176,9 +175,10 @@ impl Profile {
             lost: mine.spent.lost + theirs.spent.lost,
         };
         let differ = std::mem::discriminant(&mine.clock) != std::mem::discriminant(&theirs.clock);
-        if differ && !mine.notes.iter().any(|note| note == CLOCKS_DIFFER) {
-            mine.notes.push(CLOCKS_DIFFER.to_owned());
-            mine.noted.push(mine.processes);
+        if differ {
+            mine.note_sum(
+                "the processes had different clocks: time that a clock did not measure is [unknown]",
+            );
         }
     }
 

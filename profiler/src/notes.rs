@@ -8,14 +8,18 @@ use crate::profile::Header;
 /// So many notes are shown; each process may have one of its own.
 const SHOWN: usize = 8;
 
-/// Added to a sum of processes with different clocks.
-pub(crate) const CLOCKS_DIFFER: &str =
-    "the processes had different clocks: time that a clock did not measure is [unknown]";
-
 impl Header {
-    /// In how many of the processes the note at this position holds.
+    /// In how many of the processes the note at this position holds; more are all.
     fn extent(&self, at: usize) -> u32 {
-        self.noted.get(at).map_or(self.processes, |noted| (*noted).min(self.processes))
+        self.noted.get(at).copied().unwrap_or(self.processes)
+    }
+
+    /// Adds a note that holds for the sum, however many processes are added to it.
+    pub(crate) fn note_sum(&mut self, note: &str) {
+        if !self.notes.iter().any(|known| known == note) {
+            self.notes.push(note.to_owned());
+            self.noted.push(u32::MAX);
+        }
     }
 
     /// Adds the notes of another profile, whose processes are not added yet.
@@ -38,7 +42,7 @@ impl Header {
         let mut order: Vec<usize> = (0..self.notes.len()).collect();
         order.sort_by_key(|at| std::cmp::Reverse(self.extent(*at)));
         let line = |at: &usize| match (self.extent(*at), self.processes) {
-            (extent, all) if extent < all && self.notes[*at] != CLOCKS_DIFFER => {
+            (extent, all) if extent < all => {
                 format!("Note ({extent} of {all} processes): {}", self.notes[*at])
             }
             _ => format!("Note: {}", self.notes[*at]),
@@ -82,6 +86,15 @@ mod tests {
         let one = Profile::merge(&[process(&["a"]), process(&[])]);
         let other = Profile::merge(&[process(&[]), process(&["a"])]);
         assert_eq!(lines(&[one, other]), ["Note (2 of 4 processes): a"]);
+    }
+
+    #[test]
+    fn a_note_of_the_sum_holds_for_what_is_added_later() {
+        let mut sum = Profile::merge(&[process(&["a"]), process(&[])]);
+        sum.header.note_sum("differ");
+        sum.header.note_sum("differ");
+        let all = [sum, process(&["a"])];
+        assert_eq!(lines(&all), ["Note: differ", "Note (2 of 3 processes): a"]);
     }
 
     #[test]

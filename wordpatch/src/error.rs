@@ -155,7 +155,8 @@ pub enum PatchError {
     /// Other code wrote into the site while it was being patched; those bytes were left as they
     /// are.
     #[error(
-        "another writer changed site {address} while it was patched: expected {expected}, found {found}"
+        "another writer changed site {address} while it was patched: expected {expected}, \
+         found {found}"
     )]
     Foreign {
         /// The site.

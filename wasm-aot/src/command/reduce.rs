@@ -40,15 +40,19 @@ impl Reduce {
             writer.push(&event.map_err(|error| failed(&error))?);
         }
         let (events, effect) = reduced.into_inner();
+        writer.flush();
+        let mut failed = writer.failure().map(ToString::to_string);
         if let Some(ending) = events.ending() {
+            // The end of a recording that was cut off says so in the reduced one, too.
             writer.stop(ending);
-            writer.finish().1.place()?;
-        } else {
-            let (_, mut file, failure) = writer.finish();
-            if let Some(error) = failure {
-                return Err(Failure::new(format!("{}: {error}", self.output.display())));
-            }
-            file.place()?;
+        }
+        let (_, mut file, incomplete) = writer.finish();
+        if events.ending().is_none() {
+            failed = failed.or(incomplete.map(|error| error.to_string()));
+        }
+        match failed {
+            Some(why) => return Err(Failure::new(format!("{}: {why}", self.output.display()))),
+            None => file.place()?,
         }
         print(told(&effect))
     }

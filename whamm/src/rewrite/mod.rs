@@ -238,7 +238,8 @@ pub(crate) fn rewrite(
 ) -> Result<(Vec<u8>, Option<String>), Diagnostics> {
     let app = App::read(bytes)?;
     if app.memories.iter().any(|m| m.shared) {
-        let message = "the program shares a memory with threads: each counts for itself, and the report is of the one that runs the entry";
+        let message = "the program shares a memory with threads: each counts for itself, and the \
+                       report is of the one that runs the entry";
         said.push_help(
             Kind::ProbeWarning,
             None,
