@@ -15,8 +15,10 @@ use crate::{
 use host_time::HostTime;
 pub use requests::Requests;
 use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
+use wasm_aot_body::report::several;
 use wasm_aot_trace::{
     Change, Declared, Door, End, Event, Frame, Linked, PartIndices, Program, Sink, Value, Writer,
 };
@@ -35,6 +37,17 @@ pub struct Recorded<S> {
     pub sink: S,
     /// Why it ends before the program, if it does.
     pub failure: Option<io::Error>,
+}
+
+impl<S> Recorded<S> {
+    /// One line about a trace of this name: how many events it has, and why it ends early.
+    pub fn summary(&self, path: &Path) -> String {
+        let (path, events) = (path.display(), several(self.events, "event"));
+        match &self.failure {
+            None => format!("{path}: {events} recorded"),
+            Some(why) => format!("{path}: the trace ends after {events}: {why}"),
+        }
+    }
 }
 
 impl<S: Sink + Send + std::fmt::Debug + 'static> Recorder<S> {

@@ -376,6 +376,28 @@ fn a_full_disk_ends_the_trace_and_not_the_program() {
     assert_eq!(output.status.code(), Some(1));
 }
 
+#[test]
+fn a_program_that_is_stopped_is_not_reported_to_have_gone_on() {
+    let place = Place::new("stopped");
+    let app = place.file("dots.wat", DOTS);
+    let output = place.run(&[
+        "record",
+        "--max-instructions",
+        "1000000",
+        "--invoke",
+        "spin",
+        "-o",
+        "cut.r3",
+        &app,
+    ]);
+    assert_ne!(output.status.code(), Some(0));
+    let told = errors(&output);
+    let line = told.lines().find(|line| line.contains("cut.r3: the trace ends after "));
+    let line = line.unwrap_or_else(|| panic!("{told}"));
+    assert!(line.contains(": the program was stopped from outside: "), "{line}");
+    assert!(!line.contains("went on"), "{line}");
+}
+
 /// Reads what comes by chance: that is recorded by programs which record themselves.
 const READS: &str = r#"(module
     (import "wasi_snapshot_preview1" "random_get"

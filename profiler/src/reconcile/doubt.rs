@@ -17,7 +17,7 @@ use crate::profile::{Function, Profile};
 use crate::{Figure, Header, How};
 
 /// A part of a time that is not worth a word: what calls took counts as exact within it.
-const TRIFLE: f64 = 0.01;
+pub(super) const TRIFLE: f64 = 0.01;
 /// Hooks that took a larger part of the program's time hide a part of it that is worth a word.
 const SLOWED: f64 = 0.1;
 

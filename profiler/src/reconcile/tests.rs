@@ -258,6 +258,26 @@ fn preemption_in_timed_calls_does_not_reach_totals() {
     assert!((profile.functions[1].waiting().unwrap() - 2.0 / 3.0).abs() < 1e-9);
 }
 
+/// A sampled profile times some functions completely: their threads may have waited in these calls.
+#[test]
+fn a_complete_total_may_hold_all_of_the_time_off_the_processor() {
+    let (mut profile, evidence) = told_completely();
+    profile.functions.iter_mut().for_each(|function| function.timed.own = None);
+    (profile.header.threads, profile.header.seconds) = (1, 0.01005);
+    profile.reconcile(&evidence);
+    let [f1, f2, f3] = [0, 1, 2].map(|at| profile.functions[at].total.unwrap());
+    assert_eq!([f1, f2, f3].map(|total| total.value), [10e6, 4e6, 1e6]);
+    let (lo, hi) = f2.interval();
+    assert!((lo - 3.95e6).abs() < 1.0 && hi == 4e6, "{f2:?}");
+    // Of the longest less than one per cent is in doubt.
+    assert!(f1.is_exact(), "{f1:?}");
+    // No lower than the clock saw it.
+    profile.header.seconds = 0.02;
+    profile.reconcile(&evidence);
+    let (clock, f3) = (profile.functions[2].cpu.unwrap(), profile.functions[2].total.unwrap());
+    assert_eq!(f3.interval(), (clock.interval().0, 1e6));
+}
+
 #[test]
 fn what_waits_in_exact_mode_is_cut_to_the_processor_time_and_the_short_stays() {
     let (mut profile, _) = told_completely();

@@ -10,6 +10,10 @@
 //! the processor time if threads have waited: by how much, is known, and where, is not. A thread
 //! that gives its processor away has it back after two switches of context at least, so the waiting
 //! is in calls that took longer than [`WAIT`], and what shorter calls took was processor time.
+//!
+//! Where only some functions were timed completely, all of the threads' time off the processor may
+//! have been in any of them: the total that fits the clock's interval keeps its value, and its
+//! interval reaches down by that much, no further than the clock's own.
 
 use super::self_time::OwnTimes;
 use super::{Callers, Seen, bounds, doubt, estimate, interval};
@@ -49,12 +53,17 @@ pub(super) fn totals(
 ) -> Vec<Option<Figure>> {
     let functions = || profile.functions.iter().enumerate();
     let waiting = Waiting::of(profile, seen.processor);
+    let idle = (profile.watched() - seen.processor).max(0.0);
     let timed = |function: &Function| {
         let total = function.timed.total()?;
         Some(waiting.without(total, function.long(&profile.header)))
     };
     let proposed: Vec<Option<Figure>> = functions()
-        .map(|(at, function)| propose(function, timed(function), seen, at, own.functions[at]))
+        .map(|(at, function)| {
+            // What has waited was taken off where every call of every function was timed.
+            let idle = if function.timed.own().is_some() { 0.0 } else { idle };
+            propose(function, timed(function), seen, at, own.functions[at], idle)
+        })
         .collect();
     let own: Vec<f64> = (0..proposed.len()).map(|at| own.value(at)).collect();
     settled(proposed, &own, callers, seen.processor)
@@ -93,6 +102,7 @@ fn propose(
     seen: &Seen,
     at: usize,
     own: Option<Figure>,
+    idle: f64,
 ) -> Option<Figure> {
     let timed = timed.map(|total| within(total, seen.processor));
     let complete = function.is_timed_completely();
@@ -105,6 +115,7 @@ fn propose(
             cpu,
             seen.functions[at].stack_samples,
             seen.processor,
+            idle,
         )),
         // Frames are those of timed calls, which waited as long as these did.
         (ClockSource::Frames { .. }, Some(cpu)) => {
@@ -120,15 +131,25 @@ fn propose(
 
 /// With the clock's stacks. A complete total that does not fit has waited, or is not over: the
 /// clock knows better, however few its stacks.
-fn by_stacks(timed: Option<Figure>, cpu: Figure, stacks: u64, processor: f64) -> Figure {
+fn by_stacks(timed: Option<Figure>, cpu: Figure, stacks: u64, processor: f64, idle: f64) -> Figure {
     let (lo, hi) = cpu.interval();
     match timed {
-        Some(timed) if timed.is_exact() && (lo..=hi).contains(&timed.value) => timed,
+        Some(timed) if timed.is_exact() && (lo..=hi).contains(&timed.value) => {
+            perhaps_less(timed, idle, lo)
+        }
         Some(timed) if stacks < ENOUGH && !timed.is_exact() => {
             estimate(timed.value.clamp(lo, hi), (lo, hi), 0.0, processor)
         }
         _ => cpu,
     }
+}
+
+/// A complete total by the wall clock, of which up to `idle` may have been no processor time.
+fn perhaps_less(timed: Figure, idle: f64, least: f64) -> Figure {
+    if idle <= doubt::TRIFLE * timed.value {
+        return timed;
+    }
+    estimate(timed.value, (timed.value - idle, timed.value), least, timed.value)
 }
 
 /// A timed total, within an interval of the clock.

@@ -6,7 +6,6 @@ use super::run::Run;
 use clap::Args;
 use std::path::{Path, PathBuf};
 use wasm_aot::recording::Recorded;
-use wasm_aot_body::report::several;
 
 /// Run a program and record what passes between it and its host
 ///
@@ -58,11 +57,5 @@ pub(super) fn report(path: &Path, mut recorded: Recorded<TraceFile>) {
     if let Err(failure) = recorded.sink.place() {
         return super::complain(failure.said());
     }
-    let (path, events) = (path.display(), several(recorded.events, "event"));
-    match &recorded.failure {
-        None => super::complain(format!("{path}: {events} recorded")),
-        Some(why) => super::complain(format!(
-            "{path}: the trace ends after {events}, and the program went on: {why}"
-        )),
-    }
+    super::complain(recorded.summary(path));
 }

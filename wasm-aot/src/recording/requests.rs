@@ -5,7 +5,7 @@
 //! comes to a quiet point, where nothing of the program is executed. The store's owner alone can
 //! say where that is, and has to have the whole store to say it.
 
-use super::{Recorded, Recorder};
+use super::Recorder;
 use crate::{Instance, Module, Store};
 use control::Answer;
 use control::registry::Tower;
@@ -15,7 +15,6 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
-use wasm_aot_body::report::several;
 use wasm_aot_trace::Program;
 use wordpatch::os::sockets::Listener;
 
@@ -156,12 +155,7 @@ impl Requests {
     /// Ends the recording, if there is one, and returns what there is of it.
     pub fn finish<T>(&mut self, store: &mut Store<T>) -> Option<String> {
         let (path, recorder) = self.recording.take()?;
-        let Recorded { events, failure, .. } = recorder.finish(store);
-        let (path, events) = (path.display(), several(events, "event"));
-        Some(match failure {
-            None => format!("{path}: {events} recorded\n"),
-            Some(why) => format!("{path}: the trace ends after {events}: {why}\n"),
-        })
+        Some(recorder.finish(store).summary(&path) + "\n")
     }
 }
 
