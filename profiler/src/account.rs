@@ -29,16 +29,12 @@ use smallvec::SmallVec;
 /// The most call sites that are distinguished.
 const SITES: usize = 32;
 
-/// What counting costs in the program's surroundings is not known, nor what a window that begins
-/// when the agent comes leaves out: such errors do not fall with the number of windows. A part of
-/// the entries that were not seen.
+/// What a window that begins when the agent comes leaves out is not known: such errors do not fall
+/// with the number of windows. A part of the entries that were not seen.
 const UNKNOWN: f64 = 0.1;
 
-/// What counting an entry takes may be so many times what it is known to take: the code that counts
-/// may be the runtime's own, or wait for the count before it. A window in which it takes longer
-/// shows too low a rate, at most this many times.
-const COUNTING: f64 = 2.0;
-const MOST_SLOWED: f64 = 3.0;
+/// A window in which counting takes time shows too low a rate, at most so many times.
+const MOST_SLOWED: f64 = 5.0;
 
 /// So many windows distinguish a function that has fallen silent from one that is called in bursts.
 const FEW_WINDOWS: f64 = 4.0;
@@ -72,8 +68,9 @@ pub(crate) struct Account {
     pub(crate) arcs: SmallVec<[(u64, u64, u64); 1]>,
     pub(crate) other_arcs: (u64, u64),
     pub(crate) lost: u64,
-    /// What counting an entry takes, in ticks.
-    count: f64,
+    /// What counting takes may be less or more than is known: by which part the rates of windows
+    /// are then lower, and higher. Sums over windows, and their number.
+    slowed: (f64, f64, f64),
     /// How far what is taken off each timed call may be wrong.
     spread: f64,
     pub(crate) slowest: Slowest,
@@ -86,8 +83,9 @@ struct Cycle {
     began: Ticks,
     /// The time in which entries were counted; `None` while that goes on.
     counted: Option<(Ticks, Ticks)>,
-    /// When the window began, and the entries of the cycle until then.
-    opened: Option<(Ticks, u64)>,
+    /// When the window began, the entries of the cycle until then, and those of all functions that
+    /// are counted in windows.
+    opened: Option<(Ticks, u64, f64)>,
     /// Entries for each tick, measured in the window.
     rate: Option<f64>,
     entries: u64,
@@ -350,30 +348,36 @@ impl Account {
             .unwrap_or_else(|| self.unseen.usual_rate())
     }
 
-    /// From here on nothing is done but counting.
-    pub(crate) fn open_window(&mut self, now: Ticks) {
-        self.cycle.opened = Some((now, self.cycle.entries));
+    /// From here on nothing is done but counting. So many entries were counted in windows so far,
+    /// of all functions.
+    pub(crate) fn open_window(&mut self, now: Ticks, counted: f64) {
+        self.cycle.opened = Some((now, self.cycle.entries, counted));
     }
 
     /// When the window began, if there is one.
     pub(crate) fn window(&self) -> Option<Ticks> {
-        self.cycle.opened.map(|(at, _)| at)
+        self.cycle.opened.map(|(at, ..)| at)
     }
 
     /// The window began somewhat later.
     pub(crate) fn delay_window(&mut self, at: Ticks) {
-        if let Some((opened, _)) = &mut self.cycle.opened {
+        if let Some((opened, ..)) = &mut self.cycle.opened {
             *opened = at.max(*opened);
         }
     }
 
-    /// The window ends. Each entry has cost so many ticks.
-    pub(crate) fn close_window(&mut self, now: Ticks, cost: f64) {
-        self.count = cost;
-        let Some((from, before)) = self.cycle.opened else { return };
+    /// The window ends. Each entry that was counted in it, of any function, has taken so many
+    /// ticks, or more or less by twice a deviation.
+    pub(crate) fn close_window(&mut self, now: Ticks, counted: f64, cost: f64, deviation: f64) {
+        let Some((from, before, counted_before)) = self.cycle.opened else { return };
         let (span, entries) =
             (now.since(from).0.max(1) as f64, (self.cycle.entries - before) as f64);
-        self.cycle.rate.get_or_insert(entries / (span - entries * cost).max(span / 5.0));
+        let counted = (counted - counted_before).max(entries);
+        let own = |cost: f64| (span - counted * cost).max(span / MOST_SLOWED);
+        self.slowed.0 += 1.0 - own(cost) / own((cost - 2.0 * deviation).max(0.0));
+        self.slowed.1 += own(cost) / own(cost + 2.0 * deviation) - 1.0;
+        self.slowed.2 += 1.0;
+        self.cycle.rate.get_or_insert(entries / own(cost));
     }
 
     /// In this cycle entries were counted from one instant to another, and are not any more.
@@ -493,21 +497,21 @@ impl Account {
         let by_windows = student(freedom as usize) * variance.sqrt();
         // All windows may be wrong alike: see `UNKNOWN`.
         let half = hypot(by_windows, UNKNOWN * unseen.entries.max(0.0));
+        let (below, above) = self.slowed_by_counting();
+        let (half, above) = (hypot(half, below), hypot(half, above));
         // A few windows that have met no burst know little of bursts: it may have gone on as it did
         // when it was watched.
         let as_watched = self.entries as f64 / unseen.watched.max(1.0) * unseen.hidden;
-        let more = (as_watched - unseen.entries - half).max(0.0) * (FEW_WINDOWS / n).min(1.0);
-        let more = more.max(self.slowed_by_counting() - half);
-        Figure::estimated(value, half, self.entries as f64).with_more_above(more)
+        let more = (as_watched - unseen.entries - above).max(0.0) * (FEW_WINDOWS / n).min(1.0);
+        Figure::estimated(value, half, self.entries as f64).with_more_above(above - half + more)
     }
 
-    /// How many more entries there were that were not seen, if counting has slowed the windows down
-    /// by more than is known.
-    fn slowed_by_counting(&self) -> f64 {
-        let unseen = &self.unseen;
-        let rate = unseen.entries.max(0.0) / unseen.hidden.max(1.0);
-        let part = (rate * COUNTING * self.count).min(1.0 - 1.0 / MOST_SLOWED);
-        unseen.entries.max(0.0) * (1.0 / (1.0 - part) - 1.0)
+    /// How many entries less there were that were not seen, or more, if counting has slowed the
+    /// windows down by less than is known, or by more.
+    fn slowed_by_counting(&self) -> (f64, f64) {
+        let (less, more, windows) = self.slowed;
+        let each = self.unseen.entries.max(0.0) / windows.max(1.0);
+        (less * each, more * each)
     }
 
     /// The same where rates were learned while a few calls were timed, in less time than a switch
@@ -625,8 +629,8 @@ mod tests {
         for cycle in 1..=cycles {
             let began = Ticks(cycle * SPAN);
             account.turn(began);
-            account.open_window(began);
-            account.close_window(Ticks(began.0 + 1_000), 0.0);
+            account.open_window(began, 0.0);
+            account.close_window(Ticks(began.0 + 1_000), 0.0, 0.0, 0.0);
             account.stop_counting(began, Ticks(began.0 + 1_000));
         }
         account.turn(Ticks((cycles + 1) * SPAN));
@@ -642,10 +646,10 @@ mod tests {
             for cycle in 0..8 {
                 let began = Ticks(cycle * SPAN);
                 account.turn(began);
-                account.open_window(began);
+                account.open_window(began, 0.0);
                 let end = Ticks(began.0 + SPAN / 100);
                 account.entered(SPAN / 100 / (ticks + 2 * cost));
-                account.close_window(end, cost as f64);
+                account.close_window(end, 0.0, cost as f64, 0.5 * cost as f64);
                 account.stop_counting(began, end);
             }
             account.turn(Ticks(8 * SPAN));
@@ -697,9 +701,9 @@ mod tests {
         for (cycle, &entries) in entries.iter().enumerate() {
             let began = Ticks(cycle as u64 * SPAN);
             account.turn(began);
-            account.open_window(began);
+            account.open_window(began, 0.0);
             account.entered(entries);
-            account.close_window(Ticks(began.0 + SPAN / 100), 0.0);
+            account.close_window(Ticks(began.0 + SPAN / 100), 0.0, 0.0, 0.0);
             account.stop_counting(began, Ticks(began.0 + SPAN / 100));
         }
         account.turn(Ticks(entries.len() as u64 * SPAN));

@@ -41,6 +41,13 @@ struct Probe {
     resting: Option<Rest>,
 }
 
+impl Probe {
+    /// Whether entries are counted.
+    fn counts(&self) -> bool {
+        self.resting.map_or(self.mode != Mode::Off, |rest| rest == Rest::Count)
+    }
+}
+
 struct World {
     probes: Vec<Probe>,
     chance: Chance,
@@ -96,8 +103,13 @@ struct Outcome {
     probed: Vec<f64>,
 }
 
-/// Runs a program for so many seconds.
+/// Runs a program for so many seconds, which counting does not slow down.
 fn play(policy: Policy, loads: &[Load], seconds: f64) -> Outcome {
+    play_slowed(policy, loads, seconds, 0.0)
+}
+
+/// Runs a program for so many seconds, of which each counted entry takes so many ticks.
+fn play_slowed(policy: Policy, loads: &[Load], seconds: f64, count: f64) -> Outcome {
     let clock = Clock { hz: HZ, step: 26 };
     let mut conductor = Conductor::new(policy, clock, COSTS, 7, Ticks(1));
     let blank = Probe { mode: Mode::Count, skip: 0.0, left: 0, resting: None };
@@ -116,7 +128,9 @@ fn play(policy: Policy, loads: &[Load], seconds: f64) -> Outcome {
     let mut chance = Chance(5);
     while now < end {
         let next = conductor.tick(Ticks(now), &mut world).0.clamp(now + 260_000, now + 26_000_000);
-        let span = (next - now) as f64 / HZ;
+        let counted = loads.iter().zip(&world.probes[1..]).filter(|(_, probe)| probe.counts());
+        let slowed = counted.map(|(load, _)| load.rate * count / HZ).sum::<f64>();
+        let span = (next - now) as f64 / HZ / (1.0 + slowed);
         for (at, load) in loads.iter().enumerate() {
             let at = at + 1;
             let phase = if load.phases && (now as f64 / HZ * 7.0 + at as f64).sin() > 0.0 {
@@ -170,10 +184,7 @@ fn pass(
         calls[at] += 1.0;
         time[at] += length;
         let probe = &mut world.probes[at];
-        let counted = match (probe.resting, probe.mode) {
-            (Some(rest), _) => rest == Rest::Count,
-            (None, mode) => mode != Mode::Off,
-        };
+        let counted = probe.counts();
         seen += u64::from(counted);
         cost += if counted { COSTS.count } else { 0.0 };
         if let (None, Mode::Sample(draw)) = (probe.resting, probe.mode) {
@@ -210,8 +221,7 @@ fn pass(
     calls[at] += rest;
     time[at] += rest * mean;
     let probe = &world.probes[at];
-    let counted = probe.resting.map_or(probe.mode != Mode::Off, |rest| rest == Rest::Count);
-    if counted {
+    if probe.counts() {
         seen += number - single;
         cost += rest * COSTS.count;
     }
@@ -268,6 +278,26 @@ fn the_adaptive_policy_is_right_within_its_intervals_and_its_budget() {
     assert!(exact >= 0.70, "{exact}");
     assert!((all_calls / true_calls - 1.0).abs() <= 0.05, "{all_calls} of {true_calls}");
     assert!(outcome.overhead <= 0.015, "{}", outcome.overhead);
+}
+
+/// Two functions are called so often that counting them slows the program down, by less than is
+/// usual or by much more. How much it is, is seen by what is called less often meanwhile.
+#[test]
+fn what_counting_takes_of_a_program_is_not_taken_for_fewer_calls() {
+    let mut loads = vec![Load { rate: 2e5, mean: 300.0, phases: false }; 4];
+    loads.extend([Load { rate: 8e7, mean: 10.0, phases: false }; 2]);
+    for count in [1.0, COSTS.count, 6.0] {
+        let outcome = play_slowed(Policy::default(), &loads, 20.0, count);
+        for function in &outcome.profile.functions[4..] {
+            let (truth, (lo, hi)) =
+                (outcome.calls[function.id.0 as usize], function.calls.interval());
+            let error = function.calls.value / truth - 1.0;
+            println!("{count}: {error:.3}, [{:.3}, {:.3}]", lo / truth - 1.0, hi / truth - 1.0);
+            assert!(lo <= truth && truth <= hi, "{:?} of {truth}", function.calls);
+            assert!(error.abs() < 0.1, "{error}");
+            assert!(function.calls.half_width() < 0.2 * truth, "{:?} of {truth}", function.calls);
+        }
+    }
 }
 
 /// Counting a call costs as much as the call, and timing it ten times as much.

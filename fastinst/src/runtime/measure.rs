@@ -123,11 +123,12 @@ pub(super) fn known_costs() -> Costs {
 const GUESS: Costs = Costs { pair: 45.0, bias: 24.0, count: 2.0, toggle: 450.0, skip: 4.0 };
 
 /// The part of what counting takes back to back that a program which does something else as well is
-/// slowed down by: back to back each addition waits for the one before, elsewhere it hides behind
-/// the program's own work. Chosen by trial, on programs whose counts are known, on an AMD of family
-/// 25, where it takes 8 ticks back to back: 57 million counted calls of the demo add 60 ms, 2.7
-/// ticks each, and with all of the 8 taken off windows up to four times too many calls were told.
-const VISIBLE: f64 = 0.3;
+/// usually slowed down by: back to back each addition waits for the one before, elsewhere it hides
+/// behind the program's own work, or takes its place. Of 8 ticks back to back 57 million counted
+/// calls of the demo added 2.7 each (AMD of family 25, model 1); of 5 ticks, 108 million calls of a
+/// function of three instructions added 3.7 (model 17). The sampling controller corrects it by what
+/// it sees in the program.
+const VISIBLE: f64 = 0.45;
 
 /// What a pass of a pun takes of a program besides its stub, in seconds: three jumps between pages
 /// that nothing else is in, and registers that are put aside. It cannot be measured back to back,

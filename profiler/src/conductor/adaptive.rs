@@ -14,6 +14,7 @@
 //! would be taken. Within a term calls are drawn in the number of calls, not in time, for the same
 //! reason.
 
+use super::slowdown::{Cost, Look, Slowdown};
 use super::{Conductor, Life, Part};
 use crate::mode::{Draw, Mode, Probes, Rest, Skip};
 use crate::{Costs, FuncId, Ticks};
@@ -25,9 +26,9 @@ const COMPLETELY: Draw = Draw { quota: 64, skip: Skip::None, then: Rest::Count }
 
 /// Parts of the budget: complete timing, counting, terms. The rest is for rates that change between
 /// two choices.
-const COMPLETE: f64 = 0.25;
-const COUNTING: f64 = 0.35;
-const TERMS: f64 = 0.3;
+const COMPLETE: f64 = 0.2;
+const COUNTING: f64 = 0.48;
+const TERMS: f64 = 0.25;
 /// A term that others pass may last so many times as long as the rate lets expect.
 const PATIENCE: f64 = 4.0;
 /// What complete timing and counting leave over goes to terms and windows, but for what rates may
@@ -102,8 +103,20 @@ pub(super) struct Adaptive {
     paid: f64,
     thrift: f64,
     thrifty: Ticks,
-    /// Whether some window is open.
+    /// Whether some window is open; and whether calls of a glimpsed function are timed, or a window
+    /// was opened at no random time.
     is_open: bool,
+    is_unfit: bool,
+    /// What counting takes, and how far that is known.
+    slowdown: Slowdown,
+    deviation: f64,
+    /// Entries that were counted of glimpsed functions, until now and until the latest look; and
+    /// those of the yardstick since then.
+    pub(super) glimpsed: f64,
+    seen: f64,
+    pub(super) measured: f64,
+    /// When the yardstick was chosen.
+    yardstick: Ticks,
     /// When probes took more than [`CALM`] of the time for the last time.
     restless: Ticks,
     /// When a function got its probes because it was running, for the last time.
@@ -136,6 +149,11 @@ pub(super) struct Plan {
     glimpsed: u32,
     /// Windows in a row that were repeated.
     spoiled: u32,
+    /// Its window was opened because it was found to be frequent.
+    is_prompt: bool,
+    /// Whether it belongs to the yardstick of [`Slowdown`], and whether it has ceased to once.
+    measures: bool,
+    is_unsteady: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -147,7 +165,7 @@ enum Way {
 }
 
 impl Adaptive {
-    pub(super) fn new(seed: u64, now: Ticks) -> Self {
+    pub(super) fn new(seed: u64, now: Ticks, slowdown: Slowdown) -> Self {
         Self {
             random: seed ^ 0x9e37_79b9_7f4a_7c15,
             chosen: now,
@@ -157,6 +175,13 @@ impl Adaptive {
             thrift: 1.0,
             thrifty: now,
             is_open: false,
+            is_unfit: false,
+            deviation: slowdown.cost().deviation,
+            slowdown,
+            glimpsed: 0.0,
+            seen: 0.0,
+            measured: 0.0,
+            yardstick: Ticks::default(),
             restless: now,
             surprised: Ticks::default(),
         }
@@ -168,6 +193,13 @@ impl Adaptive {
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
         (self.random >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+impl Plan {
+    /// Whether its entries are counted in windows only; and whether it belongs to the yardstick.
+    pub(super) fn kind(&self) -> (bool, bool) {
+        (self.way == Way::Glimpsed, self.measures)
     }
 }
 
@@ -190,7 +222,9 @@ impl Conductor {
         // timed, until the next choice.
         let spent = std::mem::take(&mut self.adaptive.spent);
         self.adaptive.paid += spent;
-        if spent > CALM * elapsed {
+        // What windows take is taken off them. To repeat those that meet many calls would prefer
+        // the others.
+        if spent - self.compare(elapsed) > CALM * elapsed {
             self.adaptive.restless = now;
         }
         let surge = spent > SURGE * budget * elapsed;
@@ -201,8 +235,9 @@ impl Conductor {
             || chosen >= self.clock.ticks(CHOOSE);
         if chooses {
             self.choose(now, budget);
+            self.choose_yardstick(now, beginning);
         }
-        self.adaptive.is_open = false;
+        (self.adaptive.is_open, self.adaptive.is_unfit) = (false, false);
         for at in 1..self.functions.len() {
             if self.functions[at].lives() {
                 self.attend(at, now, probes);
@@ -212,6 +247,46 @@ impl Conductor {
         }
         let pause = if beginning || self.adaptive.is_open { SHORT_TICK } else { TICK };
         Ticks(now.0 + self.clock.ticks(pause).0)
+    }
+
+    /// Compares how often the yardstick is called with and without windows. Returns what counting
+    /// has taken in windows since the last look.
+    fn compare(&mut self, elapsed: f64) -> f64 {
+        let Adaptive { slowdown, is_open, is_unfit, glimpsed, seen, measured, .. } =
+            &mut self.adaptive;
+        let entries = *glimpsed - std::mem::replace(seen, *glimpsed);
+        let look = match (*is_unfit, *is_open) {
+            (true, _) => Look::Unfit,
+            (false, true) => Look::Open,
+            (false, false) => Look::Closed,
+        };
+        slowdown.look(look, elapsed, std::mem::take(measured), entries);
+        entries * self.costs.count
+    }
+
+    /// The yardstick is chosen when what is hot has been found, again when it has been in use for as
+    /// long as the program had run before, and when one of its functions is not counted all the
+    /// time any more.
+    fn choose_yardstick(&mut self, now: Ticks, beginning: bool) {
+        let Adaptive { slowdown, yardstick, deviation, .. } = &mut self.adaptive;
+        let Cost { mean, deviation: known } = slowdown.cost();
+        (self.costs.count, *deviation) = (mean, known);
+        let mut is_other = now.since(*yardstick) >= yardstick.since(self.began);
+        for life in self.functions.iter_mut().filter_map(|part| part.life.as_deref_mut()) {
+            let plan = &mut life.plan;
+            if plan.measures && plan.way == Way::Glimpsed {
+                plan.is_unsteady = true;
+                is_other = true;
+            }
+        }
+        if beginning || !is_other {
+            return;
+        }
+        slowdown.restart();
+        *yardstick = now;
+        for life in self.functions.iter_mut().filter_map(|part| part.life.as_deref_mut()) {
+            life.plan.measures = !life.plan.is_unsteady && life.plan.way != Way::Glimpsed;
+        }
     }
 
     /// A function that was never called waits for its first call, to time it; not where others pass
@@ -238,6 +313,7 @@ impl Conductor {
             life.plan.next = Ticks(now.0 + wait);
         }
         let is_timed = !part.resting && matches!(part.mode, Mode::Sample(_));
+        self.adaptive.is_unfit |= is_timed && life.plan.way == Way::Glimpsed;
         if life.plan.way == Way::Complete && !is_timed {
             life.plan.next = now;
         }
@@ -265,21 +341,25 @@ impl Conductor {
     /// how long its calls take, which the clock knows as well.
     fn glimpse(&mut self, at: usize, now: Ticks, probes: &mut impl Probes) {
         let (span, window) = (self.clock.ticks(CYCLE.0), self.clock.ticks(WINDOW * 0.9));
-        let count = self.costs.count;
+        let (count, deviation) = (self.costs.count, self.adaptive.deviation);
+        let glimpsed = self.adaptive.glimpsed;
         let Part { only_counts, life, .. } = &mut self.functions[at];
         let Some(Life { account, plan }) = life.as_deref_mut() else { return };
         let Some(began) = account.window() else {
             // It has just become frequent, and may be rare again soon.
             let soon = (span.0 as f64 * (0.5 + self.adaptive.chance())) as u64;
             plan.next = plan.next.min(Ticks(now.0 + soon));
-            account.open_window(now);
-            self.adaptive.is_open = true;
+            account.open_window(now, glimpsed);
+            plan.is_prompt = true;
+            (self.adaptive.is_open, self.adaptive.is_unfit) = (true, true);
             return;
         };
         if now.since(began) < window {
             self.adaptive.is_open = true;
+            self.adaptive.is_unfit |= plan.is_prompt;
             return;
         }
+        plan.is_prompt = false;
         if self.adaptive.restless >= began && plan.spoiled < SPOILED {
             plan.spoiled += 1;
             let soon = (span.0 as f64 * (0.5 + self.adaptive.chance())) as u64;
@@ -290,7 +370,7 @@ impl Conductor {
             return;
         }
         plan.spoiled = 0;
-        account.close_window(now, count);
+        account.close_window(now, glimpsed, count, deviation);
         plan.glimpsed += 1;
         if plan.glimpsed < plan.glimpses || *only_counts {
             let began = account.cycle_began();
@@ -299,6 +379,7 @@ impl Conductor {
             return;
         }
         plan.glimpsed = 0;
+        self.adaptive.is_unfit = true;
         let draw = plan.draw(Rest::Off);
         self.set(FuncId(at as u32), Mode::Sample(draw), probes);
     }
@@ -344,7 +425,7 @@ impl Conductor {
                 Way::Complete => account.time_completely(),
                 Way::Counted => {}
                 Way::Glimpsed => {
-                    account.open_window(now);
+                    account.open_window(now, self.adaptive.glimpsed);
                     self.adaptive.is_open = true;
                 }
             }
