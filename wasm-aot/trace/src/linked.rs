@@ -19,8 +19,8 @@ use wasm_encoder::{
     NameMap, NameSection, TableSection, TagSection, TypeSection,
 };
 use wasmparser::{
-    DataKind, ElementItems, ElementKind, ExternalKind, KnownCustom, Name, Parser, Payload, TypeRef,
-    Validator, WasmFeatures,
+    Data, DataKind, ElementItems, ElementKind, ExportSectionReader, ExternalKind,
+    ImportSectionReader, KnownCustom, Name, Parser, Payload, TypeRef, Validator, WasmFeatures,
 };
 
 /// A module, and the name by which others import from it.
@@ -323,15 +323,7 @@ impl Linking {
         for payload in Parser::new(0).parse_all(part.module) {
             match payload? {
                 Payload::TypeSection(s) => utils::parse_type_section(indices, &mut self.types, s)?,
-                Payload::ImportSection(section) => {
-                    for (import, is_kept) in section.into_imports().zip(&kept) {
-                        let import = import?;
-                        if *is_kept {
-                            let ty = indices.entity_type(import.ty)?;
-                            self.imports.import(import.module, import.name, ty);
-                        }
-                    }
-                }
+                Payload::ImportSection(section) => self.write_imports(section, &kept, indices)?,
                 Payload::FunctionSection(s) => {
                     utils::parse_function_section(indices, &mut self.functions, s)?;
                 }
@@ -346,18 +338,8 @@ impl Linking {
                     utils::parse_global_section(indices, &mut self.globals, s)?;
                 }
                 Payload::ExportSection(section) => {
-                    for export in section {
-                        let export = export?;
-                        let index = indices.external_index(export.kind, export.index)?;
-                        let kind = indices.export_kind(export.kind)?;
-                        match is_last {
-                            true => self.exports.export(export.name, kind, index),
-                            false => {
-                                let name = format!("{}.{}", part.name, export.name);
-                                self.exports.export(&name, kind, index)
-                            }
-                        };
-                    }
+                    let prefix = if is_last { None } else { Some(part.name) };
+                    self.write_exports(section, prefix, indices)?;
                 }
                 Payload::ElementSection(section) => {
                     for (segment, element) in (indices.elements..).zip(section) {
@@ -369,20 +351,7 @@ impl Linking {
                 }
                 Payload::DataSection(section) => {
                     for (segment, datum) in (indices.data..).zip(section) {
-                        let datum = datum?;
-                        self.data.passive(datum.data.iter().copied());
-                        if let DataKind::Active { memory_index, offset_expr } = datum.kind {
-                            offset(indices, &offset_expr, &mut begin)?;
-                            begin
-                                .instruction(&Instruction::I32Const(0))
-                                .instruction(&Instruction::I32Const(datum.data.len() as i32))
-                                .instruction(&Instruction::MemoryInit {
-                                    mem: indices.memory_index(memory_index)?,
-                                    data_index: segment,
-                                })
-                                .instruction(&Instruction::DataDrop(segment));
-                            does = true;
-                        }
+                        does |= self.datum(indices, segment, datum?, &mut begin)?;
                     }
                 }
                 Payload::StartSection { func, .. } => {
@@ -406,6 +375,66 @@ impl Linking {
         self.does.push(does || start.is_some());
         self.layout.parts[at].has_start = start.is_some();
         Ok(())
+    }
+
+    /// Imports of a part that no other part stands for.
+    fn write_imports(
+        &mut self,
+        section: ImportSectionReader<'_>,
+        kept: &[bool],
+        indices: &mut PartIndices,
+    ) -> Result<(), Error> {
+        for (import, is_kept) in section.into_imports().zip(kept) {
+            let import = import?;
+            if *is_kept {
+                let ty = indices.entity_type(import.ty)?;
+                self.imports.import(import.module, import.name, ty);
+            }
+        }
+        Ok(())
+    }
+
+    /// Exports of a part, under its name but for those of the last.
+    fn write_exports(
+        &mut self,
+        section: ExportSectionReader<'_>,
+        prefix: Option<&str>,
+        indices: &mut PartIndices,
+    ) -> Result<(), Error> {
+        for export in section {
+            let export = export?;
+            let index = indices.external_index(export.kind, export.index)?;
+            let kind = indices.export_kind(export.kind)?;
+            match prefix {
+                None => self.exports.export(export.name, kind, index),
+                Some(prefix) => {
+                    self.exports.export(&format!("{prefix}.{}", export.name), kind, index)
+                }
+            };
+        }
+        Ok(())
+    }
+
+    /// Writes a data segment; whether instantiation has something to do with it.
+    fn datum(
+        &mut self,
+        indices: &mut PartIndices,
+        segment: u32,
+        datum: Data<'_>,
+        begin: &mut Function,
+    ) -> Result<bool, Error> {
+        self.data.passive(datum.data.iter().copied());
+        let DataKind::Active { memory_index, offset_expr } = datum.kind else { return Ok(false) };
+        offset(indices, &offset_expr, begin)?;
+        begin
+            .instruction(&Instruction::I32Const(0))
+            .instruction(&Instruction::I32Const(datum.data.len() as i32))
+            .instruction(&Instruction::MemoryInit {
+                mem: indices.memory_index(memory_index)?,
+                data_index: segment,
+            })
+            .instruction(&Instruction::DataDrop(segment));
+        Ok(true)
     }
 
     /// Writes an element segment; whether instantiation has something to do with it.

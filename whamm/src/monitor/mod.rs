@@ -13,23 +13,24 @@
 mod elements;
 mod frames;
 mod group;
+mod module;
 mod name;
+mod record;
 mod replacement;
 mod split;
 
 use crate::check::{CORE, DYNINSTR_MODULE};
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::emit::cells::SiteRow;
-use crate::emit::code::{Emitter, Scope, written};
+use crate::emit::code::{Emitter, Scope};
 use crate::emit::core::{self, Target, Used};
-use crate::emit::destination;
 use crate::emit::locals::Locals;
-use crate::emit::report::{self, Owner};
-use crate::emit::storage::{Storage, WORD, word};
+use crate::emit::report::{self};
+use crate::emit::storage::Storage;
 use crate::emit::support::{Layout, Outlet, Shape, Support};
-use crate::events::{Bound, Event};
+use crate::events::Bound;
 use crate::fold::Nothing;
-use crate::hir::{Builtin, Expr, ExprKind, Probe, Program, Stmt, Variable};
+use crate::hir::{Builtin, Expr, ExprKind, Program, Stmt};
 use crate::library::Library;
 use crate::rewrite::region::added_only;
 use crate::rewrite::{Link, Options, needed, prints};
@@ -39,18 +40,10 @@ use group::Group;
 use name::{Helper, Leaves, Name};
 use std::collections::{BTreeMap, BTreeSet};
 use wasm_aot_body::report::Declaration;
-use wasm_encoder::{
-    BlockType, CodeSection, ConstExpr, CustomSection, DataSection, EntityType, ExportKind,
-    ExportSection, Function, FunctionSection, GlobalSection, GlobalType, ImportSection,
-    MemorySection, MemoryType, Module, NameMap, NameSection, StartSection, TypeSection, ValType,
-};
+use wasm_encoder::{Function, ValType};
 
 /// The module that an engine must have which runs what others do not know.
 pub(crate) const EXTENSION: (&str, &str) = ("wasm-aot:ext", "v1");
-
-/// How many bytes of names an engine hands over at once; of names and labels of tables.
-const BUFFER: usize = 1024;
-const LABELS: usize = 1 << 16;
 
 /// A record before its variables.
 const RECORD: u32 = 32;
@@ -261,10 +254,15 @@ impl<'a> Maker<'a> {
             let text =
                 Name { event: &event, predicate: None, record: None, given: &given, leaves: None }
                     .to_string();
-            match self.exports.iter_mut().find(|e| e.0 == text) {
-                Some(found) => found.1.push((index, shape)),
-                None => self.exports.push((text, vec![(index, shape)])),
-            }
+            self.export(text, (index, shape));
+        }
+    }
+
+    /// A function gets the name of its export; of several of one name all are called, in order.
+    fn export(&mut self, text: String, function: (u32, Shape)) {
+        match self.exports.iter_mut().find(|e| e.0 == text) {
+            Some(found) => found.1.push(function),
+            None => self.exports.push((text, vec![function])),
         }
     }
 
@@ -304,44 +302,32 @@ impl<'a> Maker<'a> {
         said: &mut Diagnostics,
     ) {
         for case in split::cases(group.predicate.as_ref()) {
-            let predicate = case.condition.as_ref().map(|condition| {
-                let given = name::given(&[condition], &[]);
-                let (index, _) =
-                    self.function("predicate", false, &given, vec![ValType::I32], |e, _| {
-                        e.expr(condition);
-                    });
-                self.helpers.insert(index);
-                (index, given)
-            });
-            let given = name::given_body(case.residue.as_ref(), &group.stmts, &group.bounds);
+            let predicate = case.condition.as_ref().map(|condition| self.predicate(condition));
+            let residue = case.residue.as_ref();
+            let given = name::given_body(residue, &group.stmts, &group.bounds);
             let scope = Scope {
                 sites: group.places(RECORD),
                 running: true,
                 row: row.cloned(),
                 ..self.scope()
             };
-            let residue = case.residue.as_ref();
             let leaves = replacement::leaves(group, residue);
             let mut written: Vec<(Vec<ValType>, (u32, Shape))> = Vec::new();
             for (event, returned) in replacement::names(group, said) {
                 let known = written.iter().find(|(types, _)| *types == returned);
-                let (index, shape) = match known {
+                let function = match known {
                     Some((_, known)) => known.clone(),
                     None => {
                         let stands = leaves.as_ref().map(|leaves| (leaves, &returned[..]));
-                        let new = self.function_with_sites(
-                            ("probe", record.is_some()),
-                            &given,
-                            scope.clone(),
-                            stands,
-                            |e| {
-                                e.enter(&group.locals);
-                                match stands {
-                                    Some(_) => e.instead(residue, &group.stmts),
-                                    None => e.body(residue, &group.stmts),
-                                }
-                            },
-                        );
+                        let what = ("probe", record.is_some());
+                        let scope = scope.clone();
+                        let new = self.function_with_sites(what, &given, scope, stands, |e| {
+                            e.enter(&group.locals);
+                            match stands {
+                                Some(_) => e.instead(residue, &group.stmts),
+                                None => e.body(residue, &group.stmts),
+                            }
+                        });
                         written.push((returned, new.clone()));
                         new
                     }
@@ -353,22 +339,29 @@ impl<'a> Maker<'a> {
                     given: &given,
                     leaves: leaves.as_ref(),
                 };
-                let mut text = name.to_string();
-                // Names are the same but types are not, or both stand in place of an instruction:
-                // blanks make a difference that engines do not see.
-                while self
-                    .exports
-                    .iter()
-                    .any(|e| e.0 == text && (e.1[0].1 != shape || leaves.is_some()))
-                {
-                    text.insert(text.len() - 1, ' ');
-                }
-                match self.exports.iter_mut().find(|e| e.0 == text) {
-                    Some(found) => found.1.push((index, shape)),
-                    None => self.exports.push((text, vec![(index, shape)])),
-                }
+                let text = self.distinct(name.to_string(), &function.1, leaves.is_some());
+                self.export(text, function);
             }
         }
+    }
+
+    /// The function that decides when a site is matched.
+    fn predicate(&mut self, condition: &Expr) -> Helper {
+        let given = name::given(&[condition], &[]);
+        let (index, _) = self.function("predicate", false, &given, vec![ValType::I32], |e, _| {
+            e.expr(condition);
+        });
+        self.helpers.insert(index);
+        (index, given)
+    }
+
+    /// The name of an export with blanks, where another function has it whose types differ, or both
+    /// stand in place of an instruction: blanks make a difference that engines do not see.
+    fn distinct(&self, mut text: String, shape: &Shape, stands: bool) -> String {
+        while self.exports.iter().any(|e| e.0 == text && (e.1[0].1 != *shape || stands)) {
+            text.insert(text.len() - 1, ' ');
+        }
+        text
     }
 
     /// A function whose parameters are the record if it has one, then these variables; `stands` is
@@ -413,370 +406,6 @@ impl<'a> Maker<'a> {
         let shape = (params, left.iter().map(|local| local.1).collect());
         self.support.define(index, &shape, body);
         (index, shape)
-    }
-
-    /// The function that makes the record of a site, and what it is given.
-    fn record(
-        &mut self,
-        group: &Group<'a>,
-        row: Option<&SiteRow>,
-        settled: Option<Chain>,
-    ) -> (u32, BTreeMap<Bound, Ty>) {
-        let chain = match self.chain {
-            Some(chain) => chain,
-            None => *self.chain.insert((
-                self.support.global(ValType::I32, 0),
-                self.support.global(ValType::I32, 0),
-            )),
-        };
-        let several = group.events.len() > 1;
-        let kind = if several {
-            let numbers = self.support.bytes(&group.numbers(), 4);
-            self.kind(group, "_wasm:opcode:", Owner::Instructions(numbers))
-        } else {
-            self.kind(group, &group.identity(), Owner::Site)
-        };
-        let rows = row.map(|row| {
-            (row, *self.rows.get_or_insert_with(|| self.support.global(ValType::I32, 0)))
-        });
-        let inits: Vec<&Expr> =
-            group.sites.iter().filter_map(|s| s.init.as_ref()).chain(&group.inits).collect();
-        let asked: Vec<&Expr> = inits.iter().copied().chain(row.map(|row| &row.largest)).collect();
-        let mut given = name::given(
-            &asked,
-            &[(Bound::Fname, Ty::Str), (Bound::Fid, Ty::U32), (Bound::Pc, Ty::U32)],
-        );
-        if several {
-            given.insert(Bound::Opname, Ty::Str);
-        }
-        let size = RECORD + group.words() * WORD;
-        let (sites, inits) = (group.sites.clone(), group.inits.clone());
-        let places = group.places(RECORD);
-        let (index, _) = self.function("record", false, &given, vec![ValType::I32], |e, scope| {
-            let record = e.locals.keep(ValType::I32);
-            let memory = e.support.layout().memory;
-            let (alloc, intern) = (e.support.runtime("alloc"), e.support.runtime("intern"));
-            let at = |bound: Bound| {
-                if let Some(Storage::Locals(n)) = scope.bounds.get(&bound) { *n } else { 0 }
-            };
-            match row {
-                Some(row) => e.size_with(row),
-                None => written(e.put().i32_const(size.cast_signed())),
-            }
-            e.put()
-                .call(alloc)
-                .local_tee(record)
-                .i32_const(kind.cast_signed())
-                .i32_store(word(4, memory));
-            // What the engine hands over is overwritten at the next site.
-            for bound in [
-                Bound::File,
-                Bound::Targets,
-                Bound::TargetFnName,
-                Bound::TargetFnType,
-                Bound::TargetImpModule,
-            ] {
-                if scope.bounds.contains_key(&bound) {
-                    let text = at(bound);
-                    e.put().local_get(text).local_get(text + 1).call(intern).local_set(text);
-                }
-            }
-            for (bound, offset) in [(Bound::Fname, 8), (Bound::Opname, 24)] {
-                if scope.bounds.contains_key(&bound) {
-                    let text = at(bound);
-                    e.put().local_get(text).local_get(text + 1).call(intern).local_set(text);
-                    e.put().local_get(record).local_get(text).i32_store(word(offset, memory));
-                    e.put()
-                        .local_get(record)
-                        .local_get(text + 1)
-                        .i32_store(word(offset + 4, memory));
-                }
-            }
-            for (bound, offset) in [(Bound::Fid, 16), (Bound::Pc, 20)] {
-                e.put().local_get(record).local_get(at(bound)).i32_store(word(offset, memory));
-            }
-            for (variable, place) in sites.iter().zip(&places) {
-                let place = if let Storage::Memory(_, offset) = place {
-                    Storage::Memory(Some(record), *offset)
-                } else {
-                    *place
-                };
-                e.begin(variable, place);
-            }
-            if let Some((row, chain)) = rows
-                && let Some(Storage::Memory(_, map)) = places.get(row.variable as usize)
-            {
-                e.begin_row(row, record, *map, chain);
-            }
-            for call in &inits {
-                e.expr(call);
-                call.ty.slots().iter().for_each(|_| {
-                    e.put().drop();
-                });
-            }
-            if let Some(Chain { first, at, .. }) = settled {
-                e.put().local_get(record).global_get(first).i32_store(word(at, memory));
-                e.put().local_get(record).global_set(first);
-            }
-            frames::append(e, chain, record);
-        });
-        self.helpers.insert(index);
-        (index, given)
-    }
-
-    /// What the records of a group have in common: their variables, as the report shows them.
-    fn kind(&mut self, group: &Group<'a>, probe: &str, owner: Owner) -> u32 {
-        let mut bytes = Vec::new();
-        let mut count = 0u32;
-        for (variable, place) in group.sites.iter().zip(group.places(RECORD)) {
-            let Storage::Memory(_, offset) = place else { continue };
-            if variable.report {
-                bytes.extend(variable.ty.rank().to_le_bytes());
-                bytes.extend(offset.to_le_bytes());
-                bytes.extend(report::description(&mut self.support, variable, probe, owner));
-                count += 1;
-            }
-        }
-        let all: Vec<u8> = count.to_le_bytes().into_iter().chain(bytes).collect();
-        self.support.bytes(&all, 4)
-    }
-
-    fn probes_of(&self, event: Event) -> Vec<&'a Probe> {
-        self.program.probes.iter().filter(|p| p.matched.event == event).collect()
-    }
-
-    fn run_probes(&mut self, event: Event, e: &mut Vec<(Option<Expr>, Vec<Stmt>, Vec<Ty>)>) {
-        for probe in self.probes_of(event) {
-            e.push((
-                probe.body.predicate.clone(),
-                probe.body.stmts.clone(),
-                probe.body.locals.clone(),
-            ));
-        }
-    }
-
-    /// Writes the report, when the program has ended.
-    fn write_exit(&mut self) -> Option<u32> {
-        let program = self.program;
-        let reported = program.globals.iter().chain(&program.frames).any(|g| g.report)
-            || program.probes.iter().any(|p| p.body.sites.iter().any(|s| s.report));
-        let (mut ends, mut reports) = (Vec::new(), Vec::new());
-        self.run_probes(Event::End, &mut ends);
-        self.run_probes(Event::Report, &mut reports);
-        if !reported && ends.is_empty() && reports.is_empty() {
-            return None;
-        }
-        let (format, chain, globals) =
-            (self.options.format, (self.chain, self.frame_chain), self.globals.clone());
-        let rows = self.rows;
-        let destination = &self.options.destination;
-        let own = reports.is_empty() && reported;
-        let settled: Vec<Stmt> = self.elements.iter().map(Element::settle).collect();
-        let chains = self.settled.clone();
-        let (index, _) = self.function("exit", false, &BTreeMap::new(), vec![], |e, _| {
-            e.open_destination(destination);
-            e.settle_cells(rows);
-            for (predicate, stmts, locals) in ends.iter().chain(&reports) {
-                e.own_locals(locals);
-                e.body(predicate.as_ref(), stmts);
-            }
-            if own {
-                e.body(None, &settled);
-                chains.iter().for_each(|chain| e.call_each(chain));
-                e.heading(format);
-                if chain != (None, None) {
-                    let records = e.support.runtime("records");
-                    frames::chained(e, chain.0, chain.1);
-                    e.put().call(records);
-                }
-                global_rows(e, program, &globals, format);
-            }
-            e.finish_report();
-        });
-        Some(index)
-    }
-
-    /// What happens before the program starts.
-    fn write_start(&mut self) -> Option<u32> {
-        let mut begins = Vec::new();
-        self.run_probes(Event::Begin, &mut begins);
-        let program = self.program;
-        if begins.is_empty() && program.start.is_empty() && self.support.core_maps.is_empty() {
-            return None;
-        }
-        let (index, _) = self.function("start", false, &BTreeMap::new(), vec![], |e, _| {
-            e.core_maps();
-            e.own_locals(&program.start_locals);
-            e.body(None, &program.start);
-            for (predicate, stmts, locals) in &begins {
-                e.own_locals(locals);
-                e.body(predicate.as_ref(), stmts);
-            }
-        });
-        Some(index)
-    }
-
-    /// Where several functions are for the same event with the same parameters, one that calls them
-    /// in order.
-    fn merged(&mut self, functions: &[(u32, Shape)]) -> u32 {
-        if let [(only, _)] = functions {
-            return *only;
-        }
-        let index = self.support.reserve("whamm.several");
-        let shape = functions[0].1.clone();
-        let mut body = Function::new([]);
-        for (function, _) in functions {
-            for n in 0..u32::try_from(shape.0.len()).unwrap_or(0) {
-                body.instructions().local_get(n);
-            }
-            body.instructions().call(*function);
-        }
-        body.instructions().end();
-        self.support.define(index, &shape, body);
-        index
-    }
-
-    fn module(&mut self, declaration: &Declaration) -> Vec<u8> {
-        let (exit, start) = (self.write_exit(), self.write_start());
-        let probes: Vec<(String, u32)> = std::mem::take(&mut self.exports)
-            .into_iter()
-            .map(|(name, list)| (name, self.merged(&list)))
-            .collect();
-        while let Some((number, index)) = self.support.unwritten() {
-            let function = &self.program.functions[number as usize];
-            let (shape, body) = crate::emit::function::write(
-                &mut self.support,
-                function,
-                &self.globals,
-                self.program,
-                self.libraries,
-            );
-            self.support.define(index, &shape, body);
-        }
-        let mut size = BUFFER;
-        crate::rewrite::each_expr(self.program, &mut |e| {
-            if e.kind == ExprKind::Bound(Bound::Targets) {
-                size = LABELS;
-            }
-        });
-        let buffer = self.support.bytes(&vec![0; size], 8);
-        let mut imports = ImportSection::new();
-        self.write_imports(&mut imports);
-        let mut exports = ExportSection::new();
-        for (name, index) in &probes {
-            exports.export(name, ExportKind::Func, *index);
-        }
-        for helper in &self.helpers {
-            exports.export(&format!("${helper}"), ExportKind::Func, *helper);
-        }
-        if let Some(exit) = exit {
-            exports.export("wasm:exit", ExportKind::Func, exit);
-        }
-        let (mut types, mut functions, mut memories) =
-            (TypeSection::new(), FunctionSection::new(), MemorySection::new());
-        let (mut globals, mut code, mut data) =
-            (GlobalSection::new(), CodeSection::new(), DataSection::new());
-        let own = self.support.finish();
-        for (params, results) in own.types {
-            types.ty().function(params, results);
-        }
-        for (ty, function) in &own.functions {
-            functions.function(*ty);
-            code.function(function);
-        }
-        for memory in own.memories {
-            memories.memory(memory);
-        }
-        for (ty, init) in &own.globals {
-            globals.global(*ty, init);
-        }
-        for (memory, at, bytes) in own.data {
-            data.active(memory, &ConstExpr::i32_const(at), bytes);
-        }
-        let memory = self.support.layout().memory;
-        exports.export("memory", ExportKind::Memory, memory).export(
-            "whamm_buffer",
-            ExportKind::Memory,
-            memory,
-        );
-        for (name, value) in
-            [("whamm_buffer:start", buffer), ("whamm_buffer:max", u32::try_from(size).unwrap_or(0))]
-        {
-            exports.export(name, ExportKind::Global, globals.len());
-            globals.global(
-                GlobalType { val_type: ValType::I32, mutable: false, shared: false },
-                &ConstExpr::i32_const(value.cast_signed()),
-            );
-        }
-        let mut names = NameMap::new();
-        self.support.names().iter().for_each(|(n, name)| names.append(*n, name));
-        let mut section = NameSection::new();
-        section.functions(&names);
-        let mut module = Module::new();
-        module
-            .section(&types)
-            .section(&imports)
-            .section(&functions)
-            .section(&memories)
-            .section(&globals)
-            .section(&exports);
-        if let Some(function_index) = start {
-            module.section(&StartSection { function_index });
-        }
-        module.section(&code).section(&data).section(&section);
-        if !declaration.is_empty() {
-            let data = declaration.to_string().into_bytes().into();
-            module.section(&CustomSection { name: wasm_aot_body::report::SECTION.into(), data });
-        }
-        module.finish()
-    }
-
-    fn write_imports(&mut self, section: &mut ImportSection) {
-        for (module, name) in std::mem::take(&mut self.imports) {
-            let shape = shape_of(&module, &name, self.libraries);
-            let ty = self.support.ty(&shape);
-            section.import(&module, &name, EntityType::Function(ty));
-        }
-        for &number in &self.memories {
-            if number == CORE {
-                let ty = MemoryType {
-                    minimum: 0,
-                    maximum: None,
-                    memory64: false,
-                    shared: false,
-                    page_size_log2: None,
-                };
-                section.import(core::MODULE, "memory", EntityType::Memory(ty));
-                continue;
-            }
-            let library = &self.libraries[number as usize];
-            if let Some((name, memory64)) = &library.memory {
-                let ty = MemoryType {
-                    minimum: 0,
-                    maximum: None,
-                    memory64: *memory64,
-                    shared: false,
-                    page_size_log2: None,
-                };
-                section.import(&library.module, name, EntityType::Memory(ty));
-            }
-        }
-    }
-}
-
-fn global_rows(
-    e: &mut Emitter<'_>,
-    program: &Program,
-    globals: &[Storage],
-    format: report::Format,
-) {
-    let mut maps = 0;
-    for (variable, storage) in program.globals.iter().zip(globals) {
-        let number = if let Storage::Globals(first) = storage { *first } else { maps };
-        maps += u32::from(matches!(variable.ty, Ty::Map(_)));
-        if variable.report {
-            e.global_row(variable, *storage, number, format);
-        }
     }
 }
 
@@ -824,53 +453,4 @@ fn imports(
         }
     }
     list
-}
-
-fn shape_of(module: &str, name: &str, libraries: &[Library]) -> Shape {
-    if module == EXTENSION.0 {
-        let slot = match name.rsplit('_').next() {
-            Some("i64") => ValType::I64,
-            Some("f32") => ValType::F32,
-            Some("f64") => ValType::F64,
-            _ => ValType::I32,
-        };
-        return match name {
-            _ if name.starts_with("frame_get") => (vec![ValType::I32], vec![slot]),
-            _ if name.starts_with("frame_set") => (vec![ValType::I32, slot], vec![]),
-            _ => (vec![], vec![]),
-        };
-    }
-    let library = libraries.iter().find(|l| l.module == module && l.functions.contains_key(name));
-    match library.and_then(|l| l.functions.get(name)).and_then(Option::as_ref) {
-        Some(s) => (
-            s.params.iter().flat_map(Ty::slots).collect(),
-            s.result.iter().flat_map(Ty::slots).collect(),
-        ),
-        None if module == DYNINSTR_MODULE => (vec![ValType::I32], vec![]),
-        None if module == core::MODULE => core::shape(name),
-        None => destination::shape(name),
-    }
-}
-
-impl Emitter<'_> {
-    /// Calls a function for each record of a chain.
-    fn call_each(&mut self, chain: &Chain) {
-        let (memory, record) = (self.support.layout().memory, self.locals.keep(ValType::I32));
-        self.put().global_get(chain.first).local_set(record);
-        self.put().block(BlockType::Empty).loop_(BlockType::Empty);
-        self.put().local_get(record).i32_eqz().br_if(1);
-        self.put().local_get(record).call(chain.settle);
-        self.put().local_get(record).i32_load(word(chain.at, memory)).local_set(record);
-        self.put().br(0).end().end();
-    }
-
-    /// The first value of a variable of a new record.
-    fn begin(&mut self, variable: &Variable, place: Storage) {
-        match &variable.init {
-            Some(init) => self.expr(init),
-            None if matches!(variable.ty, Ty::Map(_)) => self.zero(&variable.ty),
-            None => return,
-        }
-        self.store(place, &variable.ty);
-    }
 }

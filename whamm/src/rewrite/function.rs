@@ -166,6 +166,9 @@ pub(crate) fn plan<'a>(
     Ok((walker.plan, walker.validator.into_allocations()))
 }
 
+/// Locals in which operands are kept.
+type Saved = Vec<(u32, ValType)>;
+
 impl<'a> Walker<'_, 'a> {
     fn put(&mut self) -> InstructionSink<'_> {
         self.plan.put()
@@ -254,38 +257,10 @@ impl<'a> Walker<'_, 'a> {
         args: &[W],
         results: &[W],
     ) -> Option<Action<'a>> {
-        let body = &probe.body;
-        let at_instruction = match probe.matched.mode {
-            Mode::Before | Mode::After => true,
-            Mode::SemanticAfter if is_branch(&self.ops[index].operator) => true,
-            mode => probe.matched.event.has_kept_operands(mode),
-        };
-        for (bound, ty) in &body.bounds {
-            let wasm = match bound {
-                Bound::Arg(n) if args.is_empty() && at_instruction && !self.reachable() => {
-                    match self.dead_operand(index, *n) {
-                        Some(None) => continue,
-                        found => found.flatten(),
-                    }
-                }
-                Bound::Arg(n) => args.get(usize::from(*n)).copied(),
-                Bound::Res(n) => results.get(usize::from(*n)).copied(),
-                Bound::Local(n) => self.validator.get_local_type(u32::from(*n)),
-                _ => continue,
-            };
-            // What the body asks for at other events only is not missed; but types also distinguish
-            // what has addresses of 64 bits.
-            let event = fold::OfEvent(probe.matched.event);
-            let is_missed = || {
-                body.declared.contains(bound)
-                    || probe.alternative
-                    || self.r.app.is_wide()
-                    || fold::asks(body, event, *bound)
-            };
-            if !wasm.is_some_and(|w| ty.accepts(w)) && is_missed() {
-                return None;
-            }
+        if !self.has_operands(probe, index, args, results) {
+            return None;
         }
+        let body = &probe.body;
         let (pc, number, last) = self.site(index, at_entry);
         let op = (!at_entry).then(|| &self.ops[index]);
         let site = Site { facts: &self.r.facts, fid: self.fid, op, pc, index: number, last };
@@ -331,6 +306,43 @@ impl<'a> Walker<'_, 'a> {
             }
         }
         Some(Action { probe, sites, predicate, rest, increments })
+    }
+
+    /// Whether a site has what a probe asks for by a type.
+    fn has_operands(&mut self, probe: &Probe, index: usize, args: &[W], results: &[W]) -> bool {
+        let body = &probe.body;
+        let at_instruction = match probe.matched.mode {
+            Mode::Before | Mode::After => true,
+            Mode::SemanticAfter if is_branch(&self.ops[index].operator) => true,
+            mode => probe.matched.event.has_kept_operands(mode),
+        };
+        for (bound, ty) in &body.bounds {
+            let wasm = match bound {
+                Bound::Arg(n) if args.is_empty() && at_instruction && !self.reachable() => {
+                    match self.dead_operand(index, *n) {
+                        Some(None) => continue,
+                        found => found.flatten(),
+                    }
+                }
+                Bound::Arg(n) => args.get(usize::from(*n)).copied(),
+                Bound::Res(n) => results.get(usize::from(*n)).copied(),
+                Bound::Local(n) => self.validator.get_local_type(u32::from(*n)),
+                _ => continue,
+            };
+            // What the body asks for at other events only is not missed; but types also distinguish
+            // what has addresses of 64 bits.
+            let event = fold::OfEvent(probe.matched.event);
+            let is_missed = || {
+                body.declared.contains(bound)
+                    || probe.alternative
+                    || self.r.app.is_wide()
+                    || fold::asks(body, event, *bound)
+            };
+            if !wasm.is_some_and(|w| ty.accepts(w)) && is_missed() {
+                return false;
+            }
+        }
+        true
     }
 
     /// A variable of a site. Where a function begins, a row says where its first instruction
@@ -428,57 +440,15 @@ impl<'a> Walker<'_, 'a> {
         }
         let args =
             if reachable && self.asks_operands(i) { self.stack(self.takes(i)) } else { vec![] };
-        let mut saved = Vec::new();
-        let mut later = Vec::new();
+        let (mut saved, mut later) = (Vec::new(), Vec::new());
         if !behind {
-            let mut first = self.blocks(i, reachable);
-            first.extend(self.match_all(&self.probes(i, &[Mode::Before]), i, &args, &[]));
-            let (alts, targets) = (self.probes(i, &[Mode::Alt]), self.at_target(i));
-            let alts = self.match_all(&alts, i, &args, &[]);
-            let targets = self.match_all(&targets, i, &args, &[]);
-            later = self.later(i, &args);
-            let mut entering = vec![];
-            if nesting == Nesting::If {
-                entering = self.match_all(&self.probes(i, &[Mode::Entry]), i, &args, &[]);
+            let is_replaced;
+            (saved, later, is_replaced) = self.in_front(i, &args, reachable)?;
+            if is_replaced {
+                self.after(i, later, &saved, reachable);
+                self.locals.release(mark);
+                return Ok(i + 1);
             }
-            let mut exits = vec![];
-            if ends_function(&self.ops[i].operator) {
-                exits = self.structural(&self.r.probes.of_event(Event::FuncExit), i, false);
-            }
-            if alts.is_empty() {
-                first.append(&mut exits);
-            }
-            if reachable {
-                let wants: Vec<&Action<'_>> =
-                    first.iter().chain(&targets).chain(&entering).chain(&later).collect();
-                let only = if let ([_], [action], true) = (&wants[..], &first[..], alts.is_empty())
-                {
-                    Some(action)
-                } else {
-                    None
-                };
-                let postponed = only.is_some_and(|action| self.postpone(action, i, &args));
-                if !(postponed || wants.is_empty() && alts.is_empty()) {
-                    self.make_calls();
-                }
-                if !(postponed || only.is_some_and(|action| self.pass(action, i, &args))) {
-                    saved = self.save(&wants, i, &args, !alts.is_empty());
-                    self.emit(&first, i, &saved, &[], false);
-                }
-                if alts.is_empty() {
-                    self.emit_targets(&targets, i, &saved);
-                }
-                self.restore(&wants, &saved, alts.is_empty());
-                self.give(i, entering.iter().chain(&later), &saved);
-                if !alts.is_empty() {
-                    self.replace(i, &alts, &saved, [&exits, &targets])?;
-                    self.after(i, later, &saved, reachable);
-                    self.locals.release(mark);
-                    return Ok(i + 1);
-                }
-                self.leave(i);
-            }
-            self.scheduled.entering = entering;
         }
         if nesting == Nesting::Loop {
             later = self.later(i, &args);
@@ -498,6 +468,63 @@ impl<'a> Walker<'_, 'a> {
         self.after(i, later, &saved, reachable);
         self.locals.release(mark);
         Ok(i + 1)
+    }
+
+    /// What happens in front of an instruction, or in its place: where its operands are kept, what
+    /// happens behind it, and whether it was replaced.
+    fn in_front(
+        &mut self,
+        i: usize,
+        args: &[W],
+        reachable: bool,
+    ) -> Result<(Saved, Vec<Action<'a>>, bool), wasmparser::Error> {
+        let mut first = self.blocks(i, reachable);
+        first.extend(self.match_all(&self.probes(i, &[Mode::Before]), i, args, &[]));
+        let nesting = self.ops[i].nesting;
+        let (alts, targets) = (self.probes(i, &[Mode::Alt]), self.at_target(i));
+        let alts = self.match_all(&alts, i, args, &[]);
+        let targets = self.match_all(&targets, i, args, &[]);
+        let later = self.later(i, args);
+        let (mut saved, mut entering) = (Vec::new(), vec![]);
+        if nesting == Nesting::If {
+            entering = self.match_all(&self.probes(i, &[Mode::Entry]), i, args, &[]);
+        }
+        let mut exits = vec![];
+        if ends_function(&self.ops[i].operator) {
+            exits = self.structural(&self.r.probes.of_event(Event::FuncExit), i, false);
+        }
+        if alts.is_empty() {
+            first.append(&mut exits);
+        }
+        if reachable {
+            let wants: Vec<&Action<'_>> =
+                first.iter().chain(&targets).chain(&entering).chain(&later).collect();
+            let only = if let ([_], [action], true) = (&wants[..], &first[..], alts.is_empty()) {
+                Some(action)
+            } else {
+                None
+            };
+            let postponed = only.is_some_and(|action| self.postpone(action, i, args));
+            if !(postponed || wants.is_empty() && alts.is_empty()) {
+                self.make_calls();
+            }
+            if !(postponed || only.is_some_and(|action| self.pass(action, i, args))) {
+                saved = self.save(&wants, i, args, !alts.is_empty());
+                self.emit(&first, i, &saved, &[], false);
+            }
+            if alts.is_empty() {
+                self.emit_targets(&targets, i, &saved);
+            }
+            self.restore(&wants, &saved, alts.is_empty());
+            self.give(i, entering.iter().chain(&later), &saved);
+            if !alts.is_empty() {
+                self.replace(i, &alts, &saved, [&exits, &targets])?;
+                return Ok((saved, later, true));
+            }
+            self.leave(i);
+        }
+        self.scheduled.entering = entering;
+        Ok((saved, later, false))
     }
 
     /// What happens when an instruction ends its function or the program.

@@ -355,25 +355,17 @@ impl<'a> Walker<'_, 'a> {
         let mut bounds: HashMap<Bound, Storage> = (0..).map(Bound::Arg).zip(operands).collect();
         bounds.insert(Bound::Offset, Storage::Locals(given));
         let scope = Scope { bounds, ..Scope::default() };
-        let (program, libraries) = (self.r.program, self.r.libraries);
         let reach = self.r.support.reach();
-        let mut emitter =
-            Emitter::new(&mut self.r.support, &mut locals, &scope, &Nothing, program, libraries);
-        for (value, &local) in values.iter().zip(&own) {
-            emitter.expr(value);
-            emitter.put().local_set(local);
-        }
-        let mut code: Vec<u8> = shared
-            .increments
-            .iter()
-            .flat_map(|&(sum, amount)| region::increase(sum, amount, reach))
-            .collect();
-        code.append(&mut emitter.out);
-        let back = |code: &mut Vec<u8>, n: u32| {
-            for local in 0..n {
-                InstructionSink::new(code).local_get(local);
+        let mut computed = self.emitted(&mut locals, &scope, |emitter| {
+            for (value, &local) in values.iter().zip(&own) {
+                emitter.expr(value);
+                emitter.put().local_set(local);
             }
-        };
+        });
+        let increments = shared.increments.iter();
+        let mut code: Vec<u8> =
+            increments.flat_map(|&(sum, amount)| region::increase(sum, amount, reach)).collect();
+        code.append(&mut computed);
         if let (Some((unless, _)), Some(other)) = (rare(stmts), other) {
             let ty = self.r.support.block(&way.types);
             let scope = Scope {
@@ -382,39 +374,23 @@ impl<'a> Walker<'_, 'a> {
                 repeated: true,
                 ..Scope::default()
             };
-            let mut emitter = Emitter::new(
-                &mut self.r.support,
-                &mut locals,
-                &scope,
-                &Nothing,
-                program,
-                libraries,
-            );
-            emitter.expr(unless);
-            code.append(&mut emitter.out);
+            code.append(&mut self.emitted(&mut locals, &scope, |emitter| emitter.expr(unless)));
             InstructionSink::new(&mut code).if_(ty);
-            back(&mut code, given);
+            give_back(&mut code, given);
             InstructionSink::new(&mut code).else_();
-            back(&mut code, u32::try_from(params.len()).ok()?);
+            give_back(&mut code, u32::try_from(params.len()).ok()?);
             InstructionSink::new(&mut code).call(other).end();
         } else if seldom {
             let (callee, numbers) = self.apart(stmts)?;
             let scope = Scope { bounds: bound_to(&own), ..Scope::default() };
-            let mut emitter = Emitter::new(
-                &mut self.r.support,
-                &mut locals,
-                &scope,
-                &Nothing,
-                program,
-                libraries,
-            );
-            numbers.iter().for_each(|number| emitter.expr(number));
-            emitter.put().call(callee);
-            code.append(&mut emitter.out);
-            back(&mut code, given);
+            code.append(&mut self.emitted(&mut locals, &scope, |emitter| {
+                numbers.iter().for_each(|number| emitter.expr(number));
+                emitter.put().call(callee);
+            }));
+            give_back(&mut code, given);
         } else {
             code.extend(self.written(stmts, &own, &mut locals, false)?);
-            back(&mut code, given);
+            give_back(&mut code, given);
         }
         Some(self.r.support.shared_body(
             "whamm.probe",
@@ -422,6 +398,20 @@ impl<'a> Walker<'_, 'a> {
             locals.types(),
             &code,
         ))
+    }
+
+    /// The code of something.
+    fn emitted(
+        &mut self,
+        locals: &mut Locals,
+        scope: &Scope,
+        write: impl FnOnce(&mut Emitter<'_>),
+    ) -> Vec<u8> {
+        let (program, libraries) = (self.r.program, self.r.libraries);
+        let mut emitter =
+            Emitter::new(&mut self.r.support, locals, scope, &Nothing, program, libraries);
+        write(&mut emitter);
+        std::mem::take(&mut emitter.out)
     }
 
     fn offset(&self, i: usize) -> Option<i64> {
@@ -450,4 +440,11 @@ fn asks_offset(values: &[Expr]) -> bool {
     let mut asks = false;
     values.iter().for_each(|e| e.walk(&mut |e| asks |= e.kind == ExprKind::Bound(Bound::Offset)));
     asks
+}
+
+/// Leaves the first parameters on the stack again.
+fn give_back(code: &mut Vec<u8>, parameters: u32) {
+    for local in 0..parameters {
+        InstructionSink::new(code).local_get(local);
+    }
 }

@@ -1,0 +1,323 @@
+//! The module of a monitor, put together: what it does before the program starts and when it has
+//! ended, and its sections.
+
+use super::elements::Element;
+use super::{Chain, Maker, frames};
+use crate::check::{CORE, DYNINSTR_MODULE};
+use crate::emit::code::Emitter;
+use crate::emit::core;
+use crate::emit::destination;
+use crate::emit::report;
+use crate::emit::storage::{Storage, word};
+use crate::emit::support::Shape;
+use crate::events::{Bound, Event};
+use crate::hir::{Expr, ExprKind, Probe, Program, Stmt};
+use crate::library::Library;
+use crate::types::Ty;
+use std::collections::BTreeMap;
+use wasm_aot_body::report::Declaration;
+use wasm_encoder::{
+    BlockType, CodeSection, ConstExpr, CustomSection, DataSection, EntityType, ExportKind,
+    ExportSection, Function, FunctionSection, GlobalSection, GlobalType, ImportSection,
+    MemorySection, MemoryType, Module, NameMap, NameSection, StartSection, TypeSection, ValType,
+};
+
+/// How many bytes of names an engine hands over at once; of names and labels of tables.
+const BUFFER: usize = 1024;
+const LABELS: usize = 1 << 16;
+
+impl<'a> Maker<'a> {
+    fn probes_of(&self, event: Event) -> Vec<&'a Probe> {
+        self.program.probes.iter().filter(|p| p.matched.event == event).collect()
+    }
+
+    fn run_probes(&mut self, event: Event, e: &mut Vec<(Option<Expr>, Vec<Stmt>, Vec<Ty>)>) {
+        for probe in self.probes_of(event) {
+            e.push((
+                probe.body.predicate.clone(),
+                probe.body.stmts.clone(),
+                probe.body.locals.clone(),
+            ));
+        }
+    }
+
+    /// Writes the report, when the program has ended.
+    fn write_exit(&mut self) -> Option<u32> {
+        let program = self.program;
+        let reported = program.globals.iter().chain(&program.frames).any(|g| g.report)
+            || program.probes.iter().any(|p| p.body.sites.iter().any(|s| s.report));
+        let (mut ends, mut reports) = (Vec::new(), Vec::new());
+        self.run_probes(Event::End, &mut ends);
+        self.run_probes(Event::Report, &mut reports);
+        if !reported && ends.is_empty() && reports.is_empty() {
+            return None;
+        }
+        let (format, chain, globals) =
+            (self.options.format, (self.chain, self.frame_chain), self.globals.clone());
+        let rows = self.rows;
+        let destination = &self.options.destination;
+        let own = reports.is_empty() && reported;
+        let settled: Vec<Stmt> = self.elements.iter().map(Element::settle).collect();
+        let chains = self.settled.clone();
+        let (index, _) = self.function("exit", false, &BTreeMap::new(), vec![], |e, _| {
+            e.open_destination(destination);
+            e.settle_cells(rows);
+            for (predicate, stmts, locals) in ends.iter().chain(&reports) {
+                e.own_locals(locals);
+                e.body(predicate.as_ref(), stmts);
+            }
+            if own {
+                e.body(None, &settled);
+                chains.iter().for_each(|chain| e.call_each(chain));
+                e.heading(format);
+                if chain != (None, None) {
+                    let records = e.support.runtime("records");
+                    frames::chained(e, chain.0, chain.1);
+                    e.put().call(records);
+                }
+                global_rows(e, program, &globals, format);
+            }
+            e.finish_report();
+        });
+        Some(index)
+    }
+
+    /// What happens before the program starts.
+    fn write_start(&mut self) -> Option<u32> {
+        let mut begins = Vec::new();
+        self.run_probes(Event::Begin, &mut begins);
+        let program = self.program;
+        if begins.is_empty() && program.start.is_empty() && self.support.core_maps.is_empty() {
+            return None;
+        }
+        let (index, _) = self.function("start", false, &BTreeMap::new(), vec![], |e, _| {
+            e.core_maps();
+            e.own_locals(&program.start_locals);
+            e.body(None, &program.start);
+            for (predicate, stmts, locals) in &begins {
+                e.own_locals(locals);
+                e.body(predicate.as_ref(), stmts);
+            }
+        });
+        Some(index)
+    }
+
+    /// Where several functions are for the same event with the same parameters, one that calls them
+    /// in order.
+    fn merged(&mut self, functions: &[(u32, Shape)]) -> u32 {
+        if let [(only, _)] = functions {
+            return *only;
+        }
+        let index = self.support.reserve("whamm.several");
+        let shape = functions[0].1.clone();
+        let mut body = Function::new([]);
+        for (function, _) in functions {
+            for n in 0..u32::try_from(shape.0.len()).unwrap_or(0) {
+                body.instructions().local_get(n);
+            }
+            body.instructions().call(*function);
+        }
+        body.instructions().end();
+        self.support.define(index, &shape, body);
+        index
+    }
+
+    /// The module.
+    pub(super) fn module(&mut self, declaration: &Declaration) -> Vec<u8> {
+        let (exit, start) = (self.write_exit(), self.write_start());
+        let probes: Vec<(String, u32)> = std::mem::take(&mut self.exports)
+            .into_iter()
+            .map(|(name, list)| (name, self.merged(&list)))
+            .collect();
+        self.write_functions();
+        let buffer = self.buffer();
+        let mut imports = ImportSection::new();
+        self.write_imports(&mut imports);
+        let mut exports = self.export_section(&probes, exit);
+        let (mut types, mut functions, mut memories) =
+            (TypeSection::new(), FunctionSection::new(), MemorySection::new());
+        let (mut globals, mut code, mut data) =
+            (GlobalSection::new(), CodeSection::new(), DataSection::new());
+        let own = self.support.finish();
+        for (params, results) in own.types {
+            types.ty().function(params, results);
+        }
+        for (ty, function) in &own.functions {
+            functions.function(*ty);
+            code.function(function);
+        }
+        for memory in own.memories {
+            memories.memory(memory);
+        }
+        for (ty, init) in &own.globals {
+            globals.global(*ty, init);
+        }
+        for (memory, at, bytes) in own.data {
+            data.active(memory, &ConstExpr::i32_const(at), bytes);
+        }
+        show_buffer(buffer, &mut exports, &mut globals);
+        let mut module = Module::new();
+        module
+            .section(&types)
+            .section(&imports)
+            .section(&functions)
+            .section(&memories)
+            .section(&globals)
+            .section(&exports);
+        if let Some(function_index) = start {
+            module.section(&StartSection { function_index });
+        }
+        module.section(&code).section(&data).section(&self.name_section());
+        if !declaration.is_empty() {
+            let data = declaration.to_string().into_bytes().into();
+            module.section(&CustomSection { name: wasm_aot_body::report::SECTION.into(), data });
+        }
+        module.finish()
+    }
+
+    /// Writes the script's own functions that are called.
+    fn write_functions(&mut self) {
+        while let Some((number, index)) = self.support.unwritten() {
+            let function = &self.program.functions[number as usize];
+            let (shape, body) = crate::emit::function::write(
+                &mut self.support,
+                function,
+                &self.globals,
+                self.program,
+                self.libraries,
+            );
+            self.support.define(index, &shape, body);
+        }
+    }
+
+    /// Where an engine puts texts that it hands over, and how many bytes of them.
+    fn buffer(&mut self) -> (u32, usize) {
+        let mut size = BUFFER;
+        crate::rewrite::each_expr(self.program, &mut |e| {
+            if e.kind == ExprKind::Bound(Bound::Targets) {
+                size = LABELS;
+            }
+        });
+        (self.support.bytes(&vec![0; size], 8), size)
+    }
+
+    /// What an engine calls, and where it writes.
+    fn export_section(&self, probes: &[(String, u32)], exit: Option<u32>) -> ExportSection {
+        let mut exports = ExportSection::new();
+        for (name, index) in probes {
+            exports.export(name, ExportKind::Func, *index);
+        }
+        for helper in &self.helpers {
+            exports.export(&format!("${helper}"), ExportKind::Func, *helper);
+        }
+        if let Some(exit) = exit {
+            exports.export("wasm:exit", ExportKind::Func, exit);
+        }
+        let memory = self.support.layout().memory;
+        exports.export("memory", ExportKind::Memory, memory);
+        exports.export("whamm_buffer", ExportKind::Memory, memory);
+        exports
+    }
+
+    fn name_section(&self) -> NameSection {
+        let mut names = NameMap::new();
+        self.support.names().iter().for_each(|(n, name)| names.append(*n, name));
+        let mut section = NameSection::new();
+        section.functions(&names);
+        section
+    }
+
+    fn write_imports(&mut self, section: &mut ImportSection) {
+        for (module, name) in std::mem::take(&mut self.imports) {
+            let shape = shape_of(&module, &name, self.libraries);
+            let ty = self.support.ty(&shape);
+            section.import(&module, &name, EntityType::Function(ty));
+        }
+        let memory = |memory64: bool| {
+            EntityType::Memory(MemoryType {
+                minimum: 0,
+                maximum: None,
+                memory64,
+                shared: false,
+                page_size_log2: None,
+            })
+        };
+        for &number in &self.memories {
+            if number == CORE {
+                section.import(core::MODULE, "memory", memory(false));
+                continue;
+            }
+            let library = &self.libraries[number as usize];
+            if let Some((name, memory64)) = &library.memory {
+                section.import(&library.module, name, memory(*memory64));
+            }
+        }
+    }
+}
+
+/// The globals by which an engine finds the buffer.
+fn show_buffer((at, size): (u32, usize), exports: &mut ExportSection, globals: &mut GlobalSection) {
+    let size = u32::try_from(size).unwrap_or(0);
+    for (name, value) in [("whamm_buffer:start", at), ("whamm_buffer:max", size)] {
+        exports.export(name, ExportKind::Global, globals.len());
+        globals.global(
+            GlobalType { val_type: ValType::I32, mutable: false, shared: false },
+            &ConstExpr::i32_const(value.cast_signed()),
+        );
+    }
+}
+
+fn global_rows(
+    e: &mut Emitter<'_>,
+    program: &Program,
+    globals: &[Storage],
+    format: report::Format,
+) {
+    let mut maps = 0;
+    for (variable, storage) in program.globals.iter().zip(globals) {
+        let number = if let Storage::Globals(first) = storage { *first } else { maps };
+        maps += u32::from(matches!(variable.ty, Ty::Map(_)));
+        if variable.report {
+            e.global_row(variable, *storage, number, format);
+        }
+    }
+}
+
+fn shape_of(module: &str, name: &str, libraries: &[Library]) -> Shape {
+    if module == super::EXTENSION.0 {
+        let slot = match name.rsplit('_').next() {
+            Some("i64") => ValType::I64,
+            Some("f32") => ValType::F32,
+            Some("f64") => ValType::F64,
+            _ => ValType::I32,
+        };
+        return match name {
+            _ if name.starts_with("frame_get") => (vec![ValType::I32], vec![slot]),
+            _ if name.starts_with("frame_set") => (vec![ValType::I32, slot], vec![]),
+            _ => (vec![], vec![]),
+        };
+    }
+    let library = libraries.iter().find(|l| l.module == module && l.functions.contains_key(name));
+    match library.and_then(|l| l.functions.get(name)).and_then(Option::as_ref) {
+        Some(s) => (
+            s.params.iter().flat_map(Ty::slots).collect(),
+            s.result.iter().flat_map(Ty::slots).collect(),
+        ),
+        None if module == DYNINSTR_MODULE => (vec![ValType::I32], vec![]),
+        None if module == core::MODULE => core::shape(name),
+        None => destination::shape(name),
+    }
+}
+
+impl Emitter<'_> {
+    /// Calls a function for each record of a chain.
+    fn call_each(&mut self, chain: &Chain) {
+        let (memory, record) = (self.support.layout().memory, self.locals.keep(ValType::I32));
+        self.put().global_get(chain.first).local_set(record);
+        self.put().block(BlockType::Empty).loop_(BlockType::Empty);
+        self.put().local_get(record).i32_eqz().br_if(1);
+        self.put().local_get(record).call(chain.settle);
+        self.put().local_get(record).i32_load(word(chain.at, memory)).local_set(record);
+        self.put().br(0).end().end();
+    }
+}
