@@ -9,6 +9,7 @@ use crate::trigger::{Trigger, TriggerError};
 use profiler::Policy;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Configuration of the preload library.
@@ -134,7 +135,7 @@ impl Config {
     }
 }
 
-impl std::str::FromStr for Provider {
+impl FromStr for Provider {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
@@ -152,7 +153,7 @@ pub enum Planting {
     All,
 }
 
-impl std::str::FromStr for Planting {
+impl FromStr for Planting {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
@@ -176,7 +177,7 @@ pub enum ControlChoice {
     Off,
 }
 
-impl std::str::FromStr for ControlChoice {
+impl FromStr for ControlChoice {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
@@ -203,7 +204,7 @@ pub enum WitnessChoice {
     None,
 }
 
-impl std::str::FromStr for WitnessChoice {
+impl FromStr for WitnessChoice {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
@@ -240,7 +241,7 @@ pub enum ConfigError {
     #[error("{key}={value} is not {expected}")]
     Value {
         /// The key.
-        key: &'static str,
+        key: String,
         /// What it was given.
         value: String,
         /// What it takes.
@@ -341,120 +342,100 @@ impl Config {
     }
 
     fn take(&mut self, key: &str, value: &str, tuning: &mut Tuning) -> Result<(), ConfigError> {
-        let wrong = |key, expected| ConfigError::Value { key, value: value.to_owned(), expected };
+        let given = Given { key, value };
         match key {
-            "FASTINST_POLICY" => {
-                self.policy = value
-                    .parse()
-                    .map_err(|_| wrong("FASTINST_POLICY", "adaptive, paper, exact or count"))?;
-            }
+            "FASTINST_POLICY" => self.policy = given.parsed("adaptive, paper, exact or count")?,
             "FASTINST_BUDGET" => {
-                let budget = share(value)
-                    .ok_or_else(|| wrong("FASTINST_BUDGET", "a share such as 1% or 0.01"))?;
-                tuning.budget = Some(budget);
+                tuning.budget = Some(given.read(share(value), "a share such as 1% or 0.01")?);
             }
-            "FASTINST_SAMPLES" => {
-                let samples = value.parse().ok().filter(|&n| n > 0);
-                tuning.samples =
-                    Some(samples.ok_or_else(|| wrong("FASTINST_SAMPLES", "a number above 0"))?);
-            }
+            "FASTINST_SAMPLES" => tuning.samples = Some(given.positive()?),
             "FASTINST_EPOCH" => {
                 let epoch = duration(value).filter(|epoch| !epoch.is_zero());
-                tuning.epoch =
-                    Some(epoch.ok_or_else(|| wrong("FASTINST_EPOCH", "a time such as 10ms"))?);
+                tuning.epoch = Some(given.read(epoch, "a time such as 10ms")?);
             }
-            "FASTINST_OUTPUT" if value.is_empty() => {
-                return Err(wrong("FASTINST_OUTPUT", "a path"));
+            "FASTINST_OUTPUT" => {
+                let path = (!value.is_empty()).then(|| PathBuf::from(value));
+                self.output = given.read(path, "a path")?;
             }
-            "FASTINST_OUTPUT" => self.output = PathBuf::from(value),
             "FASTINST_FORMAT" => {
-                let expected = "profile, table, json, csv, folded, pprof or gprof";
-                self.format = value.parse().map_err(|_| wrong("FASTINST_FORMAT", expected))?;
+                self.format = given.parsed("profile, table, json, csv, folded, pprof or gprof")?;
             }
             "FASTINST_INCLUDE" => self.include = list(value),
             "FASTINST_EXCLUDE" => self.exclude = list(value),
             "FASTINST_INTERVAL" => {
-                let interval =
-                    duration(value).filter(|interval| *interval >= Duration::from_millis(10));
-                self.interval = Some(
-                    interval.ok_or_else(|| wrong("FASTINST_INTERVAL", "a time of 10ms or more"))?,
-                );
+                let interval = duration(value).filter(|time| *time >= Duration::from_millis(10));
+                self.interval = Some(given.read(interval, "a time of 10ms or more")?);
             }
             "FASTINST_FOLLOW" => {
-                self.follow = match value {
-                    "children" => true,
-                    "none" => false,
-                    _ => return Err(wrong("FASTINST_FOLLOW", "children or none")),
-                };
+                self.follow = given.either("children", "none", "children or none")?;
             }
             "FASTINST_SIGNAL" => {
-                self.signal = signal(value)
-                    .ok_or_else(|| wrong("FASTINST_SIGNAL", "a signal's name or number, or 0"))?;
+                self.signal = given.read(signal(value), "a signal's name or number, or 0")?;
             }
-            "FASTINST_ENABLED" => {
-                self.enabled &= match value {
-                    "1" => true,
-                    "0" => false,
-                    _ => return Err(wrong("FASTINST_ENABLED", "0 or 1")),
-                };
-            }
-            "FASTINST_START" => {
-                self.enabled &= match value {
-                    "on" => true,
-                    "off" => false,
-                    _ => return Err(wrong("FASTINST_START", "on or off")),
-                };
-            }
+            "FASTINST_ENABLED" => self.enabled &= given.either("1", "0", "0 or 1")?,
+            "FASTINST_START" => self.enabled &= given.either("on", "off", "on or off")?,
             "FASTINST_HANDOVER" => self.handover = Some(PathBuf::from(value)),
-            "FASTINST_WITNESS" => {
-                self.witness = value
-                    .parse()
-                    .map_err(|()| wrong("FASTINST_WITNESS", "auto, kernel, frames or none"))?;
-            }
-            "FASTINST_PROVIDER" => {
-                self.provider =
-                    value.parse().map_err(|()| wrong("FASTINST_PROVIDER", Provider::EXPECTED))?;
-            }
-            "FASTINST_PLANT" => {
-                self.plant =
-                    Some(value.parse().map_err(|()| wrong("FASTINST_PLANT", "seen or all"))?);
-            }
-            "FASTINST_CONTROL" => {
-                self.control =
-                    value.parse().map_err(|()| wrong("FASTINST_CONTROL", "auto, on or off"))?;
-            }
+            "FASTINST_WITNESS" => self.witness = given.parsed("auto, kernel, frames or none")?,
+            "FASTINST_PROVIDER" => self.provider = given.parsed(Provider::EXPECTED)?,
+            "FASTINST_PLANT" => self.plant = Some(given.parsed("seen or all")?),
+            "FASTINST_CONTROL" => self.control = given.parsed("auto, on or off")?,
             "FASTINST_STAYS" => self.stays = true,
             "FASTINST_PAIRS" => {
                 let pairs = value.split(';').map(str::parse).collect::<Result<_, _>>();
-                self.pairs = pairs.map_err(|_| {
-                    wrong("FASTINST_PAIRS", "two points such as app:load,app:ready; more behind ;")
-                })?;
+                let expected = "two points such as app:load,app:ready; more behind ;";
+                self.pairs = given.read(pairs.ok(), expected)?;
             }
             "FASTINST_ARGUMENTS" => {
-                self.arguments = Question::several(value).map_err(|_| {
-                    wrong("FASTINST_ARGUMENTS", "of the form 'parse_*@arg1/s,retval;other@arg2'")
-                })?;
+                let questions = Question::several(value).ok();
+                let expected = "of the form 'parse_*@arg1/s,retval;other@arg2'";
+                self.arguments = given.read(questions, expected)?;
             }
-            "FASTINST_DEBUG_FILE" => {
-                self.debug_files = std::env::split_paths(value).collect();
-            }
+            "FASTINST_DEBUG_FILE" => self.debug_files = std::env::split_paths(value).collect(),
             "FASTINST_START_ON" => self.start_on = triggers("FASTINST_START_ON", value)?,
             "FASTINST_STOP_ON" => self.stop_on = triggers("FASTINST_STOP_ON", value)?,
             "FASTINST_UNDER" => self.under = list(value),
-            "FASTINST_DEPTH" => {
-                let depth = value.parse().ok().filter(|&depth| depth > 0);
-                self.depth =
-                    Some(depth.ok_or_else(|| wrong("FASTINST_DEPTH", "a number above 0"))?);
-            }
-            "FASTINST_RUN" => {
-                let run = value.parse().map_err(|_| wrong("FASTINST_RUN", "a process"))?;
-                self.run = Some(run);
-            }
+            "FASTINST_DEPTH" => self.depth = Some(given.positive()?),
+            "FASTINST_RUN" => self.run = Some(given.parsed("a process")?),
             // The compiler wrappers' own.
             "FASTINST_CC" | "FASTINST_CXX" => {}
             _ => return Err(ConfigError::UnknownKey { key: key.to_owned() }),
         }
         Ok(())
+    }
+}
+
+/// A variable of the environment.
+#[derive(Clone, Copy)]
+struct Given<'a> {
+    key: &'a str,
+    value: &'a str,
+}
+
+impl Given<'_> {
+    /// What was read from the value, if that was what is expected.
+    fn read<T>(self, read: Option<T>, expected: &'static str) -> Result<T, ConfigError> {
+        read.ok_or_else(|| ConfigError::Value {
+            key: self.key.to_owned(),
+            value: self.value.to_owned(),
+            expected,
+        })
+    }
+
+    fn parsed<T: FromStr>(self, expected: &'static str) -> Result<T, ConfigError> {
+        self.read(self.value.parse().ok(), expected)
+    }
+
+    fn positive(self) -> Result<u32, ConfigError> {
+        self.read(self.value.parse().ok().filter(|&number| number > 0), "a number above 0")
+    }
+
+    fn either(self, yes: &str, no: &str, expected: &'static str) -> Result<bool, ConfigError> {
+        let said = match self.value {
+            value if value == yes => Some(true),
+            value if value == no => Some(false),
+            _ => None,
+        };
+        self.read(said, expected)
     }
 }
 
@@ -468,7 +449,9 @@ struct Tuning {
 
 impl Tuning {
     fn apply(self, policy: Policy) -> Result<Policy, ConfigError> {
-        let only = |key, value: String, expected| Err(ConfigError::Value { key, value, expected });
+        let only = |key: &str, value: String, expected| {
+            Err(ConfigError::Value { key: key.to_owned(), value, expected })
+        };
         match policy {
             Policy::Adaptive { budget } => match (self.samples, self.epoch) {
                 (Some(n), _) => {
