@@ -26,14 +26,32 @@ struct Known {
     body: Rc<Body>,
 }
 
-/// What came of checking a probe at an event.
-enum Outcome {
-    Fits(Rc<Body>),
+/// Why a probe has no body at an event.
+enum Unfit {
     /// The event cannot provide what is asked.
-    Lacks(Vec<(Span, String, String)>),
+    Lacks(Vec<Complaint>),
     /// No site of the event satisfies the bounds.
-    Never((Span, String, String)),
+    Never(Complaint),
     Wrong,
+}
+
+/// Where something is wrong, what it is, and what helps.
+type Complaint = (Span, String, String);
+
+/// What came of checking a probe at all of its events, for all choices of types.
+#[derive(Default)]
+struct Outcomes {
+    found: bool,
+    wrong: bool,
+    lacking: Option<Vec<Complaint>>,
+    never: Option<Complaint>,
+}
+
+/// Whether a rule has to make sense where it stands: one without a pattern does; a pattern,
+/// somewhere.
+fn is_exact(rule: &Rule, matches: usize) -> bool {
+    let is_exact = |n: usize| rule.parts.get(n).is_none_or(|p| rule::is_exact(&p.pattern));
+    matches == 1 || rule.parts.len() > 2 && is_exact(2) && is_exact(3)
 }
 
 pub(super) fn instantiations(rule: &Rule) -> Vec<HashMap<Rc<str>, Ty>> {
@@ -65,6 +83,59 @@ impl Checker<'_> {
     pub(super) fn probe(&mut self, def: &ProbeDef, number: &mut u32) {
         let matches = rule::expand(&def.rule, self.said);
         self.seen = false;
+        self.warn_of_nothing(def, &matches);
+        let variants = instantiations(&def.rule);
+        let exact = is_exact(&def.rule, matches.len()) && variants.len() == 1;
+        let constrained = def.rule.parts.iter().flat_map(|p| &p.generics).all(|g| g.1.is_some());
+        let mut known = Vec::new();
+        let mut outcomes = Outcomes::default();
+        // Numbers are those of version 2.0.1; events that it does not have bear that of the rule's
+        // first.
+        let (first, counts) = (*number, matches.iter().any(|m| !m.event.is_new()));
+        for matched in matches {
+            let own = if matched.event.is_new() { first } else { *number };
+            for params in &variants {
+                // What a type parameter may stand for is inferred from use, if nothing says it.
+                let before =
+                    (!constrained && variants.len() > 1).then(|| Diagnostics::clone(self.said));
+                let complaints = self.said.len();
+                match self.bodies(def, matched, params, &mut known) {
+                    Ok(bodies) => {
+                        outcomes.found = true;
+                        self.push(def, matched, own, bodies);
+                    }
+                    Err(Unfit::Lacks(why)) if exact => self.say(&why),
+                    Err(Unfit::Lacks(why)) => {
+                        outcomes.lacking = outcomes.lacking.or(Some(why));
+                    }
+                    Err(Unfit::Never(why)) => outcomes.never = outcomes.never.or(Some(why)),
+                    Err(Unfit::Wrong) if constrained && outcomes.wrong => {
+                        // What is wrong for one choice of types has been said of another.
+                        let _ = self.said.split_off(complaints);
+                    }
+                    Err(Unfit::Wrong) => {
+                        self.said.explain(complaints, &choice(params));
+                        match before {
+                            Some(before) => {
+                                let why = || Some(last(self.said, &before));
+                                outcomes.lacking = outcomes.lacking.or_else(why);
+                                *self.said = before;
+                            }
+                            None => (outcomes.found, outcomes.wrong) = (true, true),
+                        }
+                    }
+                }
+            }
+            *number += u32::from(!matched.event.is_new());
+        }
+        *number += u32::from(!counts);
+        self.conclude(outcomes);
+        if !self.seen {
+            self.stray_probe(def);
+        }
+    }
+
+    fn warn_of_nothing(&mut self, def: &ProbeDef, matches: &[Match]) {
         if def.body.is_empty()
             && !self.said.has_errors()
             && def.predicate.is_none()
@@ -76,81 +147,49 @@ impl Checker<'_> {
                 "this probe does nothing: its body is empty",
             );
         }
-        let variants = instantiations(&def.rule);
-        // A rule without a pattern has to make sense where it stands; a pattern, somewhere.
-        let is_exact = |n: usize| def.rule.parts.get(n).is_none_or(|p| rule::is_exact(&p.pattern));
-        let exact = matches.len() == 1 || def.rule.parts.len() > 2 && is_exact(2) && is_exact(3);
-        let constrained = def.rule.parts.iter().flat_map(|p| &p.generics).all(|g| g.1.is_some());
-        let mut known = Vec::new();
-        let (mut lacking, mut never) = (None, None);
-        let (mut found, mut wrong) = (false, false);
-        // Numbers are those of version 2.0.1; events that it does not have bear that of the rule's
-        // first.
-        let (first, counts) = (*number, matches.iter().any(|m| !m.event.is_new()));
-        for matched in matches {
-            let own = if matched.event.is_new() { first } else { *number };
-            for params in &variants {
-                let before = if constrained { None } else { Some(self.said.clone()) };
-                let complaints = self.said.len();
-                let mut outcome = self.probe_at(def, matched, params, 0, &mut known);
-                let widened = self.widened(def, matched, params, &outcome, &mut known);
-                let narrow = matches!(outcome, Outcome::Fits(_));
-                if let (Outcome::Lacks(_) | Outcome::Never(_), Some(body)) =
-                    (&outcome, widened.first())
-                {
-                    outcome = Outcome::Fits(body.clone());
-                }
-                match outcome {
-                    Outcome::Fits(body) => {
-                        found = true;
-                        let bodies = if narrow { [vec![body], widened].concat() } else { widened };
-                        for (i, body) in bodies.into_iter().enumerate() {
-                            let probe = Probe {
-                                script: self.script,
-                                number: own,
-                                rule: self.rule,
-                                matched,
-                                body,
-                                span: def.rule.span,
-                                alternative: i > 0,
-                            };
-                            self.program.probes.push(probe);
-                        }
-                    }
-                    Outcome::Lacks(why) if exact && variants.len() == 1 => self.say(&why),
-                    Outcome::Lacks(why) => lacking = lacking.or(Some(why)),
-                    Outcome::Never(why) => never = never.or(Some(why)),
-                    Outcome::Wrong if constrained && wrong => {
-                        // What is wrong for one choice of types has been said of another.
-                        let _ = self.said.split_off(complaints);
-                    }
-                    Outcome::Wrong => match before {
-                        // What a type parameter may stand for is then inferred from use.
-                        Some(before) if variants.len() > 1 => {
-                            self.said.explain(complaints, &choice(params));
-                            lacking = lacking.or_else(|| Some(last(self.said, &before)));
-                            *self.said = before;
-                        }
-                        _ => {
-                            self.said.explain(complaints, &choice(params));
-                            (found, wrong) = (true, true);
-                        }
-                    },
-                }
-            }
-            *number += u32::from(!matched.event.is_new());
+    }
+
+    /// A probe for each of these bodies; all but the first are for other types of addresses.
+    fn push(&mut self, def: &ProbeDef, matched: Match, number: u32, bodies: Vec<Rc<Body>>) {
+        for (i, body) in bodies.into_iter().enumerate() {
+            self.program.probes.push(Probe {
+                script: self.script,
+                number,
+                rule: self.rule,
+                matched,
+                body,
+                span: def.rule.span,
+                alternative: i > 0,
+            });
         }
-        *number += u32::from(!counts);
-        match (found, lacking, never) {
-            (false, Some(why), _) => self.say(&why),
-            (false, None, Some((span, message, help))) => {
+    }
+
+    /// Says why a probe matches nothing, if it does not.
+    fn conclude(&mut self, outcomes: Outcomes) {
+        match outcomes {
+            Outcomes { found: false, lacking: Some(why), .. } => self.say(&why),
+            Outcomes { found: false, never: Some((span, message, help)), .. } => {
                 let message = format!("this probe matches nothing: {message}");
                 self.said.push_help(Kind::ProbeWarning, Some(span), message, help);
             }
             _ => {}
         }
-        if !self.seen {
-            self.stray_probe(def);
+    }
+
+    /// The bodies of a probe at an event: for addresses of 32 bits, and of 64.
+    fn bodies(
+        &mut self,
+        def: &ProbeDef,
+        matched: Match,
+        params: &HashMap<Rc<str>, Ty>,
+        known: &mut Vec<Known>,
+    ) -> Result<Vec<Rc<Body>>, Unfit> {
+        let narrow = self.probe_at(def, matched, params, 0, known);
+        let widened = self.widened(def, matched, params, &narrow, known);
+        match narrow {
+            Ok(body) => Ok([vec![body], widened].concat()),
+            Err(_) if !widened.is_empty() => Ok(widened),
+            Err(unfit) => Err(unfit),
         }
     }
 
@@ -161,17 +200,17 @@ impl Checker<'_> {
         def: &ProbeDef,
         matched: Match,
         params: &HashMap<Rc<str>, Ty>,
-        narrow: &Outcome,
+        narrow: &Result<Rc<Body>, Unfit>,
         known: &mut Vec<Known>,
     ) -> Vec<Rc<Body>> {
         let bounded = def.rule.parts.iter().any(|p| !p.bounds.is_empty());
         let asked = match narrow {
-            Outcome::Fits(body) => known
+            Ok(body) => known
                 .iter()
                 .find(|k| Rc::ptr_eq(&k.body, body))
                 .map(|k| k.asked.clone())
                 .unwrap_or_default(),
-            Outcome::Lacks(_) | Outcome::Never(_) if bounded => vec![],
+            Err(Unfit::Lacks(_) | Unfit::Never(_)) if bounded => vec![],
             _ => return vec![],
         };
         let mut bodies: Vec<Rc<Body>> = Vec::new();
@@ -187,7 +226,7 @@ impl Checker<'_> {
             let outcome = self.probe_at(def, matched, params, width, known);
             *self.said = before;
             match outcome {
-                Outcome::Fits(body) => bodies.push(body),
+                Ok(body) => bodies.push(body),
                 // A rule that bounds the type chose its addresses.
                 _ if bounded => {}
                 _ => self.program.narrow.push(def.rule.span),
@@ -196,7 +235,7 @@ impl Checker<'_> {
         bodies
     }
 
-    fn say(&mut self, why: &[(Span, String, String)]) {
+    fn say(&mut self, why: &[Complaint]) {
         for (span, message, help) in why {
             self.said.push_help(Kind::InstrumentationError, Some(*span), message, help);
         }
@@ -209,17 +248,17 @@ impl Checker<'_> {
         params: &HashMap<Rc<str>, Ty>,
         width: u8,
         known: &mut Vec<Known>,
-    ) -> Outcome {
+    ) -> Result<Rc<Body>, Unfit> {
         let Some((bounds, bound)) = self.bounds(&def.rule, matched, params) else {
-            return Outcome::Wrong;
+            return Err(Unfit::Wrong);
         };
         let alt = matched.mode.name().contains("alt");
         if let Some(why) = misfit(&def.rule, matched, &bounds, width) {
             let mut bounds = def.rule.parts.iter().flat_map(|p| &p.bounds);
             // What stands instead of an instruction cannot mean its results.
             return match alt && bounds.any(|b| b.name.text.starts_with("res")) {
-                true => Outcome::Lacks(vec![why]),
-                false => Outcome::Never(why),
+                true => Err(Unfit::Lacks(vec![why])),
+                false => Err(Unfit::Never(why)),
             };
         }
         let site = Site {
@@ -237,20 +276,20 @@ impl Checker<'_> {
                 && k.asked.iter().all(|(name, definition)| site.answer(name) == *definition)
         };
         if let Some(k) = known.iter().rev().take(16).find(same) {
-            return Outcome::Fits(k.body.clone());
+            return Ok(k.body.clone());
         }
         self.context = Context::Probe(site);
         self.seen = true;
         let complaints = self.said.len();
         let body = self.checked_body(def, &bound);
         let Context::Probe(site) = std::mem::replace(&mut self.context, Context::Start) else {
-            return Outcome::Wrong;
+            return Err(Unfit::Wrong);
         };
         if !site.unavailable.is_empty() {
-            return Outcome::Lacks(site.unavailable);
+            return Err(Unfit::Lacks(site.unavailable));
         }
         if self.said.len() > complaints && self.said.has_errors() {
-            return Outcome::Wrong;
+            return Err(Unfit::Wrong);
         }
         let body = Rc::new(body);
         known.push(Known {
@@ -260,7 +299,7 @@ impl Checker<'_> {
             bound,
             body: body.clone(),
         });
-        Outcome::Fits(body)
+        Ok(body)
     }
 
     pub(super) fn checked_body(&mut self, def: &ProbeDef, bound: &[(Bound, Ty)]) -> Body {
