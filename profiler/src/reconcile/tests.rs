@@ -276,6 +276,11 @@ fn a_complete_total_may_hold_all_of_the_time_off_the_processor() {
     profile.reconcile(&evidence);
     let (clock, f3) = (profile.functions[2].cpu.unwrap(), profile.functions[2].total.unwrap());
     assert_eq!(f3.interval(), (clock.interval().0, 1e6));
+    // Nor are short calls long enough to have waited.
+    profile.functions[2].histogram = Histogram::default();
+    profile.functions[2].histogram.add(bucket(1_000), 1_000.0);
+    profile.reconcile(&evidence);
+    assert!(profile.functions[2].total.unwrap().is_exact());
 }
 
 #[test]

@@ -12,8 +12,8 @@
 //! is in calls that took longer than [`WAIT`], and what shorter calls took was processor time.
 //!
 //! Where only some functions were timed completely, all of the threads' time off the processor may
-//! have been in any of them: the total that fits the clock's interval keeps its value, and its
-//! interval reaches down by that much, no further than the clock's own.
+//! have been in any of their long calls: the total that fits the clock's interval keeps its value,
+//! and its interval reaches down by that much, no further than the clock's own.
 
 use super::self_time::OwnTimes;
 use super::{Callers, Seen, bounds, doubt, estimate, interval};
@@ -56,12 +56,16 @@ pub(super) fn totals(
     let idle = (profile.watched() - seen.processor).max(0.0);
     let timed = |function: &Function| {
         let total = function.timed.total()?;
-        Some(waiting.without(total, function.long(&profile.header)))
+        let long = function.timed.own().map_or(0.0, |_| function.long(&profile.header));
+        Some(waiting.without(total, long))
     };
     let proposed: Vec<Option<Figure>> = functions()
         .map(|(at, function)| {
             // What has waited was taken off where every call of every function was timed.
-            let idle = if function.timed.own().is_some() { 0.0 } else { idle };
+            let idle = match function.timed.own() {
+                Some(_) => 0.0,
+                None => idle.min(function.long(&profile.header)),
+            };
             propose(function, timed(function), seen, at, own.functions[at], idle)
         })
         .collect();
@@ -190,11 +194,14 @@ impl Waiting {
 }
 
 impl Function {
-    /// What calls took that may have waited, where every call of every function was timed.
+    /// What calls took that may have waited, where every call was timed.
     fn long(&self, header: &Header) -> f64 {
         let ns = |ticks: u64| (ticks as f64 - header.bias).max(0.0) / header.hz * 1e9;
-        let buckets = self.histogram.buckets().iter().filter(|_| self.timed.own().is_some());
-        let long = buckets.map(|&(bucket, calls)| (ns(histogram::bounds(bucket).1), calls));
+        let long = self
+            .histogram
+            .buckets()
+            .iter()
+            .map(|&(bucket, calls)| (ns(histogram::bounds(bucket).1), calls));
         long.filter(|(time, _)| *time >= WAIT).map(|(time, calls)| time * calls).sum()
     }
 }
