@@ -1,10 +1,11 @@
 //! What counting an entry takes, measured in the program.
 //!
 //! Back to back, each addition waits for the one before. In a program it hides behind other work,
-//! or takes its place: from a sixth to nearly all of what it takes back to back. So it is compared
-//! how often the *yardstick*, functions whose entries are counted all the time, is called while
-//! windows are open, and while none is: what is missing, the entries in the windows have taken
-//! (a ratio estimate; Cochran 1977, *Sampling Techniques*, chapter 6).
+//! or takes its place: of what it takes back to back a third was seen in one program, and three
+//! quarters in another. So it is compared how often the *yardstick*, functions whose entries are
+//! counted all the time, is called while windows are open, and while none is: what is missing, the
+//! entries in the windows have taken (a ratio estimate; Cochran 1977, *Sampling Techniques*,
+//! chapter 6).
 //!
 //! A few windows say little, since programs have phases. So they are weighed against what is known
 //! of other programs, each by its variance.

@@ -9,8 +9,22 @@ use crate::hir::{Function, Program};
 use crate::library::Library;
 use crate::types::Ty;
 
+/// Writes the functions of scripts that are called, and those that these call.
+pub(crate) fn write_called(
+    support: &mut Support,
+    globals: &[Storage],
+    program: &Program,
+    libraries: &[Library],
+) {
+    while let Some((number, index)) = support.unwritten() {
+        let function = &program.functions[number as usize];
+        let (shape, body) = write(support, function, globals, program, libraries);
+        support.define(index, &shape, body);
+    }
+}
+
 /// Writes a function: its type and its code.
-pub(crate) fn write(
+fn write(
     support: &mut Support,
     function: &Function,
     globals: &[Storage],

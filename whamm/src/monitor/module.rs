@@ -129,7 +129,12 @@ impl<'a> Maker<'a> {
             .into_iter()
             .map(|(name, list)| (name, self.merged(&list)))
             .collect();
-        self.write_functions();
+        crate::emit::function::write_called(
+            &mut self.support,
+            &self.globals,
+            self.program,
+            self.libraries,
+        );
         let buffer = self.buffer();
         let mut imports = ImportSection::new();
         self.write_imports(&mut imports);
@@ -173,21 +178,6 @@ impl<'a> Maker<'a> {
             module.section(&CustomSection { name: wasm_aot_body::report::SECTION.into(), data });
         }
         module.finish()
-    }
-
-    /// Writes the script's own functions that are called.
-    fn write_functions(&mut self) {
-        while let Some((number, index)) = self.support.unwritten() {
-            let function = &self.program.functions[number as usize];
-            let (shape, body) = crate::emit::function::write(
-                &mut self.support,
-                function,
-                &self.globals,
-                self.program,
-                self.libraries,
-            );
-            self.support.define(index, &shape, body);
-        }
     }
 
     /// Where an engine puts texts that it hands over, and how many bytes of them.

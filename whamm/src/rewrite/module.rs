@@ -93,7 +93,12 @@ impl<'a> Rewriter<'a> {
         let bodies = self.bodies()?;
         self.write_flush();
         let start = self.write_start(entry);
-        self.write_functions();
+        crate::emit::function::write_called(
+            &mut self.support,
+            &self.globals,
+            self.program,
+            self.libraries,
+        );
         let imports = self.imports();
         let exports = self.exports();
         let rerouted = entry.and_then(|e| Some((e.name?.to_owned(), e.wrapper)));
@@ -510,21 +515,6 @@ impl<'a> Rewriter<'a> {
         body.instructions().end();
         self.support.define(start, &(vec![], vec![]), body);
         Some(start)
-    }
-
-    /// Functions of scripts that are called, and what these call.
-    fn write_functions(&mut self) {
-        while let Some((number, index)) = self.support.unwritten() {
-            let function = &self.program.functions[number as usize];
-            let (shape, body) = crate::emit::function::write(
-                &mut self.support,
-                function,
-                &self.globals,
-                self.program,
-                self.libraries,
-            );
-            self.support.define(index, &shape, body);
-        }
     }
 
     /// What is imported for us.
