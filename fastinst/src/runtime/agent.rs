@@ -20,18 +20,20 @@ use super::{
 use crate::heap;
 use crate::names::Names;
 use crate::output::{self, Unhindered};
+use looks::Looks;
 use profiler::{Clock, Conductor, Mode, Nesting, Probes};
 use std::collections::{BTreeSet, HashMap};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::time::{Duration, Instant};
+use wordpatch::CodeAddr;
 use wordpatch::os::threads::{Tid, current, sleep_while_for, wake};
 use wordpatch::os::{OsError, clocks};
-use wordpatch::{CodeAddr, Ticks};
 
 pub(crate) mod control;
 mod draining;
+mod looks;
 mod writing;
 
 /// Counted up with every call, and slept on.
@@ -42,12 +44,7 @@ static THREAD: AtomicU32 = AtomicU32::new(0);
 /// The processor time, in nanoseconds, of the agent's threads that have ended.
 static BEFORE: AtomicU64 = AtomicU64::new(0);
 
-/// The share of one processor that looking at counters may take; and where the conductor wants to
-/// be asked soon: as long as it has not been, functions that are called often are counted, which
-/// costs more than a look.
-const LOOKING: u64 = 250;
-const LOOKING_SOON: u64 = 30;
-/// How soon that is, in seconds of the program's time.
+/// The conductor wants to be asked soon: in less than this, in seconds of the program's time.
 const SOON: f64 = 5e-3;
 /// For how long the agent only drains when threads fill their rings all the time.
 const BUSY_FOR: Duration = Duration::from_millis(5);
@@ -220,6 +217,7 @@ pub(crate) struct Agent {
     /// Work of the program for each tick of the counter: about the number of processors that it
     /// keeps busy.
     busy: f64,
+    looks: Looks,
     written: Instant,
     /// When the profile goes to `fastinst run`.
     pace: Pace,
@@ -308,6 +306,7 @@ impl Agent {
             armed: BTreeSet::new(),
             started: measure::Instants::now(),
             busy,
+            looks: Looks::default(),
             written: Instant::now(),
             pace: Pace::new(Instant::now()),
             samples: 0,
@@ -568,13 +567,13 @@ impl Agent {
             self.plant_what_was_seen();
         }
         let _unhindered = is_awaited.then(Unhindered::begin);
-        let looking = Ticks::now();
+        let before = clocks::of_caller();
         let busy = self.drain_while_busy();
         let now = self.count_by_the_clock();
         self.retirements();
         self.witness.look();
         let hz = guest::clock().hz;
-        let looked = Ticks::now().since(looking);
+        self.looks.took(clocks::of_caller().saturating_sub(before));
         let mut changes = Changes::default();
         self.learn_toggle();
         if is_awaited {
@@ -594,8 +593,8 @@ impl Agent {
         // is waited for no longer than the latest.
         let until = next.since(now).0 as f64 / self.busy.max(SLOWEST);
         let is_soon = next.since(now) < guest::clock().ticks(SOON);
-        let looking = looked.0.saturating_mul(if is_soon { LOOKING_SOON } else { LOOKING });
-        let pause = Duration::from_secs_f64(until.max(looking as f64) / hz).clamp(SOONEST, LATEST);
+        let pause = Duration::from_secs_f64(until / hz).max(self.looks.pause(is_soon));
+        let pause = pause.clamp(SOONEST, LATEST);
         let interval = guest::config().interval;
         interval.into_iter().chain(next_switch).fold(pause, Duration::min)
     }

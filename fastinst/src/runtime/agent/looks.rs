@@ -1,0 +1,56 @@
+//! Looks at the program's counters, and how far apart they are for what they take.
+
+use std::time::Duration;
+
+/// The share of one processor that looks may take; and where the conductor wants to be asked soon:
+/// as long as it has not been, functions that are called often are counted, which costs more than a
+/// look.
+const SHARE: u32 = 250;
+const SHARE_SOON: u32 = 30;
+
+/// What a look takes.
+///
+/// Processor time, not time: beside other programs the agent waits for a processor in every other
+/// look, and would be away for the longest allowed pause after each. A hypervisor's interruption
+/// is in it all the same, so that one look makes the next pause at most twice as long.
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    usual: Option<Duration>,
+}
+
+impl Looks {
+    /// A look has taken so much processor time.
+    pub(super) fn took(&mut self, time: Duration) {
+        self.usual = Some(self.usual.map_or(time, |usual| time.min(2 * usual)));
+    }
+
+    /// How long to wait for the next one.
+    pub(super) fn pause(&self, is_soon: bool) -> Duration {
+        self.usual.unwrap_or_default() * if is_soon { SHARE_SOON } else { SHARE }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOOK: Duration = Duration::from_micros(3);
+
+    #[test]
+    fn an_interrupted_look_is_no_reason_to_be_away() {
+        let mut looks = Looks::default();
+        looks.took(LOOK);
+        looks.took(Duration::from_millis(4));
+        assert_eq!(looks.pause(false), 2 * LOOK * SHARE);
+        looks.took(LOOK);
+        assert_eq!(looks.pause(true), LOOK * SHARE_SOON);
+    }
+
+    #[test]
+    fn looks_that_take_longer_from_now_on_come_less_often() {
+        let mut looks = Looks::default();
+        looks.took(LOOK);
+        (0..10).for_each(|_| looks.took(100 * LOOK));
+        assert_eq!(looks.pause(false), 100 * LOOK * SHARE);
+    }
+}
