@@ -373,11 +373,16 @@ impl Account {
         let (span, entries) =
             (now.since(from).0.max(1) as f64, (self.cycle.entries - before) as f64);
         let counted = (counted - counted_before).max(entries);
-        let own = |cost: f64| (span - counted * cost).max(span / MOST_SLOWED);
-        self.slowed.0 += 1.0 - own(cost) / own((cost - 2.0 * deviation).max(0.0));
-        self.slowed.1 += own(cost) / own(cost + 2.0 * deviation) - 1.0;
+        let own = |cost: f64, least: f64| (span - counted * cost).max(least);
+        let (usual, shortest) = (span / MOST_SLOWED, entries.clamp(1.0, span));
+        let likely = own(cost, usual);
+        let longest = own((cost - 2.0 * deviation).max(0.0), likely);
+        // No call is shorter than a tick.
+        let least = own(cost + 2.0 * deviation, shortest).min(likely);
+        self.slowed.0 += 1.0 - likely / longest;
+        self.slowed.1 += likely / least - 1.0;
         self.slowed.2 += 1.0;
-        self.cycle.rate.get_or_insert(entries / own(cost));
+        self.cycle.rate.get_or_insert(entries / likely);
     }
 
     /// In this cycle entries were counted from one instant to another, and are not any more.
@@ -662,6 +667,28 @@ mod tests {
         // Of calls that are long it says nothing.
         let (told, truth) = calls(700, 3);
         assert!(told.interval().1 < 1.15 * truth, "{told:?} of {truth}");
+    }
+
+    #[test]
+    fn where_counting_takes_nearly_all_of_a_window_only_the_shortest_call_is_known() {
+        const SPAN: u64 = 1_000_000;
+        const WINDOW: u64 = 10_000;
+        // Each entry took a hundred ticks, or something between fifty and two hundred of them.
+        let mut account = Account::new(Ticks(0));
+        for cycle in 0..8 {
+            let began = Ticks(cycle * SPAN);
+            account.turn(began);
+            account.open_window(began, 0.0);
+            let end = Ticks(began.0 + WINDOW);
+            account.entered(WINDOW / 100);
+            account.close_window(end, 0.0, 99.0, 50.0);
+            account.stop_counting(began, end);
+        }
+        account.turn(Ticks(8 * SPAN));
+        let calls = account.calls(&Changes::default());
+        // The calls of the program may have been that short all the time.
+        assert!(calls.interval().1 > 7.9 * SPAN as f64, "{calls:?}");
+        assert!(calls.interval().0 < 0.02 * calls.interval().1, "{calls:?}");
     }
 
     #[test]

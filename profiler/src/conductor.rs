@@ -82,6 +82,7 @@ struct Part {
     known: bool,
     /// Its ends cannot be seen: it is never timed.
     only_counts: bool,
+    counting: Counting,
     /// For how long it may have been called before it had probes.
     unseen: Ticks,
     /// It got them because it was running.
@@ -99,6 +100,20 @@ struct Part {
     life: Option<Box<Life>>,
 }
 
+/// What counting an entry takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Counting {
+    /// In times of [`Costs::count`], on average.
+    pub times: f32,
+    /// How far that is known: a standard deviation, as a part of it. That of the usual cost is
+    /// measured.
+    pub deviation: f32,
+}
+
+impl Counting {
+    const USUAL: Self = Self { times: 1.0, deviation: 0.0 };
+}
+
 /// What was seen of a function that is called, and what it does next.
 #[derive(Clone, Debug)]
 struct Life {
@@ -111,6 +126,7 @@ impl Part {
         Self {
             known: false,
             only_counts: false,
+            counting: Counting::USUAL,
             unseen: Ticks(0),
             was_running: false,
             sites: 0,
@@ -201,6 +217,11 @@ impl Conductor {
         self.part(function).only_counts = true;
     }
 
+    /// Other code counts the entries of a function.
+    pub fn counting_takes(&mut self, function: FuncId, counting: Counting) {
+        self.part(function).counting = counting;
+    }
+
     /// A function got probes now, and may have been called before; it certainly was if
     /// `was_running`.
     pub fn begins_late(&mut self, function: FuncId, now: Ticks, was_running: bool) {
@@ -272,7 +293,8 @@ impl Conductor {
 
     /// Entries were counted since the last tick.
     pub fn entered(&mut self, function: FuncId, calls: u64) {
-        self.adaptive.spent += calls as f64 * self.costs.count;
+        let weighed = calls as f64 * f64::from(self.part(function).counting.times);
+        self.adaptive.spent += weighed * self.costs.count;
         if self.policy == Policy::Count {
             let part = self.part(function);
             if part.life.is_none() {
@@ -284,7 +306,7 @@ impl Conductor {
         self.account(function).entered(calls);
         let part = &self.functions[function.0 as usize];
         match part.life.as_ref().map(|life| life.plan.kind()) {
-            Some((true, _)) => self.adaptive.glimpsed += calls as f64,
+            Some((true, _)) => self.adaptive.glimpsed += weighed,
             Some((false, true)) => self.adaptive.measured += calls as f64,
             _ => {}
         }
@@ -544,5 +566,21 @@ mod tests {
         (0..64).for_each(|_| conductor.sample(&call));
         conductor.entered(FuncId(1), 1_000_000);
         assert_eq!(conductor.adaptive.spent, 1_000_000.0 * 2.0 + 64.0 * 48.0);
+    }
+
+    #[test]
+    fn entries_that_other_code_counts_are_paid_for_as_what_they_take() {
+        let costs = Costs { pair: 50.0, bias: 40.0, count: 2.0, toggle: 400.0, skip: 4.0 };
+        let policy = Policy::Adaptive { budget: 0.01 };
+        let clock = Clock { hz: 1e9, step: 1 };
+        let mut conductor = Conductor::new(policy, clock, costs, 1, Ticks(1));
+        for function in [FuncId(1), FuncId(2)] {
+            conductor.discovered(function, 2);
+        }
+        conductor.counting_takes(FuncId(2), Counting { times: 60.0, deviation: 0.5 });
+        conductor.first(&mut Nothing);
+        conductor.entered(FuncId(1), 100);
+        conductor.entered(FuncId(2), 10);
+        assert_eq!(conductor.adaptive.spent, 100.0 * 2.0 + 10.0 * 60.0 * 2.0);
     }
 }

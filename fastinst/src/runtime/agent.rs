@@ -430,6 +430,9 @@ impl Agent {
                     sharing::others(id).into_iter().map(|id| profiler::FuncId(id.0)).collect();
                 self.conductor.discovered(profiler::FuncId(id.0), sites_of(id));
                 self.conductor.ends_with(profiler::FuncId(id.0), others);
+                if let Some(counting) = registered::counting_at(garden, address) {
+                    self.conductor.counting_takes(profiler::FuncId(id.0), counting);
+                }
                 if garden.unmodified.as_ref().is_some_and(|code| code.is_untimed(id)) {
                     self.conductor.only_counts(profiler::FuncId(id.0));
                 }

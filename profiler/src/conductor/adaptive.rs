@@ -80,7 +80,7 @@ const FIRM: f64 = 0.02;
 /// look.
 const SURGE: f64 = 1.0;
 /// Where probes take more than this part of the time, as they do while what is hot is being found,
-/// the program goes slower than else, and a window shows too low a rate: it is repeated, soon, but
+/// the program goes slower than else, and a window shows too low a rate: another follows soon, but
 /// not more often than this.
 const CALM: f64 = 0.06;
 const SPOILED: u32 = 4;
@@ -110,8 +110,8 @@ pub(super) struct Adaptive {
     /// What counting takes, and how far that is known.
     slowdown: Slowdown,
     deviation: f64,
-    /// Entries that were counted of glimpsed functions, until now and until the latest look; and
-    /// those of the yardstick since then.
+    /// Entries that were counted of glimpsed functions, until now and until the latest look, each
+    /// by what it takes; and those of the yardstick since then.
     pub(super) glimpsed: f64,
     seen: f64,
     pub(super) measured: f64,
@@ -341,9 +341,9 @@ impl Conductor {
     /// how long its calls take, which the clock knows as well.
     fn glimpse(&mut self, at: usize, now: Ticks, probes: &mut impl Probes) {
         let (span, window) = (self.clock.ticks(CYCLE.0), self.clock.ticks(WINDOW * 0.9));
-        let (count, deviation) = (self.costs.count, self.adaptive.deviation);
-        let glimpsed = self.adaptive.glimpsed;
-        let Part { only_counts, life, .. } = &mut self.functions[at];
+        let (glimpsed, count) = (self.adaptive.glimpsed, self.costs.count);
+        let Part { only_counts, counting, life, .. } = &mut self.functions[at];
+        let deviation = self.adaptive.deviation.max(f64::from(counting.deviation) * count);
         let Some(Life { account, plan }) = life.as_deref_mut() else { return };
         let Some(began) = account.window() else {
             // It has just become frequent, and may be rare again soon.
@@ -360,7 +360,8 @@ impl Conductor {
             return;
         }
         plan.is_prompt = false;
-        if self.adaptive.restless >= began && plan.spoiled < SPOILED {
+        account.close_window(now, glimpsed, count, deviation);
+        if self.adaptive.restless > began && plan.spoiled < SPOILED {
             plan.spoiled += 1;
             let soon = (span.0 as f64 * (0.5 + self.adaptive.chance())) as u64;
             plan.next = plan.next.min(Ticks(now.0 + soon));
@@ -370,7 +371,6 @@ impl Conductor {
             return;
         }
         plan.spoiled = 0;
-        account.close_window(now, glimpsed, count, deviation);
         plan.glimpsed += 1;
         if plan.glimpsed < plan.glimpses || *only_counts {
             let began = account.cycle_began();
@@ -465,6 +465,7 @@ impl Conductor {
                     at,
                     rate: plan.rate,
                     average: plan.average,
+                    weight: f64::from(part.counting.times),
                     passing: 0.0,
                     is_long,
                 });
@@ -475,16 +476,17 @@ impl Conductor {
         }
         order.sort_by(|a, b| a.cost(&costs).total_cmp(&b.cost(&costs)));
         let (complete, left) = self.time_completely(&order, ticks * COMPLETE * thrift);
-        order.sort_by(|a, b| a.counted().total_cmp(&b.counted()));
+        order.sort_by(|a, b| a.counting().total_cmp(&b.counting()));
         let mut counting = ticks * COUNTING * thrift;
         let mut sampled = Vec::new();
         for candidate in order {
-            let (at, rate, passing) = (candidate.at, candidate.counted(), candidate.passing);
+            let Candidate { at, weight, passing, .. } = candidate;
             let complete = complete[at];
             let Part { was_running, life, .. } = &mut self.functions[at];
             let Some(life) = life else { continue };
             life.plan.passing = passing;
-            let (counted, so_far) = (rate * costs.count, life.account.entries as f64 * costs.count);
+            let so_far = life.account.entries as f64 * weight * costs.count;
+            let counted = candidate.counting() * costs.count;
             life.plan.way = if complete {
                 Way::Complete
             } else if counted <= counting || so_far <= trifle && !*was_running {
@@ -558,6 +560,7 @@ impl Conductor {
         let share = ticks / sampled.len() as f64;
         for &at in sampled {
             let part = &mut self.functions[at];
+            let weight = f64::from(part.counting.times);
             let Some(Life { account, plan }) = part.life.as_deref_mut() else { continue };
             let variation = account.variation().clamp(0.25, 16.0);
             let (least, most) = QUOTA;
@@ -567,8 +570,11 @@ impl Conductor {
             let least = if plan.is_passed() { 1.0 } else { least };
             let quota = (QUOTA.0 * variation).min(affordable).clamp(least, most);
             plan.quota = quota as u32;
-            let window =
-                if plan.way == Way::Glimpsed { plan.rate * WINDOW * costs.count } else { 0.0 };
+            let window = if plan.way == Way::Glimpsed {
+                plan.rate * WINDOW * weight * costs.count
+            } else {
+                0.0
+            };
             let term = if part.only_counts { 0.0 } else { quota * cost };
             let window = window + costs.toggle * sites_factor(part.sites);
             let glimpses = (WINDOWS * term / window).clamp(1.0, GLIMPSES).floor();
@@ -602,16 +608,18 @@ struct Candidate {
     at: usize,
     rate: f64,
     average: f64,
+    /// What counting an entry takes, in times of what it usually takes.
+    weight: f64,
     /// Ends of others a second that pass its exits while it is timed.
     passing: f64,
     is_long: bool,
 }
 
 impl Candidate {
-    /// Entries a second that counting is paid for: what comes in bursts costs no more than it does
-    /// on average.
-    fn counted(&self) -> f64 {
-        self.rate.min(self.average)
+    /// What counting costs a second, in entries of the usual cost: what comes in bursts costs no
+    /// more than it does on average.
+    fn counting(&self) -> f64 {
+        self.rate.min(self.average) * self.weight
     }
 
     /// What it costs a second to time it completely.
