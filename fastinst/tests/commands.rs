@@ -225,6 +225,15 @@ fn what_cannot_be_meant_is_refused_before_the_program_starts() {
         let (status, line) = refused(args, key);
         assert!(status == Some(code) && line.contains(says), "{args:?}: {status:?} {line}");
     }
+    // The environment is the library's; another run's is no news.
+    for (others, says) in [(&[][..], 1), (&[("FASTINST_RUN", "1")], 0)] {
+        let mut command = fastinst();
+        command.args(["run", "--policy", "count"]).arg(&program).env("FASTINST_DEPTH", "no");
+        let output = run(command.envs(others.iter().copied()));
+        let line = "note: FASTINST_DEPTH ignored: use options";
+        assert_eq!(text(&output.stderr).matches(line).count(), says, "{output:?}");
+        assert_eq!(output.status.code(), Some(7));
+    }
     // What matches is no matter of complaint; what excludes nothing is told.
     let output = run(fastinst()
         .args(["run", "--policy", "periodic", "-F", "lea*", "-N", "mian"])

@@ -8,7 +8,7 @@
 use super::channel::Channel;
 pub(crate) use super::library::library;
 use super::program::{examine, find};
-use super::{Failure, filter};
+use super::{Failure, filter, say};
 use fastinst::arguments::{Question, QuestionError};
 use fastinst::discovery::Module;
 use fastinst::discovery::points::{Pair, PairError};
@@ -22,6 +22,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
+
+/// Keys of the environment that are ours begin with this; the program gets this one as it is.
+const PREFIX: &str = "FASTINST_";
+const KEPT: &str = "FASTINST_SIGNAL";
 
 /// The provider of points.
 pub(super) const POINTS: &str = "usdt";
@@ -247,10 +251,9 @@ fn prepared(
         preload.push(":");
         preload.push(others);
     }
-    for (key, _) in
-        std::env::vars_os().filter(|(key, _)| key.to_string_lossy().starts_with("FASTINST_"))
+    for (key, _) in std::env::vars_os().filter(|(key, _)| key.to_string_lossy().starts_with(PREFIX))
     {
-        if key != "FASTINST_SIGNAL" {
+        if key != KEPT {
             command.env_remove(key);
         }
     }
@@ -365,15 +368,24 @@ fn check(command: &Command) -> Result<(), Failure> {
         .map_err(|error| Failure::Usage(error.to_string()))
 }
 
-/// Keys that we set ourselves may be set outside, to whatever; one that does not exist was meant to
-/// be another.
+/// Keys that do not exist were meant to be others. The rest have no effect on what we start, which
+/// is told unless another `fastinst run` has set them.
 fn check_environment() -> Result<(), Failure> {
-    match fastinst::config::Config::from_vars(std::env::vars_os()) {
-        Err(error @ fastinst::config::ConfigError::UnknownKey { .. }) => {
-            Err(Failure::Refused(error.to_string()))
-        }
-        _ => Ok(()),
+    if let Err(error @ fastinst::config::ConfigError::UnknownKey { .. }) =
+        fastinst::config::Config::from_vars(std::env::vars_os())
+    {
+        return Err(Failure::Refused(error.to_string()));
     }
+    let keys = std::env::vars_os().filter_map(|(key, _)| key.into_string().ok());
+    let is_ignored = |key: &String| {
+        key.starts_with(PREFIX) && ![KEPT, "FASTINST_CC", "FASTINST_CXX"].contains(&&**key)
+    };
+    let mut ignored: Vec<String> = keys.filter(is_ignored).collect();
+    ignored.sort_unstable();
+    if !ignored.is_empty() && std::env::var_os("FASTINST_RUN").is_none() {
+        say(&format!("note: {} ignored: use options (--help lists them)", ignored.join(", ")));
+    }
+    Ok(())
 }
 
 /// The program, for the handler below; and a signal that came before there was one.
