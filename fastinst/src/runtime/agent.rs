@@ -583,12 +583,18 @@ impl Agent {
             return SOONEST;
         }
         let next = self.conductor.tick(now, &mut changes);
-        if !unloading::is_going_on() {
-            let garden = garden();
-            self.carry_out(changes);
-            drop(garden);
-        }
+        let elsewhere = if unloading::is_going_on() {
+            Vec::new()
+        } else {
+            let _garden = garden();
+            self.carry_out(changes)
+        };
         self.settle_registered();
+        if !elsewhere.is_empty() {
+            clock::mark();
+            let switched = clock::marked();
+            elsewhere.into_iter().for_each(|function| self.conductor.switched(function, switched));
+        }
         if busy && !self.is_exact {
             return Duration::ZERO;
         }
@@ -708,7 +714,9 @@ impl Agent {
         });
     }
 
-    fn carry_out(&mut self, changes: Changes) {
+    /// Switches functions. Returns those that other code switches, when it is told to.
+    fn carry_out(&mut self, changes: Changes) -> Vec<profiler::FuncId> {
+        let mut elsewhere = Vec::new();
         for (at, (function, mode)) in changes.0.into_iter().enumerate() {
             let id = Id(function.0);
             if at % MARKED_TOGETHER == 0 {
@@ -716,6 +724,9 @@ impl Agent {
             }
             modes::set(id, mode);
             self.conductor.switched(function, clock::marked());
+            if id.function().switchboard().is_some_and(|board| board.registration().is_some()) {
+                elsewhere.push(function);
+            }
             let account = &mut self.functions[id.0 as usize];
             let samples = matches!(mode, Mode::Sample(_));
             if samples && !account.samples {
@@ -729,6 +740,7 @@ impl Agent {
                 _ => None,
             };
         }
+        elsewhere
     }
 }
 
