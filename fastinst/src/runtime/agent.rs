@@ -1,9 +1,9 @@
-//! The agent: the thread that drains the others' blocks, asks the conductor what to do, does it,
-//! and writes the profile.
+//! The agent: the thread that drains the rings of the other threads, asks the conductor which
+//! probes to change, changes them, and writes the profile.
 //!
-//! It blocks all signals, owns no lock that a hook could want, and is called by a word that it
-//! sleeps on. Whoever wants a profile written asks it and waits, for no longer than he can afford:
-//! so nothing of ours ever runs in a signal handler of the program.
+//! It blocks all signals, holds no lock that a hook may take, and sleeps on a futex. A thread that
+//! wants a profile written posts a request and waits with a timeout. So no work of the profiler
+//! runs in a signal handler of the program.
 
 use super::drain::{self, Done};
 use super::functions::{self, Id};
@@ -36,32 +36,34 @@ mod draining;
 mod looks;
 mod writing;
 
-/// Counted up with every call, and slept on.
+/// Incremented by every call; the agent sleeps on it.
 static CALLS: AtomicU32 = AtomicU32::new(0);
 static WISHES: Wishes = Wishes::new();
 /// The agent's thread; zero if there is none.
 static THREAD: AtomicU32 = AtomicU32::new(0);
-/// The processor time, in nanoseconds, of the agent's threads that have ended.
+/// The CPU time, in nanoseconds, of the agent's threads that have ended.
 static BEFORE: AtomicU64 = AtomicU64::new(0);
 
-/// The conductor wants to be asked soon: in less than this, in seconds of the program's time.
+/// The conductor's next decision is near if it is due in less than this, in seconds of the
+/// program's time.
 const SOON: f64 = 5e-3;
 /// For how long the agent only drains when threads fill their rings all the time.
 const BUSY_FOR: Duration = Duration::from_millis(5);
-/// Rings are drained when they hold so much.
+/// Rings are drained when they hold this many.
 const NEARLY_HALF: usize = RING_COUNT * 3 / 8;
-/// No tick comes sooner after another.
+/// The shortest pause between two ticks.
 const SOONEST: Duration = Duration::from_millis(1);
 /// Counting takes no longer than this, in seconds of the program's time, unless the agent is
 /// interrupted.
 const NEAR: f64 = 50e-6;
-/// Of the time until then, the next planting waits for so small a part.
+/// The next planting waits for one part in this many of the time between the agent's start and the
+/// previous planting.
 const PLANTINGS: u32 = 20;
-/// Functions that are switched upon one reading of the program's clock.
+/// How many functions are switched per reading of the program's clock.
 const MARKED_TOGETHER: usize = 8;
-/// A program that hardly runs: its clock is not waited for.
+/// A program that hardly runs: the agent does not wait for its clock.
 const SLOWEST: f64 = 1e-3;
-/// Nor later, so that requests and new modules are seen.
+/// The longest pause between two ticks: requests and new modules are seen within it.
 const LATEST: Duration = Duration::from_millis(250);
 
 /// Wakes the agent. Usable in a signal handler.
@@ -70,39 +72,41 @@ pub(crate) fn call() {
     wake(&CALLS);
 }
 
-/// Whether functions of unmodified code get no more probes: a filter of system calls may kill for
-/// what that takes.
+/// Whether functions of unmodified code get no more probes: a filter of system calls may kill the
+/// process for the calls that planting takes.
 static PLANTS_NO_MORE: AtomicBool = AtomicBool::new(false);
 
-/// Whether unmodified code may get probes, and memory for that be mapped and unmapped.
+/// Whether unmodified code may get probes, and memory for them may be mapped and unmapped.
 pub(super) fn may_plant() -> bool {
     !PLANTS_NO_MORE.load(Acquire)
 }
 
-/// A filter of system calls is about to be there, which profiles are known to live with: what takes
-/// more calls than they do ends.
+/// A filter of system calls is about to be installed, under which profiles are known to work.
+/// Everything that takes further system calls stops.
 pub(crate) fn do_with_less() {
     PLANTS_NO_MORE.store(true, Release);
-    // A function is being planted, perhaps.
+    // Another thread may be planting a function: wait until it is done.
     drop(garden());
     control::forbid();
 }
 
-/// How long a profile of very many functions may take to be made, and the disk, when many want it.
+/// How long it may take to make a profile of very many functions, and to write it to a busy disk.
 const WORK: Duration = Duration::from_secs(20);
 
-/// How long the agent's thread has to begin.
+/// How long [`start`] waits for the agent's thread to begin.
 const ARRIVAL: Duration = Duration::from_secs(1);
 
-/// Whether there is one: not in a child that was made behind the C library's back, whatever its
-/// copy of our memory says.
+/// Whether an agent is running. There is none in a child that was created without the C library,
+/// although its copy of the memory says so.
 pub(crate) fn is_there() -> bool {
     THREAD.load(Relaxed) != 0 && guest::is_known_process()
 }
 
-/// Has the profile written, and waits for it. Returns whether it was. Patience is for an agent that
-/// may wait for us, when we are in a signal handler that has interrupted who knows what; once it
-/// only waits for the processor and the disk, it waits for nobody else.
+/// Has the profile written, and waits for it. Returns whether it was written.
+///
+/// `patience` limits the wait for an agent that may itself be waiting for the caller: the caller
+/// may be a signal handler, which has interrupted arbitrary code. Once the agent waits for the CPU
+/// and the disk only, this waits for up to [`WORK`] more.
 pub(crate) fn write_now(patience: Duration) -> bool {
     if !is_there() || current() == Tid(THREAD.load(Relaxed) as i32) {
         return false;
@@ -119,7 +123,7 @@ pub(crate) fn ask_to_write() {
     call();
 }
 
-/// Has the agent leave, and waits until its thread is gone.
+/// Has the agent leave, and waits until its thread has ended.
 pub(crate) fn dismiss(patience: Duration) -> bool {
     let thread = THREAD.load(Acquire);
     if thread == 0 {
@@ -161,7 +165,8 @@ pub(crate) fn forget() {
 
 /// Starts the agent's thread.
 pub(crate) fn start(mut agent: Agent) -> Result<(), OsError> {
-    // Here, where opening a file takes no number that another thread of the program may expect.
+    // Done here, where opening a file takes no descriptor that another thread of the program may
+    // expect.
     handover::claim(guest::config().handover.as_deref());
     agent.open_control();
     arrives();
@@ -173,8 +178,8 @@ pub(crate) fn start(mut agent: Agent) -> Result<(), OsError> {
         THREAD.store(0, Release);
     }
     started?;
-    // Until it runs: whatever the program does next (a filter of system calls, a namespace) must
-    // not meet half a thread.
+    // Waits until it runs: whatever the program does next (install a filter of system calls, enter
+    // a namespace) must not meet a thread that is only half set up.
     let end = Instant::now() + ARRIVAL;
     while THREAD.load(Acquire) == u32::MAX && Instant::now() < end {
         sleep_while_for(&THREAD, u32::MAX, ARRIVAL);
@@ -182,8 +187,8 @@ pub(crate) fn start(mut agent: Agent) -> Result<(), OsError> {
     Ok(())
 }
 
-/// The calling thread is going to be the agent's: a thread that wants the profile meanwhile waits
-/// for it.
+/// The calling thread is about to become the agent's: a thread that requests the profile meanwhile
+/// waits for it.
 pub(super) fn arrives() {
     THREAD.store(u32::MAX, Release);
 }
@@ -192,8 +197,8 @@ pub(super) fn arrives() {
 pub(crate) fn live(agent: Agent) {
     threads::ours();
     guest::block_signals();
-    // Tables with hashes draw random numbers, once for each thread: a filter of system calls may be
-    // there when they first do.
+    // Hash tables draw random numbers, once for each thread. This draws them now: a filter of
+    // system calls may be installed by the time that a table is first used.
     let _ = std::hash::RandomState::new();
     THREAD.store(current().0 as u32, Release);
     wordpatch::os::threads::wake_all(&THREAD);
@@ -207,11 +212,11 @@ pub(crate) fn live(agent: Agent) {
 pub(crate) struct Agent {
     conductor: Conductor,
     functions: Vec<Account>,
-    /// Those below were met.
+    /// Functions with lower numbers were met.
     met: u32,
     /// Functions that were not made yet when they were met.
     unready: Vec<Id>,
-    /// Those that are in sample mode.
+    /// Functions in sample mode.
     armed: BTreeSet<Id>,
     started: measure::Instants,
     /// Work of the program for each tick of the counter: about the number of processors that it
@@ -219,71 +224,72 @@ pub(crate) struct Agent {
     busy: f64,
     looks: Looks,
     written: Instant,
-    /// When the profile goes to `fastinst run`.
+    /// When the profile is handed over to `fastinst run`.
     pace: Pace,
     samples: u64,
-    /// Of each thread, by its block.
+    /// For each thread, by its block.
     nestings: HashMap<usize, Nesting>,
     tally: profiler::Tally,
     /// Whether every call is timed.
     is_exact: bool,
-    /// When the rings were drained last, and how long it takes until one of them is nearly half
-    /// full, by what was in them.
+    /// When the rings were drained last, and the expected time until one of them is nearly half
+    /// full, judged by what was in them.
     drained: Instant,
     filling: Duration,
     names: Names,
     /// Nanoseconds since 1970.
     began: u64,
     witness: Witness,
-    /// Functions of unmodified code may get probes.
+    /// Whether functions of unmodified code may get probes.
     has_puns: bool,
-    /// Without a clock of the kernel's all functions of unmodified code that is there get probes.
+    /// Whether all functions of the unmodified code that is loaded were planted, as they are
+    /// without a kernel clock.
     planted_all: bool,
-    /// When the agent began, and when it planted functions that were seen to run, for the last time.
+    /// When the agent began, and when it last planted functions that were seen running.
     arrived: Instant,
     planted: Instant,
-    /// How often recording was switched, as far as the witness knows; and whether that was ever too
-    /// often for it to follow.
+    /// How often recording was switched, as far as the witness was informed.
     switches: u32,
     /// What was recorded when counts were taken last; `None` where recording cannot be switched.
     recorded: Option<spans::Recorded>,
+    /// Whether recording was ever switched too often for the witness to follow.
     is_blurred: bool,
-    /// When it was looked whether any thread of the program is left.
+    /// When the agent last checked whether any thread of the program is left.
     looked_around: Instant,
-    /// The program's processor time before it was watched; and the agent's, of what it has done for
-    /// an earlier profile.
+    /// The CPU time that the program used before it was profiled; and that the agent used for an
+    /// earlier profile.
     before: Duration,
     agent_before: Duration,
     control: control::Control,
-    /// What the last profile was made of: it goes when no thread waits for us any more.
+    /// What the last profile was made of: dropped when no thread waits for the agent any more.
     leftovers: Option<(profiler::Profile, heap::Hoard)>,
-    /// The profile until measuring was switched off from outside.
+    /// The profile as of when measuring was switched off from outside.
     frozen: Option<Box<profiler::Profile>>,
 }
 
-/// What the agent knows of a function.
+/// What the agent knows about a function.
 #[derive(Clone, Debug)]
 struct Account {
-    /// Entries that were told to the conductor; and those of an earlier profile among them.
+    /// Entries that were reported to the conductor; and, among them, those of an earlier profile.
     told: u64,
     earlier: u64,
     /// Entries on threads that have ended.
     ended: u64,
     samples: bool,
-    /// What threads get anew at every look, if they do.
+    /// The quota that threads are refilled to at every look, if they are.
     refill: Option<i32>,
     module: Option<usize>,
 }
 
 impl Agent {
-    /// With the functions that there are; gives them their first modes.
+    /// An agent that knows the existing functions; gives them their first modes.
     pub(crate) fn new(clock: Clock, seed: u64) -> Self {
         let mut agent = Self::blank(clock, seed);
         agent.meet_all();
         agent
     }
 
-    /// All functions that there are.
+    /// Meets all existing functions.
     fn meet_all(&mut self) {
         let all = self.meet();
         let mut garden = garden();
@@ -340,8 +346,8 @@ impl Agent {
         agent
     }
 
-    /// Of a process that has run before: what threads have counted and timed for an agent before
-    /// this one is not told again, and their processor time is not ours to share out.
+    /// For a process that ran before this agent: what threads have counted and timed for an earlier
+    /// agent is not reported again, and the CPU time used so far is not shared out to functions.
     pub(crate) fn late(clock: Clock, seed: u64) -> Self {
         drain_unseen();
         modes::ACCOUNT.clear();
@@ -349,13 +355,13 @@ impl Agent {
         let mut agent = Self::new(clock, seed);
         threads::give_back();
         agent.leave_the_past();
-        // That of agents before it. What it has done itself so far is for this profile.
+        // The CPU time of earlier agents. What this one has used so far counts for this profile.
         agent.agent_before = Duration::from_nanos(BEFORE.load(Relaxed));
         agent
     }
 
-    /// What was counted and timed so far is not told again, and what was worked belongs to no
-    /// function.
+    /// What was counted and timed so far is not reported again, and the CPU time used so far
+    /// belongs to no function.
     fn leave_the_past(&mut self) {
         drain_unseen();
         modes::ACCOUNT.clear();
@@ -375,7 +381,8 @@ impl Agent {
         self.switches = spans::switches();
     }
 
-    /// How often each function was entered, by all threads, whose records are visited.
+    /// How often each function was entered, by all threads; calls `visit` with each of their
+    /// records.
     fn sums(&self, visit: impl Fn(u32, &Record)) -> Vec<u64> {
         let mut sums: Vec<u64> = self.functions.iter().map(|account| account.ended).collect();
         for block in threads::all() {
@@ -393,8 +400,8 @@ impl Agent {
         sums
     }
 
-    /// Makes accounts for functions that have come since. Returns those that the conductor has to
-    /// be told of.
+    /// Makes accounts for functions that were added since. Returns those that must be reported to
+    /// the conductor.
     fn meet(&mut self) -> BTreeSet<Id> {
         self.make_accounts();
         let count = self.functions.len() as u32;
@@ -411,12 +418,12 @@ impl Agent {
         self.functions.resize(functions::count() as usize, blank);
     }
 
-    /// Tells the conductor of functions that are new or have new sites.
+    /// Reports functions to the conductor that are new or have new sites.
     fn discover(&mut self, changed: &BTreeSet<Id>, garden: &mut Garden) {
         self.make_accounts();
         for &id in changed {
             let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
-            // Where it was first seen: its module may be gone meanwhile, and another lie there.
+            // The module in which it was first seen: another one may be mapped there by now.
             let account = &mut self.functions[id.0 as usize];
             account.module =
                 account.module.or_else(|| garden.bed_of(address).map(|(number, _)| number));
@@ -443,7 +450,7 @@ impl Agent {
         let mut changes = Changes::default();
         self.conductor.first(&mut changes);
         self.carry_out(changes);
-        // Now that they have their modes: a span that began earlier would miss calls of theirs.
+        // Only after they have got their modes: a span that began earlier would miss their calls.
         for &id in changed.iter().filter(|_| spans::are_used()) {
             let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
             spans::set_role(id, guest::role_of(garden, address));
@@ -487,7 +494,7 @@ impl Agent {
                 break;
             }
             if attached::is_over() {
-                // The last that its reader gets.
+                // The last profile that its reader gets.
                 self.write();
                 break;
             }
@@ -495,11 +502,12 @@ impl Agent {
                 // No thread of the program is left to ask for the profile.
                 self.write();
                 // What the C library calls at the end of the last thread that it knows of is called
-                // here.
+                // on this thread.
                 threads::not_ours();
                 let status = wordpatch::os::threads::status_of_first().unwrap_or(0);
                 if status != 0 {
-                    // It was the system call: the C library knows nothing of it.
+                    // The first thread ended by the system call, of which the C library knows
+                    // nothing.
                     wordpatch::os::threads::end(status);
                 }
                 break;
@@ -514,10 +522,11 @@ impl Agent {
         THREAD.store(0, Release);
     }
 
-    /// Sleeps until it is time to look, or another thread calls. Meanwhile rings are drained before
-    /// they are half full, since looking at the counters of many functions may be due much later,
-    /// and a thread that drains its ring itself cannot tell cycles apart. Where every call is timed
-    /// there are none, and the threads do it cheaper.
+    /// Sleeps until it is time to look, or another thread calls the agent.
+    ///
+    /// Meanwhile it drains rings before they are half full: looking at the counters of many
+    /// functions may be due much later, and a thread that drains its ring itself cannot distinguish
+    /// cycles. Where every call is timed there are none, and the threads drain their rings cheaper.
     fn sleep(&mut self, pause: Duration) {
         let calls = CALLS.load(Acquire);
         let end = Instant::now() + pause;
@@ -534,20 +543,20 @@ impl Agent {
         }
     }
 
-    /// Whether the program's threads have ended, all of them, and no door was passed: then this
-    /// thread must not keep the process.
+    /// Whether all threads of the program have ended, and none of them through a door: then this
+    /// thread must not keep the process alive.
     fn is_left_alone(&mut self) -> bool {
         if self.looked_around.elapsed() < LATEST {
             return false;
         }
         self.looked_around = Instant::now();
-        // Twice: the first list may have missed a thread that was started by one that has just
-        // ended.
+        // Checked twice: the first list may have missed a thread that was started by one that has
+        // just ended.
         wordpatch::os::threads::first_has_ended()
             && (0..2).all(|_| wordpatch::os::threads::is_last_but_first())
     }
 
-    /// Whether a profile is to be written because of the time.
+    /// Whether a profile is due by the time that has passed.
     fn is_due(&self) -> bool {
         if guest::end_is_lost() && self.written.elapsed() >= LATEST {
             return true;
@@ -555,8 +564,8 @@ impl Agent {
         guest::config().interval.is_some_and(|interval| self.written.elapsed() >= interval)
     }
 
-    /// Drains, decides, switches. Returns how long to sleep. Nothing is switched while another thread
-    /// waits for the profile: most often the program ends.
+    /// Drains, decides, switches. Returns how long to sleep. It switches nothing while another
+    /// thread waits for the profile: most often the program is ending then.
     fn tick(&mut self, is_awaited: bool) -> Duration {
         self.look_for_modules();
         if self.frozen.is_some() {
@@ -598,8 +607,8 @@ impl Agent {
         if busy && !self.is_exact {
             return Duration::ZERO;
         }
-        // The program's clock goes as fast as it has processors: an instant that it reaches never
-        // is waited for no longer than the latest.
+        // The program's clock advances by the CPUs that the program uses. If the clock never
+        // reaches the instant, the agent waits for [`LATEST`] at most.
         let until = next.since(now).0 as f64 / self.busy.max(SLOWEST);
         let is_soon = next.since(now) < guest::clock().ticks(SOON);
         let pause = Duration::from_secs_f64(until / hz).max(self.looks.pause(is_soon));
@@ -617,7 +626,8 @@ impl Agent {
         let is_unloading = unloading::is_going_on();
         let wanted = arrivals::take(is_unloading);
         if is_unloading && wanted.is_none() {
-            // Later: whoever waits for a module is not answered, and what hooks were told is kept.
+            // Later: a thread that waits for a module gets no answer yet, and what hooks have
+            // learnt is kept.
             guest::keep_lessons();
             return;
         }
@@ -655,12 +665,13 @@ impl Agent {
         }
         self.planted = Instant::now();
         let mut garden = garden();
-        // Behind the lock: a thread that forbids it waits for us, or we see it.
+        // Checked under the lock: a thread that forbids planting waits for the lock, or is seen
+        // here.
         let Some(unmodified) = garden.unmodified.as_ref() else { return };
         if !may_plant() || !guest::plants_what_is_seen(&garden) || unloading::is_going_on() {
             return;
         }
-        // Where nothing says which functions run, all may.
+        // Without a clock that shows which functions run, any may.
         let mut seen: Vec<CodeAddr> = match seen {
             Some(seen) => seen.into_iter().map(|at| CodeAddr::new(at as usize)).collect(),
             None => unmodified.all(|_| true),
@@ -675,15 +686,15 @@ impl Agent {
         self.discover(&new, &mut garden);
     }
 
-    /// Whether functions that were seen meanwhile are worth a look at what is mapped, which takes as
-    /// long as planting some of them does. What is hot was seen in the beginning.
+    /// Whether the functions that were seen meanwhile are worth a look at what is mapped, which
+    /// takes as long as planting some of them does. Hot functions were seen in the beginning.
     fn plants_again(&self) -> bool {
         let age = self.planted.duration_since(self.arrived);
         self.planted.elapsed() >= (age / PLANTINGS).min(LATEST)
     }
 
-    /// What a function costs that is switched off and on again: two sites, each twice, and as much
-    /// again for those who execute them and have to fetch them anew.
+    /// The cost of switching a function off and on again: two sites, each twice, and as much again
+    /// for the threads that execute them and have to fetch them anew.
     fn learn_toggle(&mut self) {
         let toggles = modes::ACCOUNT.toggles.load(Relaxed);
         if toggles > 100 {
@@ -692,13 +703,13 @@ impl Agent {
         }
     }
 
-    /// Tells runtimes what the functions that they have made shall do.
+    /// Passes the wanted states of registered functions to their runtimes.
     fn settle_registered(&mut self) {
         let refused = registered::settle();
         modes::ACCOUNT.failures.fetch_add(refused as u64, Relaxed);
     }
 
-    /// Functions whose hooks have had enough.
+    /// Reports the functions to the conductor that hooks have retired.
     fn retirements(&mut self) {
         let (conductor, functions) = (&mut self.conductor, &mut self.functions);
         self.armed.retain(|&id| {
@@ -714,7 +725,7 @@ impl Agent {
         });
     }
 
-    /// Switches functions. Returns those that other code switches, when it is told to.
+    /// Switches functions. Returns those that a runtime switches itself, once the agent calls it.
     fn carry_out(&mut self, changes: Changes) -> Vec<profiler::FuncId> {
         let mut elsewhere = Vec::new();
         for (at, (function, mode)) in changes.0.into_iter().enumerate() {
@@ -750,7 +761,7 @@ impl std::fmt::Debug for Agent {
     }
 }
 
-/// What the conductor wants changed.
+/// The changes that the conductor wants.
 #[derive(Debug, Default)]
 struct Changes(Vec<(profiler::FuncId, Mode)>);
 
@@ -760,8 +771,8 @@ impl Probes for Changes {
     }
 }
 
-/// Gives a thread its quota anew, if it has not used it up. The thread may take one off meanwhile:
-/// then there is one more.
+/// Gives a thread its quota anew, if it has not used it up. If the thread takes one off meanwhile,
+/// it gets one more.
 fn refill(record: &Record, function: &Function, quota: i32) {
     let left = record.left.load(Relaxed);
     if (1..quota / 2).contains(&left) && record.term.load(Relaxed) == function.term.load(Relaxed) {
@@ -769,7 +780,7 @@ fn refill(record: &Record, function: &Function, quota: i32) {
     }
 }
 
-/// Takes what lies in the threads' rings for nothing.
+/// Discards what is in the threads' rings.
 fn drain_unseen() {
     for block in threads::all() {
         while drain::take(block, &mut [Done::default(); drain::BATCH]) > 0 {}
@@ -780,7 +791,7 @@ fn sites_of(id: Id) -> u32 {
     id.function().switchboard().map_or(0, Switchboard::probes)
 }
 
-/// The processor time of the agent's threads. Usable in a hook.
+/// The CPU time of the agent's threads. Usable in a hook.
 pub(super) fn processor_time() -> Duration {
     let own = match THREAD.load(Acquire) {
         0 | u32::MAX => None,
@@ -789,7 +800,7 @@ pub(super) fn processor_time() -> Duration {
     Duration::from_nanos(BEFORE.load(Relaxed)) + own.unwrap_or_default()
 }
 
-/// The processor time of the agent's threads. By the agent.
+/// The CPU time of the agent's threads. By the agent.
 fn agent_time() -> Duration {
     Duration::from_nanos(BEFORE.load(Relaxed)) + clocks::of_caller()
 }

@@ -1,4 +1,4 @@
-//! Planting: leading the sites of a module to trampolines of their own.
+//! Planting: redirecting the sites of a module to trampolines of their own.
 //!
 //! ```text
 //!   site:        call trampoline                      (its displacement, rewritten once, behind a barrier)
@@ -9,13 +9,14 @@
 //!                jmp  [slot]                          a stub
 //! ```
 //!
-//! The counter in line is there because a jump through memory costs as much again as counting does.
-//! It has the record's place in its code, and does not ask whether the thread's block reaches that
+//! The counter is in line because a jump through memory costs as much again as counting does. Its
+//! code contains the record's place, and does not check whether the thread's block reaches that
 //! far: it is used where every block [has room](super::threads::room).
 //!
-//! What a site does afterwards is decided by its slot, which is data, and by its switch, one byte.
-//! Modules that are there when we begin are planted before their code runs; those that come later
-//! while it runs, and what their sites do within the microseconds of the barrier is not seen.
+//! Later, a site's behaviour is controlled by its slot, which is data, and by its switch, one byte.
+//! Modules that are loaded when the profiler begins are planted before their code runs. Modules
+//! that are loaded later are planted while their code runs: what their sites do within the
+//! microseconds of the barrier is not seen.
 
 mod bed;
 mod leading;
@@ -57,14 +58,14 @@ pub(crate) struct Garden {
     /// What went wrong, one line each.
     pub(crate) refusals: Vec<String>,
     boards: Boards,
-    /// Code that no compiler has prepared, if it is wanted.
+    /// Code that no compiler has prepared, if it is to be profiled.
     pub(crate) unmodified: Option<Box<Unmodified>>,
     /// Code that runtimes have registered.
     pub(super) registrations: Vec<&'static Registration>,
-    /// What runtimes had counted themselves of code that they have taken back since.
+    /// What runtimes had counted themselves in code that they have unregistered since.
     pub(super) counted: Vec<(Id, u64)>,
-    /// Sites that lead where they did before we came, and where they led with us: while the
-    /// profiler is detached.
+    /// While the profiler is detached: the sites that lead where the program had them lead, and
+    /// where they led while it was attached.
     pub(super) withdrawn: Vec<(u32, CodeAddr)>,
 }
 
@@ -78,11 +79,11 @@ static GARDEN: Mutex<Garden> = Mutex::new(Garden {
     withdrawn: Vec::new(),
 });
 
-/// Where planted modules lie: the first address and the end of each, for hooks, which cannot wait
-/// for the garden. Zero where there is room.
+/// The start and the end of each planted module, for hooks, which cannot wait for the garden. Zero
+/// in free entries.
 static SPANS: [(AtomicUsize, AtomicUsize); 256] =
     [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; 256];
-/// There was no room for one.
+/// A module found no free entry.
 static SPANS_FULL: AtomicBool = AtomicBool::new(false);
 
 /// Whether the module of a function is planted, as far as is known. Usable in a signal handler.
@@ -118,12 +119,12 @@ pub(crate) fn garden() -> TheGarden {
     TheGarden { _at_length: undisturbed.at_length(), garden, _undisturbed: undisturbed }
 }
 
-/// The garden, for the thread that has it. The program's signals are blocked there: a handler that
-/// forks takes the garden, and must not have interrupted its holder.
+/// The garden, for the thread that has locked it. The program's signals are blocked meanwhile: a
+/// handler that forks takes the garden, and must not have interrupted its holder.
 #[derive(Debug)]
 pub(crate) struct TheGarden {
-    // A thread that installs takes locks for each site. Given back before signals are let in again:
-    // fields go in this order.
+    // A thread that installs takes locks for each site. Released before signals are let in again:
+    // fields are dropped in this order.
     _at_length: AtLength,
     garden: MutexGuard<'static, Garden>,
     _undisturbed: Blocked,
@@ -143,16 +144,15 @@ impl DerefMut for TheGarden {
 }
 
 impl Garden {
-    /// What a reader of the profile has to know of unmodified code; nothing where none was wanted,
-    /// and a runtime has registered functions.
+    /// What a reader of the profile has to know about unmodified code; nothing where none was
+    /// wanted and a runtime has registered functions.
     pub(crate) fn note_of_unmodified(&self) -> Option<String> {
         let unmodified = self.unmodified.as_ref()?;
         (unmodified.was_tried() || self.registrations.is_empty()).then(|| unmodified.note())
     }
 
-    /// Plants every module that was not there before. Returns the functions that are new or have
-    /// new sites. Of those that may be unloaded only the ones in which some `wanted` address lies,
-    /// if that is said.
+    /// Plants every module that was not planted before. Returns the functions that are new or have
+    /// new sites. With `wanted`, plants only the modules in which one of these addresses lies.
     pub(crate) fn plant_all(
         &mut self,
         policy: &Policy,
@@ -241,7 +241,7 @@ impl Garden {
         if let Some(why) = failure {
             return Err(why);
         }
-        // Nothing to switch: no site is verified yet, but those that are shared, and these are on
+        // Nothing to switch yet: no site is verified, except for shared ones, and these are on
         // until one of their functions gets a mode.
         let mut changed = self.boards.extend(numbers.clone());
         let mut moves = Moves::default();
@@ -253,7 +253,7 @@ impl Garden {
     }
 
     /// Opens the modules without compiled-in hooks: those that are prepared as `provider` says, and
-    /// all others if `takes_any`, which is asked whether any module is prepared.
+    /// all others if `takes_any`, which is called with whether any module is prepared.
     pub(crate) fn open_unmodified(
         &mut self,
         policy: &Policy,
@@ -261,7 +261,7 @@ impl Garden {
         takes_any: impl Fn(bool) -> bool,
         accepts: impl Fn(&Module) -> bool,
     ) {
-        // What calls hooks has its probes already.
+        // A module that calls hooks has its probes already.
         let is_candidate = |bed: &Bed| !bed.has_probes() && accepts(&bed.module);
         let mut fields = self.fields(provider, |_, bed| bed.may_be_prepared && is_candidate(bed));
         let takes_any = takes_any(sites::count() > 0 || fields.iter().any(Field::is_prepared));
@@ -288,13 +288,13 @@ impl Garden {
         }
     }
 
-    /// No module is new.
+    /// Marks all modules as known.
     pub(crate) fn know_all(&mut self) {
         self.beds.iter_mut().for_each(|bed| bed.is_new = false);
     }
 
-    /// Opens modules that have come since, as those are that were there; returns their numbers. The
-    /// loader is to tell when they go.
+    /// Opens modules that were loaded since, as the initial ones were opened; returns their
+    /// numbers. The loader has to report when they are unloaded.
     pub(crate) fn open_late(
         &mut self,
         policy: &Policy,
@@ -383,7 +383,7 @@ impl Garden {
         self.unmodified = Some(unmodified).filter(|_| is_of_use);
     }
 
-    /// Plants the points that the user wants in modules of these numbers, in pairs as names say, or
+    /// Plants the points that the user wants in modules of these numbers, paired by their names, or
     /// as `named`.
     pub(crate) fn plant_points(
         &mut self,
@@ -413,7 +413,7 @@ impl Garden {
         new
     }
 
-    /// Leaves all code as it was. Sites are off, and no hook switches any.
+    /// Restores all code. Sites are off, and no hook switches any.
     pub(super) fn withdraw(&mut self, policy: &Policy) -> Result<(), String> {
         let mut batch = Retarget::new(*policy);
         for (number, site) in sites::all().filter(|(_, site)| !site.gone.load(Relaxed)) {
@@ -451,7 +451,7 @@ impl Garden {
         Ok(())
     }
 
-    /// Leads all sites to their trampolines again.
+    /// Redirects all sites to their trampolines again.
     pub(super) fn come_back(&mut self, policy: &Policy) -> Result<(), String> {
         for bed in self.beds.iter().filter(|bed| bed.is_loaded()) {
             // SAFETY: (1) a module that is loaded.
@@ -477,8 +477,8 @@ impl Garden {
         batch.commit().map(drop).map_err(|error| error.to_string())
     }
 
-    /// Plants the unmodified functions that hold these addresses, which ran already. Returns those
-    /// that are new.
+    /// Plants the unmodified functions that hold these addresses and have already run. Returns
+    /// those that are new.
     pub(crate) fn plant_unmodified(&mut self, addresses: &[CodeAddr]) -> BTreeSet<Id> {
         let Some(unmodified) = self.unmodified.as_mut().filter(|code| !code.has_points()) else {
             return BTreeSet::new();
@@ -487,7 +487,7 @@ impl Garden {
         self.count(planted)
     }
 
-    /// The same, of functions that did not run yet.
+    /// The same, for functions that have not run yet.
     pub(crate) fn plant_early(&mut self, addresses: &[CodeAddr]) -> BTreeSet<Id> {
         let Some(unmodified) = self.unmodified.as_mut().filter(|code| !code.has_points()) else {
             return BTreeSet::new();
@@ -496,8 +496,8 @@ impl Garden {
         self.count(planted)
     }
 
-    /// Adopts what was found, makes trampolines, and leads all sites there behind one barrier.
-    /// Those of a bed that was there before have numbers.
+    /// Adopts what was found, makes trampolines, and redirects all sites there with one barrier.
+    /// The sites of a bed that existed before have numbers already.
     fn lead(
         &mut self,
         at: usize,
@@ -557,7 +557,7 @@ impl Garden {
         }
         let numbers = bed.numbers.iter().copied().filter(|&number| number != UNKNOWN);
         let led = planted.and_then(|()| lead_all(numbers, &mut islands, policy));
-        // The trampolines are in use from here on, come what may.
+        // The trampolines are in use from here on, even after a failure.
         bed.islands = Some(islands);
         led
     }
@@ -567,7 +567,7 @@ impl Garden {
         self.beds.iter().enumerate().rev().find(|(_, bed)| bed.module.span.contains(&address))
     }
 
-    /// Marks what is not loaded any more. Nothing of it is touched again.
+    /// Marks modules that are not loaded any more. Nothing of them is touched again.
     pub(crate) fn bury(&mut self) {
         let loaded = Module::loaded();
         self.bury_but(|bed| {
@@ -590,8 +590,7 @@ impl Garden {
                 site.gone.store(true, Release);
             }
             bed.functions = functions::forget(&bed.module.span, bed.first);
-            // No thread is in code that is not there any more, and so no thread comes into its
-            // trampolines.
+            // No thread is in code that is unmapped, so no thread enters its trampolines.
             bed.islands = None;
         }
         if let Some(unmodified) = self.unmodified.as_mut().filter(|_| !closed.is_empty()) {
@@ -605,8 +604,8 @@ impl Garden {
         beds.flat_map(Bed::numbers).filter_map(|number| sites::get(number)?.owner()).collect()
     }
 
-    /// In a forked child: threads that were unloading a module, or verifying a site, are not there;
-    /// the one that has forked is, and perhaps `unloads` itself.
+    /// In a forked child: threads that were unloading a module, or verifying a site, do not exist.
+    /// The thread that has forked does, and may itself be unloading (`unloads`).
     pub(crate) fn inherit(&mut self, unloads: bool) {
         if unloading::inherit(unloads) {
             // The loader may be in the middle of it: what is mapped stays.
@@ -625,19 +624,19 @@ impl Garden {
         }
     }
 
-    /// Learns what hooks were told about sites whose function was not known, or not that.
+    /// Learns what hooks have seen at sites whose function was unknown, or another one.
     pub(crate) fn learn(&mut self) -> BTreeSet<Id> {
         let mut moves = Moves::default();
         for (number, site, told) in sites::lessons() {
             if site.gone.load(Relaxed) {
-                // And with it the island that its cell was in.
+                // The island that held its cell is gone as well.
                 continue;
             }
             match site.owner() {
                 _ if site.shared.load(Relaxed) => sharing::learn(number.0, site, told, &mut moves),
                 Some(owner) if owner == told => {}
                 Some(owner) if site.moved.swap(true, Relaxed) => {
-                    // Two functions at least: every event tells its own.
+                    // At least two functions: every event reports its own.
                     site.shared.store(true, Release);
                     site.inline.store(false, Release);
                     let owners = if site.kind == Kind::Exit { Owners::new() } else { None };
@@ -734,7 +733,7 @@ impl<'d> Shared<'d> {
         Self { exits, entered }
     }
 
-    /// The functions that share a site; none if it has one only.
+    /// The functions that share a site; none if only one has it.
     fn partners(&self, site: &FoundSite) -> Vec<Id> {
         let functions = self.exits.get(&site.address).copied().unwrap_or_default();
         let entered = functions.iter().filter(|function| self.entered.contains(function));

@@ -1,4 +1,4 @@
-//! Registered code: functions that a runtime has made in this process, beside those of its files.
+//! Registered code: functions that a runtime has made in this process, besides those of its files.
 //!
 //! ```text
 //!   runtime ── register ──▶ bed in the garden: names, and where the functions lie
@@ -9,13 +9,13 @@
 //!   its machine code ── enter, leave ──▶ event: the rules that native functions have
 //! ```
 //!
-//! The runtime switches its probes itself, when the agent says so, on the agent's thread: so a hook
-//! that retires a function only notes that, and does as the function's state says until the agent
-//! has come by.
+//! The runtime switches its probes itself, on the agent's thread, when the agent calls its `set`
+//! function. A hook that retires a function therefore only records that. It follows the function's
+//! state until the agent has seen the record.
 //!
 //! # Safety
 //!
-//! This module exists to call a function of the program's, and to read what the program hands over.
+//! This module exists to call functions of the program, and to read what the program hands over.
 #![allow(unsafe_code)]
 
 use super::functions::{self, Id};
@@ -40,21 +40,21 @@ use wordpatch::os::membarrier;
 use wordpatch::os::pages::PAGE;
 use wordpatch::os::threads::current;
 
-/// How long a runtime that registers code waits until its probes are on; and one that takes it back
-/// until no thread is in an event of it.
+/// How long a runtime that registers code waits until its probes are on; and one that unregisters
+/// code, until no thread is in an event of it.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long it waits for its own function to return.
+/// How long unregistering waits for the runtime's own function to return.
 const LONG_PATIENCE: Duration = Duration::from_secs(20);
 
-/// What counting an entry takes, in times of what a stub of ours takes: where the runtime counts
-/// itself, and where it tells the library of every entry. The functions of Wasm modules count
-/// themselves: that adds 0 to 3 ns to a call, in the same program too (AMD of family 25, model 17;
-/// 12 runs of up to 200 M calls), a stub of ours 1 ns. Events that are told take 60 ns.
+/// The cost of counting an entry, as a multiple of the cost of one of our stubs: where the runtime
+/// counts itself, and where it reports every entry to the library. The functions of Wasm modules
+/// count themselves: that adds 0 to 3 ns to a call, in the same program too (AMD of family 25,
+/// model 17; 12 runs of up to 200 M calls); a stub adds 1 ns. Reported events take 60 ns.
 const COUNTS_ITSELF: Counting = Counting { times: 1.0, deviation: 1.0 };
 const TELLS: Counting = Counting { times: 60.0, deviation: 0.5 };
 
-/// Whether a function of any of them shall do something else than its runtime was told: most
-/// processes have none, and the agent asks at every look.
+/// Whether any registration may have a function whose runtime was not yet given its current state:
+/// most processes have none, and the agent checks at every look.
 static HAS_NEWS: AtomicBool = AtomicBool::new(false);
 
 /// Whether any runtime counts itself.
@@ -63,7 +63,7 @@ static COUNT_THEMSELVES: AtomicBool = AtomicBool::new(false);
 /// Numbers of registrations, from one on.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
-/// Code that was registered. Never freed: hooks may be reading.
+/// Code that was registered. Never freed: hooks may be reading it.
 #[derive(Debug)]
 pub(crate) struct Registration {
     number: u64,
@@ -72,24 +72,24 @@ pub(crate) struct Registration {
     this: *mut c_void,
     /// In the order of registration.
     functions: Box<[Id]>,
-    /// A bit for each function that shall do something else than its runtime was told.
+    /// A bit for each function whose runtime may not have been given its current state.
     changed: Box<[AtomicU64]>,
-    /// Whether there is any.
+    /// Whether any of these bits may be set.
     has_news: AtomicBool,
-    /// What its runtime was told last.
+    /// For each function, the state that the runtime was given last.
     told: Box<[AtomicU8]>,
     /// Where the runtime counts itself: a bit for each function that may have been entered since
     /// its count was taken, and what was taken.
     counting: Box<[AtomicU64]>,
     taken: Box<[AtomicU64]>,
-    /// Whether it was told anything yet.
+    /// Whether the runtime was given states yet.
     is_settled: AtomicBool,
-    /// The thread that is in `set`; zero if there is none.
+    /// The thread that is calling `set` or `counts`; zero if there is none.
     caller: AtomicI32,
     is_gone: AtomicBool,
 }
 
-// SAFETY: (1) `this` is only handed back to the runtime, which says that any thread may.
+// SAFETY: (1) `this` is only handed back to the runtime, which declares that any thread may do so.
 unsafe impl Send for Registration {}
 // SAFETY: as above.
 unsafe impl Sync for Registration {}
@@ -117,15 +117,15 @@ impl Registration {
         }
     }
 
-    /// The function at that place shall do something else. Usable in a signal handler.
+    /// Notes that the function at that place shall get another state. Usable in a signal handler.
     pub(crate) fn has_changed(&self, place: u32) {
         self.changed[place as usize / 64].fetch_or(1 << (place % 64), AcqRel);
         self.has_news.store(true, Release);
         HAS_NEWS.store(true, Release);
     }
 
-    /// Tells the runtime what its functions shall do. Returns how many functions it refused. By the
-    /// agent, with nothing locked: the runtime takes locks of its own.
+    /// Passes the states of its functions to the runtime. Returns for how many functions it
+    /// refused. By the agent, with nothing locked: the runtime takes locks of its own.
     fn settle(&self) -> usize {
         if !self.has_news.swap(false, AcqRel) {
             return 0;
@@ -156,8 +156,9 @@ impl Registration {
 
     fn tell(&self, which: &[u32], state: u8) -> bool {
         self.caller.store(current().0, SeqCst);
-        // SAFETY: (1) the runtime's own function, with what it has asked to be given, as long as it
-        // has not taken the code back, which waits for us; (2) places of its functions.
+        // SAFETY: (1) the runtime's own function, with the pointer that it has asked to be given,
+        // as long as it has not unregistered the code, which waits for us; (2) places of its
+        // functions.
         let done = !self.is_gone.load(SeqCst)
             && unsafe { (self.set)(self.this, which.as_ptr(), which.len(), state.into()) };
         self.caller.store(0, SeqCst);
@@ -171,8 +172,8 @@ impl Registration {
         done
     }
 
-    /// Takes what the runtime has counted since: functions, and how many entries. By the agent, and
-    /// by a thread that takes the code back, with nothing locked.
+    /// Takes what the runtime has counted since: functions, and their numbers of entries. By the
+    /// agent, and by a thread that unregisters the code, with nothing locked.
     fn take_counts(&self) -> Vec<(Id, u64)> {
         let Some(counts) = self.counts else { return Vec::new() };
         let mut which = Vec::new();
@@ -183,7 +184,7 @@ impl Registration {
                 let place = word * 64 + bit.trailing_zeros() as usize;
                 bits ^= bit;
                 which.push(place as u32);
-                // One that has been switched since is asked for once more, now.
+                // A function that has been switched since is queried once more, now.
                 if self.told[place].load(Relaxed) != COUNTED {
                     counting.fetch_and(!bit, Relaxed);
                 }
@@ -203,8 +204,8 @@ impl Registration {
         new.filter(|(_, new)| *new > 0).collect()
     }
 
-    /// In a forked child: the thread that called is the parent's, and the child's agent tells all
-    /// anew.
+    /// In a forked child: the thread that called is the parent's, and the child's agent passes all
+    /// states anew.
     fn inherit(&self) {
         self.caller.store(0, Relaxed);
         (0..self.functions.len() as u32).for_each(|place| self.has_changed(place));
@@ -223,8 +224,8 @@ fn state_of(function: &Function) -> u8 {
     }
 }
 
-/// Tells runtimes what their functions shall do. Returns how many refused. By the agent, which has
-/// no lock.
+/// Passes the states of registered functions to their runtimes. Returns for how many functions they
+/// refused. By the agent, which holds no lock.
 pub(super) fn settle() -> usize {
     if !HAS_NEWS.swap(false, AcqRel) {
         return 0;
@@ -233,7 +234,7 @@ pub(super) fn settle() -> usize {
     registrations.into_iter().map(Registration::settle).sum()
 }
 
-/// What runtimes have counted themselves since. By the agent, which has no lock.
+/// What runtimes have counted themselves since. By the agent, which holds no lock.
 pub(super) fn take_counts() -> Vec<(Id, u64)> {
     if !COUNT_THEMSELVES.load(Acquire) {
         return Vec::new();
@@ -252,7 +253,7 @@ pub(super) fn take_counts() -> Vec<(Id, u64)> {
     counts
 }
 
-/// What counting an entry of a function at that address takes, if it is registered.
+/// The cost of counting an entry of the function at that address, if it is registered.
 pub(super) fn counting_at(garden: &Garden, at: CodeAddr) -> Option<Counting> {
     if garden.registrations.is_empty() {
         return None;
@@ -273,10 +274,10 @@ pub(super) fn inherit(garden: &Garden) {
     garden.registrations.iter().for_each(|registration| registration.inherit());
 }
 
-/// A function of registered code has an entry, and its exits are switched together.
+/// A registered function has a probe at its entry, and one for all its exits, switched together.
 pub(super) const PROBES: u32 = 2;
 
-/// Where the functions lie that are registered, and what their modules are called.
+/// Where registered functions lie, and the names of their modules.
 pub(super) fn spans(garden: &Garden) -> Vec<(PathBuf, usize, usize)> {
     let beds = garden.beds.iter().filter(|bed| !bed.gone && !bed.has_file());
     let span = |bed: &Bed| {
@@ -352,7 +353,7 @@ unsafe fn functions_of(code: &c::Code) -> Result<Vec<(registered::Function, u32)
     }
 }
 
-/// A text of the program's.
+/// A string of the program.
 ///
 /// # Safety
 /// Null, or a C string.
@@ -421,8 +422,8 @@ fn lies_in(bed: &Bed, span: &Range<CodeAddr>) -> bool {
     !bed.gone && bed.module.span.start < span.end && span.start < bed.module.span.end
 }
 
-/// A function's code also lies there: a variant of it. Variants side by side are one module: none
-/// of other code lies between them where there is no whole page.
+/// Adds a variant of a function: code of it that lies at another address. Variants side by side are
+/// one module: with less than a whole page between them, no other code lies there.
 pub(crate) fn also(number: u64, place: u32, code: usize, length: usize) -> Result<(), String> {
     let end = code.checked_add(length).filter(|_| code > 0xffff && length > 0);
     let span = CodeAddr::new(code)..CodeAddr::new(end.ok_or("the variant has no code")?);
@@ -466,12 +467,12 @@ pub(crate) fn also(number: u64, place: u32, code: usize, length: usize) -> Resul
         }
     }
     drop(garden);
-    // The agent tells the sampling clock where they lie.
+    // The agent informs the sampling clock where they lie.
     guest::saw_new_function();
     Ok(())
 }
 
-/// Takes code back: its functions keep what they have in the profile.
+/// Unregisters code. What the profile has of its functions is kept.
 pub(crate) fn unregister(number: u64) -> Result<(), String> {
     let registration = {
         let mut garden = garden();
@@ -492,7 +493,7 @@ pub(crate) fn unregister(number: u64) -> Result<(), String> {
         bury(&mut garden, number);
     }
     guest::saw_new_function();
-    // Threads whose event has begun before have said so when this returns.
+    // When this returns, threads whose event began earlier have announced it.
     let _ = membarrier::sync_core();
     let this = threads::observed().map(std::ptr::from_ref);
     let others = || threads::all().filter(|block| Some(std::ptr::from_ref(*block)) != this);

@@ -1,7 +1,8 @@
-//! Unloading: while a thread takes modules away, no code switches sites that might go with them.
+//! Unloading: while a thread unloads modules, no code switches sites that might be unloaded with
+//! them.
 //!
-//! A thread says that it unloads before it looks who is switching; a thread that switches looks at
-//! that when it has taken custody up.
+//! A thread announces that it unloads before it checks which functions are being switched; a thread
+//! that switches checks for that announcement after it has taken custody.
 
 use super::layout::Function;
 use super::plant::garden;
@@ -13,7 +14,7 @@ use wordpatch::os;
 
 /// How many threads are unloading modules.
 static UNLOADING: AtomicU32 = AtomicU32::new(0);
-/// Those threads, as far as there is room; zero where there is.
+/// Those threads, as far as there is room; zero in free entries.
 static UNLOADERS: [AtomicI32; 32] = [const { AtomicI32::new(0) }; 32];
 
 /// Exchanges one number for another in the list of threads that unload.
@@ -28,13 +29,13 @@ pub(super) fn is_by_caller() -> bool {
     is_going_on() && UNLOADERS.iter().any(|cell| cell.load(Relaxed) == this)
 }
 
-/// Whether a thread is.
+/// Whether any thread is unloading a module.
 pub(super) fn is_going_on() -> bool {
     UNLOADING.load(Acquire) > 0
 }
 
-/// In a forked child: of the threads that were unloading only the one that has forked is there, if
-/// it is one. Returns whether others were.
+/// In a forked child: of the threads that were unloading, only the one that has forked exists, if
+/// it was one. Returns whether others were.
 pub(super) fn inherit(unloads: bool) -> bool {
     let others = UNLOADING.swap(u32::from(unloads), SeqCst) > u32::from(unloads);
     UNLOADERS.iter().for_each(|cell| cell.store(0, Relaxed));
@@ -49,8 +50,8 @@ pub(super) fn is_barred(site: &Site) -> bool {
     UNLOADING.load(SeqCst) > 0 && site.module as usize >= guest::modules_at_start()
 }
 
-/// Unloads by `unload`, which is the program's own call: while it goes on no code switches sites
-/// that might go with it.
+/// Unloads by `unload`, which is the program's own call: meanwhile no code switches sites that
+/// might be unloaded.
 pub(super) fn during<T>(unload: impl FnOnce() -> T) -> T {
     begin();
     let result = unload();
@@ -63,19 +64,19 @@ pub(super) fn begin() {
     let garden = garden();
     UNLOADING.fetch_add(1, SeqCst);
     note(0, os::threads::current().0);
-    // Those who had begun before are gone in a moment.
+    // Threads that began to switch earlier are done in a moment.
     for id in garden.transient_functions() {
         wait_for(id.function());
     }
 }
 
-/// It is done.
+/// The calling thread is done with that.
 pub(super) fn end() {
     let mut garden = garden();
     garden.bury();
     note(os::threads::current().0, 0);
     UNLOADING.fetch_sub(1, SeqCst);
-    // A thread that wanted to switch them meanwhile was not let.
+    // A thread that wanted to switch them meanwhile was refused.
     let renewed = garden.transient_functions();
     drop(garden);
     renewed.into_iter().for_each(modes::renew);

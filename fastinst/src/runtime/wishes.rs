@@ -1,23 +1,23 @@
-//! Wishes: what others ask the agent for, and how they learn that it was done.
+//! Wishes: requests to the agent, and how requesting threads learn that they are done.
 //!
-//! A thread that asks for the profile wants its own latest calls in it: it asks when they were
-//! counted. So the agent takes wishes *before* it looks at counters, and answers only those that it
-//! took. One that comes while it looks is for the next round; answered by this one, it would lose
-//! what was counted behind the agent's back, and how much that is depends on how long the agent's
-//! thread was kept from running just there.
+//! A thread that requests the profile wants its own latest calls in it: it makes the request after
+//! they were counted. So the agent takes wishes *before* it looks at counters, and answers only
+//! those that it took. A wish that arrives while the agent looks is left for the next round. If
+//! this round answered it, its profile would lack what was counted after the agent's look. How much
+//! that is depends on how long the agent's thread was kept from running at that point.
 //!
-//! Wishes are numbered, since several may be waited for: who has asked waits until his own number
-//! is answered.
+//! Wishes are numbered, since several threads may wait: each waits until its own number is
+//! answered.
 //!
 //! | word | meaning | changed by |
 //! |---|---|---|
-//! | `asked` | the number of the latest request | a thread that asks, one up |
-//! | `answered` | the profile that is written has what was counted before this wish | the agent |
-//! | `leave` | the agent shall go | a thread that asks; the agent, when it goes |
+//! | `asked` | the number of the latest request | a requesting thread, one up |
+//! | `answered` | the written profile has what was counted before this wish | the agent |
+//! | `leave` | the agent shall leave | a requesting thread; the agent, when it takes the request |
 //!
 //! [`ROUND`] is the order of the agent's steps. The model runs through every interleaving of it
-//! with those who ask, and shows what becomes of their calls in any other order, and if wishes had
-//! no numbers.
+//! with requesting threads. It shows what happens to their calls in any other order, and if wishes
+//! had no numbers.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -30,30 +30,30 @@ mod model;
 /// One step of the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Step {
-    /// Takes what was asked for until now.
+    /// Takes the requests made until now.
     Take,
     /// Drains and counts.
     Look,
-    /// Writes the profile, if a thread asked.
+    /// Writes the profile, if a thread requested it.
     Write,
-    /// Tells those whose wishes were taken.
+    /// Answers the wishes that were taken.
     Answer,
 }
 
-/// What the agent does, again and again.
+/// The agent's steps, repeated.
 pub(super) const ROUND: [Step; 4] = [Step::Take, Step::Look, Step::Write, Step::Answer];
 
 /// A wish, to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wish(u32);
 
-/// What was asked for when the agent took it.
+/// The requests that the agent took.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Taken {
     until: u32,
     /// Whether a thread waits for a profile.
     pub(super) write: bool,
-    /// Whether the agent shall go.
+    /// Whether the agent shall leave.
     pub(super) leave: bool,
 }
 
@@ -79,17 +79,17 @@ impl Wishes {
         Wish(self.asked.fetch_add(1, AcqRel).wrapping_add(1))
     }
 
-    /// Asks the agent to go.
+    /// Asks the agent to leave.
     pub(super) fn dismiss(&self) {
         self.leave.store(true, Release);
     }
 
-    /// Whether there is anything to be done.
+    /// Whether a request is pending.
     pub(super) fn is_waiting(&self) -> bool {
         self.leave.load(Acquire) || self.asked.load(Acquire) != self.answered.load(Acquire)
     }
 
-    /// What was asked for until now. By the agent.
+    /// Takes the requests made until now. By the agent.
     pub(super) fn take(&self) -> Taken {
         let until = self.asked.load(Acquire);
         Taken {
@@ -99,7 +99,7 @@ impl Wishes {
         }
     }
 
-    /// Those wishes are granted. By the agent.
+    /// Marks the wishes that were taken as granted. By the agent.
     pub(super) fn answer(&self, taken: Taken) {
         if self.answered.swap(taken.until, AcqRel) != taken.until {
             wake_all(&self.answered);
@@ -120,7 +120,7 @@ impl Wishes {
     }
 
     fn includes(answered: u32, wish: Wish) -> bool {
-        // Numbers come round; no thread waits for two milliards of others.
+        // Numbers wrap around; no thread waits for two billion others.
         answered.wrapping_sub(wish.0) as i32 >= 0
     }
 
@@ -129,7 +129,7 @@ impl Wishes {
         Self::includes(self.answered.load(Acquire), wish)
     }
 
-    /// In a forked child: those who asked are in the parent.
+    /// In a forked child: the requesting threads are in the parent.
     pub(super) fn forget(&self) {
         self.answered.store(self.asked.load(Acquire), Release);
         self.leave.store(false, Release);

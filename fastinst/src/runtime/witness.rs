@@ -1,21 +1,21 @@
-//! The witness: a sampling clock that says which functions the processor time went to, and owes
-//! nothing to probes.
+//! The witness: a sampling clock that shows which functions used the CPU time, independently of
+//! probes.
 //!
 //! ```text
 //!   auto ──► kernel: `task-clock` events, one a processor ──refused──► frames: the agent's sight ──────► none
 //!            addresses often, stacks seldom, no signal                 innermost call that is being timed
 //! ```
 //!
-//! It is made before the agent's thread is, by the thread that later ones descend from. The agent
-//! alone looks at it, at its ticks: nothing of it runs in the program's threads. What it has seen
-//! is attributed when a profile is written.
+//! It is created before the agent's thread, by the thread that later ones descend from. Only the
+//! agent reads it, at its ticks: nothing of it runs in the program's threads. What it has seen is
+//! attributed when a profile is written.
 //!
-//! - `kernel` opens the events and takes what lies in their rings; `mappings` and `unwinding` say
-//!   what code an address is in and who called it.
-//! - `jit` names code that runtimes make and tell perf of.
+//! - `kernel` opens the events and reads their rings; `mappings` and `unwinding` find the code that
+//!   an address is in, and its callers.
+//! - `jit` names code that runtimes generate and report to perf.
 //! - `reservoir` keeps as many stacks as a profile needs, however long the program runs.
-//! - `frames` is what is left where the kernel refuses.
-//! - `owners` says which functions with probes a place belongs to.
+//! - `frames` is the fallback where the kernel refuses.
+//! - `owners` finds the functions with probes that a place belongs to.
 
 mod frames;
 mod jit;
@@ -36,12 +36,12 @@ use profiler::{ClockEvidence, ClockSource, Policy};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What says where the time goes.
+/// The source that shows where the time goes.
 #[derive(Debug)]
 pub(crate) enum Witness {
     Kernel(Box<Kernel>),
     Frames(Box<Frames>),
-    /// Every call is timed: without a clock of the kernel's these times are what there is.
+    /// Every call is timed: without a kernel clock, these times are the only evidence.
     Probes,
     None {
         why: String,
@@ -49,12 +49,11 @@ pub(crate) enum Witness {
 }
 
 impl Witness {
-    /// The best that there is. By the thread that later ones descend from, before there are any of
-    /// ours.
-    /// Where puns are planted it remembers what it has seen to run.
+    /// The best source available. By the thread that later ones descend from, before any thread of
+    /// the profiler exists. Where puns are planted, it remembers what it has seen running.
     pub(crate) fn begin(choice: WitnessChoice, policy: &Policy, has_puns: bool) -> Self {
         if scope::is_used() && choice != WitnessChoice::None {
-            // Samples tell a function, and not whether its call is recorded.
+            // Samples show a function, but not whether its call is recorded.
             return match policy {
                 Policy::Exact => Self::Probes,
                 _ => {
@@ -101,8 +100,8 @@ impl Witness {
         }
     }
 
-    /// Addresses in functions that were seen to run since, and in those that had called them; `None`
-    /// if it does not see any. By the agent.
+    /// Addresses in functions that were seen running since, and in their callers; `None` if the
+    /// source does not see any. By the agent.
     pub(crate) fn take_seen(&mut self) -> Option<Vec<u64>> {
         match self {
             Self::Kernel(kernel) => Some(kernel.take_seen()),
@@ -110,14 +109,15 @@ impl Witness {
         }
     }
 
-    /// Where code lies that runtimes have made, and what they call it. By the agent.
+    /// Informs it where code of runtimes lies, and what they call it. By the agent.
     pub(crate) fn knows(&mut self, registered: Vec<(PathBuf, usize, usize)>) {
         if let Self::Kernel(kernel) = self {
             kernel.knows(registered);
         }
     }
 
-    /// The code that it has seen and that has no probes, since runtimes have told only perf of it.
+    /// The code that it has seen and that has no probes, since runtimes have reported it only to
+    /// perf.
     pub(crate) fn jit(&self) -> Option<&Jit> {
         match self {
             Self::Kernel(kernel) => Some(kernel.jit()),
@@ -143,7 +143,7 @@ impl Witness {
         }
     }
 
-    /// It is again.
+    /// What happens from now on is recorded again. By the agent.
     pub(crate) fn resume_recording(&mut self) {
         match self {
             Self::Kernel(kernel) => kernel.resume_recording(),
