@@ -1,4 +1,4 @@
-//! What runs inside of the observed program.
+//! The part that runs inside of the observed program.
 //!
 //! ```text
 //!   site ──► trampoline (one a site, on an island near the module: its numbers, a jump through its slot)
@@ -7,25 +7,25 @@
 //!
 //! - [`layout`] is what stubs and Rust agree on: a thread's block with its frames, its ring and a
 //!   record for each function.
-//! - [`stub`] is the assembly of the hot path, [`event`] the whole of an event's rules, for
+//! - [`stub`] is the assembly of the hot path; [`event`] has all of an event's rules, for
 //!   everything that the stubs leave out.
-//! - [`drain`] takes finished calls out of a thread's ring; [`tally`] is what a thread adds up
+//! - [`drain`] takes finished calls out of a thread's ring; [`tally`] is what a thread sums up
 //!   itself when its ring is full.
 //! - [`functions`], [`sites`] with their `boards`, and [`threads`] are the tables; [`modes`]
-//!   carries out what functions' probes shall do.
-//! - [`clock`] is the program's processor clock, which the policy lives by; [`measure`] knows the
-//!   counter, and what the stubs cost.
-//! - [`plant`] leads the sites of a module to their trampolines. `arrivals` has that done for
-//!   modules that come later, `loader` says when; `unloading` is how they go.
-//!   [`registered`] is code that a runtime has made and switches itself.
-//!   [`unmodified`] plants functions that no compiler has prepared, with stubs of `keeping`.
-//! - [`agent`] is the thread that drains, decides and writes; `handover` is how `fastinst run` gets
-//!   the profile; `wishes` is how others ask it for something. [`guest`] is what the program sees
-//!   of us: beginning, end, fork; `attached` is how we come into a process that runs already, and
-//!   leave it; [`doors`] are the functions of the C library that we stand
-//!   before, `sandbox` those through which filters of system calls come, which `filter` judges.
-//! - [`witness`] is the sampling clock: which functions the processor time went to, told by
-//!   something else than probes.
+//!   applies what functions' probes shall do.
+//! - [`clock`] is the program's CPU clock, on which the policy depends; [`measure`] knows the
+//!   counter, and the cost of the stubs.
+//! - [`plant`] redirects the sites of a module to their trampolines. `arrivals` requests that for
+//!   modules that are loaded later, `loader` reports when; `unloading` handles their removal.
+//!   [`registered`] is code that a runtime has made and switches itself. [`unmodified`] plants
+//!   functions that no compiler has prepared, with stubs of `keeping`.
+//! - [`agent`] is the thread that drains, decides and writes; `handover` passes the profile to
+//!   `fastinst run`; `wishes` holds other threads' requests to the agent. [`guest`] is the
+//!   profiler's interface to the program: beginning, end, fork; `attached` is how the profiler
+//!   enters a running process, and leaves it. [`doors`] are the interposed functions of the C
+//!   library, `sandbox` those that install filters of system calls, which `filter` judges.
+//! - [`witness`] is the sampling clock: it shows which functions used the CPU time, independently
+//!   of probes.
 
 pub(crate) mod agent;
 pub(crate) mod arguments;

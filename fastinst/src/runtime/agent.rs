@@ -93,7 +93,7 @@ pub(crate) fn do_with_less() {
 /// How long it may take to make a profile of very many functions, and to write it to a busy disk.
 const WORK: Duration = Duration::from_secs(20);
 
-/// How long [`start`] waits for the agent's thread to begin.
+/// How long `start` waits for the agent's thread to begin.
 const ARRIVAL: Duration = Duration::from_secs(1);
 
 /// Whether an agent is running. There is none in a child that was created without the C library,
@@ -106,7 +106,7 @@ pub(crate) fn is_there() -> bool {
 ///
 /// `patience` limits the wait for an agent that may itself be waiting for the caller: the caller
 /// may be a signal handler, which has interrupted arbitrary code. Once the agent waits for the CPU
-/// and the disk only, this waits for up to [`WORK`] more.
+/// and the disk only, this waits for up to `WORK` more.
 pub(crate) fn write_now(patience: Duration) -> bool {
     if !is_there() || current() == Tid(THREAD.load(Relaxed) as i32) {
         return false;

@@ -237,7 +237,7 @@ pub(crate) enum Unread {
     /// Its entry has its probe too late.
     #[error("its probe is behind instructions that change them")]
     Changed,
-    /// Which ones is neither told nor known.
+    /// Its arguments are neither given nor known.
     #[error("no debug information describes them: use for instance 'FUNCTION@arg1/s'")]
     Untold,
     /// There are none.

@@ -1,12 +1,14 @@
-//! Arrivals: modules that come while the program runs, and are to be planted before it runs them.
+//! Arrivals: modules that are loaded while the program runs, and are to be planted before the
+//! program executes them.
 //!
 //! A thread that installs a site switches it off for a moment, and calls that pass meanwhile are
-//! not seen. So a module has to be planted while no thread is inside. The loader says when that is,
-//! where it lets us [listen](super::loader): the module is complete, and no code has its addresses
-//! yet. Where it does not, the module's first call of a hook waits, and only what waits is planted;
-//! another thread that comes in just then may pass sites that are off.
+//! not seen. So a module has to be planted while no thread is inside. The loader reports such a
+//! moment, where it lets the profiler [listen](super::loader): the module is complete, and no code
+//! has its addresses yet. Where it does not, the module's first call of a hook waits, and only the
+//! modules of waiting calls are planted; another thread that enters at that moment may pass sites
+//! that are off.
 //!
-//! Both ask the agent, and wait for as long as it may take on a machine that has no time for it.
+//! Both post a request to the agent, and wait as long as the agent may take on a busy machine.
 
 use super::wishes::{Taken, Wishes};
 use super::{agent, guest, plant, unloading};
@@ -14,28 +16,28 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 use wordpatch::{Ticks, os};
 
-/// Looking for modules.
+/// Requests to look for modules.
 static LOOKS: Wishes = Wishes::new();
-/// Whether all that is loaded is complete, and no thread is in what is new: because a thread has
-/// the loader for itself, and waits.
+/// Whether everything that is loaded is complete, and no thread is in new modules: because a thread
+/// holds the loader, and waits.
 ///
 /// | value | meaning | changed by |
 /// |---|---|---|
-/// | [`NO`] | no thread waits | that thread, to asked |
-/// | [`ASKED`] | all may be planted | the agent, to planting; that thread, which is tired of waiting, to no |
-/// | [`PLANTING`] | the agent is at it: the thread stays | the agent, to no |
+/// | [`NO`] | no thread waits | the thread that begins to wait, to asked |
+/// | [`ASKED`] | all may be planted | the agent, to planting; that thread, at its time-out, to no |
+/// | [`PLANTING`] | the agent is planting: the thread stays | the agent, to no |
 static ALL: AtomicU32 = AtomicU32::new(NO);
 const NO: u32 = 0;
 const ASKED: u32 = 1;
 const PLANTING: u32 = 2;
-/// Functions of modules that are to be planted; zero where there is room.
+/// Functions whose modules are to be planted; zero in free entries.
 static WANTED: [AtomicU64; 32] = [const { AtomicU64::new(0) }; 32];
 /// Whether the program has begun to load a module whose probes were not found yet.
 static LOADING: AtomicBool = AtomicBool::new(false);
-/// How often a first call has waited for nothing: for code that the loader knows nothing of.
+/// How often a first call has waited without result: for code that the loader does not know.
 static DISAPPOINTMENTS: AtomicUsize = AtomicUsize::new(0);
 const ENDURED: usize = 16;
-/// How long a thread waits for the agent, in seconds: else some hundred microseconds.
+/// How long a thread waits for the agent at most, in seconds: usually some hundred microseconds.
 const PATIENCE: f64 = 1.0;
 
 /// What the agent has to look for.
@@ -46,8 +48,8 @@ pub(super) struct Wanted {
     pub(super) functions: Option<Vec<u64>>,
 }
 
-/// A hook was called through the linkage table, for a function of a module that was not installed
-/// yet perhaps. Then this first call waits for a moment. Usable in a signal handler.
+/// A hook was called through the linkage table, for a function whose module may not be installed
+/// yet. Then this first call waits for a moment. Usable in a signal handler.
 pub(super) fn saw_call_without_site(function: u64) {
     if plant::is_planted(function) {
         // A conditional jump to a hook, for instance.
@@ -70,7 +72,7 @@ pub(super) fn saw_call_without_site(function: u64) {
     }
 }
 
-/// Modules are complete that were not there before, and no thread is inside of them. Waits until
+/// Modules are complete that were not loaded before, and no thread is inside of them. Waits until
 /// they are planted.
 pub(super) fn plant_now() {
     if unloading::is_by_caller() || !agent::is_there() {
@@ -79,7 +81,7 @@ pub(super) fn plant_now() {
     ALL.store(ASKED, Release);
     agent::call();
     wait_until(|| ALL.load(Acquire) == NO);
-    // The loader stays ours until the agent has done what it has begun.
+    // The calling thread keeps the loader until the agent has finished what it has begun.
     if ALL.compare_exchange(ASKED, NO, AcqRel, Acquire).is_err() {
         while ALL.load(Acquire) == PLANTING && agent::is_there() {
             os::threads::pause();
@@ -96,8 +98,8 @@ fn wait_until(mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Asks for the module of a function. Returns whether there was room for that: if not, it is to be
-/// said again.
+/// Requests the module of a function. Returns whether there was room for that: if not, the caller
+/// has to repeat it.
 fn want(function: u64) -> bool {
     WANTED.iter().any(|cell| {
         let known = cell.load(Relaxed);
@@ -117,8 +119,8 @@ pub(super) fn are_wanted() -> bool {
     LOOKS.is_waiting() || ALL.load(Acquire) == ASKED
 }
 
-/// What was asked for until now, if it may be done: while a thread is `unloading` only what is
-/// asked by the thread that has the loader. By the agent.
+/// Takes the requests made until now, if they may be carried out: while a thread is `unloading`,
+/// only the request of the thread that holds the loader. By the agent.
 pub(super) fn take(unloading: bool) -> Option<Wanted> {
     let all = ALL.compare_exchange(ASKED, PLANTING, AcqRel, Acquire).is_ok();
     if !all && (unloading || !LOOKS.is_waiting()) {
@@ -130,8 +132,8 @@ pub(super) fn take(unloading: bool) -> Option<Wanted> {
     Some(Wanted { taken, functions: (!all).then_some(functions) })
 }
 
-/// They are installed. A thread that waits and does not find it so was called from elsewhere. By
-/// the agent.
+/// The modules are installed. If a waiting thread does not find its module planted now, it was
+/// called from other code. By the agent.
 pub(super) fn answer(wanted: &Wanted) {
     LOADING.store(false, Release);
     LOOKS.answer(wanted.taken);
@@ -140,7 +142,7 @@ pub(super) fn answer(wanted: &Wanted) {
     }
 }
 
-/// In a forked child: those who wait are in the parent.
+/// In a forked child: the waiting threads are in the parent.
 pub(super) fn forget() {
     LOOKS.forget();
     ALL.store(NO, Release);

@@ -1,4 +1,4 @@
-//! Attached: how the library comes into a process that runs already, and how it leaves.
+//! Attached: how the library enters a running process, and how it leaves.
 //!
 //! ```text
 //!   fastinst attach ─▶ dlopen, on a thread of the C library's making ─▶ fastinst_attached: plant, answer, be the agent
@@ -8,18 +8,18 @@
 //!
 //! - **Nothing happens in a constructor**: there the loader's lock is held, which the program's
 //!   threads may want.
-//! - **The thread that comes is the agent's**: no further one is made, for which the C library
-//!   would allocate.
-//! - **Modules that the program names stay for ever; others may be unloaded**, and no door says so.
-//!   So only the former's unmodified functions get probes; the loader tells us of the others, as of
-//!   modules that come (see [`loader`]).
-//! - **Children of a fork are left alone**: we stand before none of the C library's functions.
+//! - **The thread that calls the entry point becomes the agent's**: no further thread is made, for
+//!   which the C library would allocate.
+//! - **Modules that the program names stay for ever; others may be unloaded**, and no door reports
+//!   that. So only the former's unmodified functions get probes; the loader reports the others, as
+//!   it reports modules that are loaded (see [`loader`]).
+//! - **Children of a fork are left alone**: no function of the C library is interposed.
 //! - **The library is never unloaded.** Threads may be in a trampoline for any time, and thread
-//!   data, keys and handlers of forks lead to it. What stays: the library, trampolines, tables.
+//!   data, keys and fork handlers lead to it. What stays: the library, trampolines, tables.
 //!
 //! # Safety
 //!
-//! This module exists to be called by injected code.
+//! This module is called by injected code.
 #![allow(unsafe_code)]
 #![allow(unreachable_pub, reason = "injected code reaches the entry point, by name")]
 
@@ -50,9 +50,9 @@ static TETHER: AtomicPtr<Tether> = AtomicPtr::new(null_mut());
 static STAY: AtomicU32 = AtomicU32::new(NO);
 const NO: u32 = 0;
 const STAYS: u32 = 1;
-/// It was told to stop.
+/// It was requested to stop.
 const ENDING: u32 = 2;
-/// Whether a thread is at it.
+/// Whether a thread is attaching or profiling.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 /// How long the command has to take what it needs.
 const ACKNOWLEDGING: Duration = Duration::from_secs(10);
@@ -73,7 +73,8 @@ pub(super) fn is_over() -> bool {
     })
 }
 
-/// Whether it was attached and is to leave, from now on. By the agent, when it is told to stop.
+/// Has it leave from now on, if it was attached; returns whether it was. By the agent, when it is
+/// requested to stop.
 pub(super) fn end() -> bool {
     // SAFETY: (1) null, or lives until the agent's thread has left it.
     if let Some(tether) = unsafe { TETHER.load(Acquire).as_ref() } {
@@ -83,7 +84,8 @@ pub(super) fn end() -> bool {
     STAY.compare_exchange(STAYS, ENDING, AcqRel, Acquire).is_ok()
 }
 
-/// The entry point: injected code has loaded us. Returns when the profiler has left, or refuses.
+/// The entry point: injected code has loaded the library. Returns when the profiler has left, or
+/// refuses.
 ///
 /// # Safety
 /// `request` is one that `fastinst attach` has made, and its mapping is the callee's.
@@ -92,13 +94,13 @@ pub unsafe extern "C" fn fastinst_attached(request: *mut Request) -> *mut c_void
     // SAFETY: (1) a name.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"fastinst".as_ptr(), 0, 0, 0) };
     guest::block_signals();
-    // SAFETY: (1) the caller: no other thread writes to it but by atomics.
+    // SAFETY: (1) the caller: other threads write to it only by atomics.
     let request_ref = unsafe { &mut *request };
     let begun = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| begin(request_ref)))
         .unwrap_or_else(|_| Err("an invariant of ours is broken".to_owned()));
     let agent = match begun {
         Ok((agent, handover)) => {
-            // The process may end as soon as the command knows, and before this thread goes on.
+            // The process may end as soon as the command knows, before this thread continues.
             agent::arrives();
             let descriptor = handover.as_ref().map_or(-1, Handover::descriptor);
             request_ref.handover.store(descriptor, Release);
@@ -141,12 +143,12 @@ fn awaited(patience: Duration, done: impl Fn() -> bool) -> bool {
     true
 }
 
-/// What the command looks for when it comes again.
+/// What the command searches when it attaches again.
 #[unsafe(export_name = "fastinst_bootstrap_data")]
 static BOOTSTRAP_DATA: ThreadData =
     ThreadData { pointer: AtomicU64::new(0), number: AtomicU64::new(0) };
 
-/// Gives the mapping back but for thread data, when the bootstrap thread has left it.
+/// Unmaps the mapping, except for thread data, when the bootstrap thread has left it.
 ///
 /// # Safety
 /// As for [`fastinst_attached`]; the request is not used any more.
@@ -260,7 +262,7 @@ fn settings(field: &[u8]) -> Result<(guest::Settings, i32), String> {
         );
     }
     use_debug_files(&config.debug_files);
-    // Whose child it is says nothing.
+    // The parent process does not matter.
     config.run = None;
     config.follow = false;
     config.signal = 0;
@@ -270,7 +272,7 @@ fn settings(field: &[u8]) -> Result<(guest::Settings, i32), String> {
     Ok(((config, policy, selector), reader))
 }
 
-/// Where the modules lie that are loaded as long as the process: the program, and what it needs.
+/// Where the modules lie that stay loaded as long as the process: the program, and what it needs.
 fn own_modules() -> HashSet<CodeAddr> {
     let loaded = Module::loaded();
     let mut own: HashSet<CodeAddr> = HashSet::new();
@@ -285,7 +287,7 @@ fn own_modules() -> HashSet<CodeAddr> {
     own
 }
 
-/// The profiler was here before.
+/// Attaches again, to a process in which the profiler was before.
 fn come_back(settings: guest::Settings, start: super::measure::Instants) -> Result<(), String> {
     let policy = settings.1;
     scope::begin(&settings.0)?;
@@ -295,7 +297,7 @@ fn come_back(settings: guest::Settings, start: super::measure::Instants) -> Resu
     guest::begin_guest(settings, start)?;
     modes::close_open_calls();
     let mut garden = plant::garden();
-    // Those that have gone meanwhile.
+    // Modules that were unloaded meanwhile.
     garden.bury();
     garden.come_back(&policy)?;
     drop(garden);
@@ -305,12 +307,12 @@ fn come_back(settings: guest::Settings, start: super::measure::Instants) -> Resu
     for id in functions::all() {
         modes::allow(id, true);
     }
-    // It may be that more functions are wanted now.
+    // More functions may be wanted now.
     guest::plant_what_is_wanted();
     Ok(())
 }
 
-/// All code as it was; the library stays.
+/// Restores all code; the library stays.
 fn leave() {
     let left = put_back();
     // SAFETY: (1) made by `begin_alone`; no other thread stores it.

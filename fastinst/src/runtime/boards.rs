@@ -1,9 +1,9 @@
-//! Switchboards: which sites are a function's. Changed by the holder of the garden; hooks read
+//! Switchboards: which sites a function has. The holder of the garden changes them; hooks read
 //! them.
 //!
 //! A program has many functions, and most have two sites: so the boards of many are made at once,
 //! and their numbers lie side by side. They are never freed, since a hook may be reading any of
-//! them; who looks for leaks finds them where they are [kept](Boards).
+//! them; leak checkers find them where they are [kept](Boards).
 
 use super::functions::Id;
 use super::sites::{self, Switchboard};
@@ -11,13 +11,13 @@ use crate::probe::Kind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-/// A site on a board: whose, whether it is an exit, its number.
+/// A site on a board: its function, whether it is an exit, its number.
 type Place = (Id, bool, u32);
 
-/// Functions that have no sites any more.
+/// The board of functions that have no sites any more.
 static EMPTY: Switchboard = Switchboard::new(&[], 0);
 
-/// All boards that there ever were, and their numbers.
+/// All boards that were ever made, and their numbers.
 #[derive(Debug)]
 pub(super) struct Boards(Vec<(&'static [Switchboard], &'static [u32])>);
 
@@ -26,7 +26,7 @@ impl Boards {
         Self(Vec::new())
     }
 
-    /// Puts sites that are new onto the boards of their functions; returns those.
+    /// Adds new sites to the boards of their functions; returns these functions.
     pub(super) fn extend(&mut self, numbers: impl IntoIterator<Item = u32>) -> BTreeSet<Id> {
         let place = |number| {
             let site = sites::get(number)?;
@@ -34,7 +34,7 @@ impl Boards {
         };
         let mut places: Vec<Place> = numbers.into_iter().filter_map(place).collect();
         let functions: BTreeSet<Id> = places.iter().map(|place| place.0).collect();
-        // Of a module that was loaded again fewer may be there: boards keep those that are gone.
+        // A module that was loaded again may have fewer sites: boards keep those that are gone.
         places.retain(|place| !is_on_board(place));
         for function in places.iter().map(|place| place.0).collect::<BTreeSet<_>>() {
             places.extend(places_of(function));
@@ -43,7 +43,7 @@ impl Boards {
         functions
     }
 
-    /// Has sites change their functions; returns those.
+    /// Moves sites to other functions; returns the functions concerned.
     pub(super) fn carry_out(&mut self, moves: Moves) -> BTreeSet<Id> {
         for (function, _) in moves.0.iter().filter(|(_, places)| places.is_empty()) {
             function.function().sites.store(std::ptr::from_ref(&EMPTY).cast_mut(), Release);
@@ -56,7 +56,7 @@ impl Boards {
     fn install(&mut self, mut places: Vec<Place>) {
         places.sort_unstable();
         places.dedup();
-        // A module that was loaded again: its functions have the boards that they had.
+        // Functions of a module that was loaded again keep the boards that they had.
         let groups = places.chunk_by(|a, b| a.0 == b.0);
         let unchanged: BTreeSet<Id> =
             groups.filter(|group| is_board(group)).map(|group| group[0].0).collect();
@@ -100,7 +100,7 @@ impl Moves {
     }
 }
 
-/// Whether these sites are what is on their function's board.
+/// Whether these sites are the ones on their function's board.
 fn is_board(places: &[Place]) -> bool {
     let Some(board) = places.first().and_then(|place| place.0.function().switchboard()) else {
         return false;
@@ -116,7 +116,7 @@ fn is_on_board((function, is_exit, number): &Place) -> bool {
     })
 }
 
-/// What is on a function's board and still there.
+/// The sites on a function's board that are not gone.
 fn places_of(function: Id) -> impl Iterator<Item = Place> {
     let board = function.function().switchboard().copied().unwrap_or(EMPTY);
     let is_there = |number: &u32| sites::get(*number).is_some_and(|site| !site.gone.load(Relaxed));

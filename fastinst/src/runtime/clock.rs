@@ -1,20 +1,19 @@
-//! The program's processor clock: how long its threads have worked, without what our hooks took of
-//! that.
+//! The program's CPU clock: how much CPU time its threads have used, without what the hooks took.
 //!
-//! Rates of calls are learned in windows and multiplied by the time outside of them. Both are told
-//! by this clock: by the wall, a program that waits for a processor (or is stopped) would seem to
-//! call its functions while it does not run. It is the sum of the clocks of the threads that have a
-//! block. The kernel's clock of the process will not do: it lags by a scheduler's tick for threads
-//! that run on other processors, and it has the agent in it.
+//! Rates of calls are learned in windows and multiplied by the time outside of them. This clock
+//! measures both: by wall time, a program that waits for a CPU (or is stopped) would seem to call
+//! its functions while it does not run. The clock is the sum of the clocks of the threads that have
+//! a block. The kernel's clock of the process is not suitable: it lags by a scheduler's tick for
+//! threads that run on other CPUs, and it includes the agent.
 //!
-//! What hooks take is subtracted, of all functions: windows of several functions overlap, and the
-//! hooks of one slow the window of another. What is left is called *work*. Hooks are timed by the
-//! counter, which goes on while a thread waits for a processor: an event that takes longer than any
-//! event has waited, and that part is no processor time.
+//! What hooks take is subtracted, for all functions: windows of several functions overlap, and the
+//! hooks of one slow the window of another. The rest is called *work*. Hooks are timed by the
+//! counter, which continues while a thread waits for a CPU: an event that takes longer than any
+//! event has waited, and that part is not CPU time.
 //!
-//! A reading costs a system call a thread. So a hook that retires a function reads only where
-//! threads are few; elsewhere it continues the agent's latest reading at the pace that the clock
-//! had then.
+//! A reading costs a system call per thread. So a hook that retires a function reads the clock only
+//! where threads are few. Otherwise it continues the agent's latest reading at the pace that the
+//! clock had then.
 
 use super::layout::Header;
 use super::{measure, threads};
@@ -27,18 +26,18 @@ use wordpatch::os::threads::{Tid, current};
 /// The clock of the threads that have had a block, one after the other. In nanoseconds.
 ///
 /// A thread that ends adds what it has worked to `done` before its number is forgotten: between the
-/// two the sum would dip. Readers know by `version`, which is odd meanwhile.
+/// two stores the sum is wrong. Readers detect that by `version`, which is odd meanwhile.
 #[derive(Debug)]
 pub(crate) struct ThreadClock {
     version: AtomicU32,
-    /// The thread that has the block; negative if it has ended, and zero before there was any.
+    /// The thread that has the block; negative if it has ended, and zero before the first one.
     thread: AtomicI32,
-    /// What its clock said when it got the block.
+    /// The reading of its clock when it got the block.
     began: AtomicU64,
-    /// What threads before it have worked.
+    /// The CPU time that earlier threads have used.
     done: AtomicU64,
-    /// The latest reading of its clock: all that is known of a thread that has ended without a
-    /// word.
+    /// The latest reading of its clock: all that is known of a thread that has ended without
+    /// notice.
     latest: AtomicU64,
 }
 
@@ -63,7 +62,7 @@ impl ThreadClock {
     pub(crate) fn end(&self) {
         let now = nanoseconds(current()).unwrap_or(0);
         self.change(|clock| {
-            // Another processor may have seen the clock a little further than we do.
+            // Another CPU may have read the clock a little further than this one.
             let now = now.max(clock.latest.load(Relaxed));
             let worked = now.saturating_sub(clock.began.load(Relaxed));
             clock.done.fetch_add(worked, Relaxed);
@@ -84,7 +83,7 @@ impl ThreadClock {
         self.version.fetch_add(1, Release);
     }
 
-    /// How long threads have worked that had the block.
+    /// How much CPU time the threads that had the block have used.
     pub(crate) fn worked(&self) -> u64 {
         const TRIES: usize = 64;
         let mut sum = 0;
@@ -124,12 +123,12 @@ fn nanoseconds(thread: Tid) -> Option<u64> {
 /// With more threads than these a hook does not read all of their clocks.
 const FEW: u32 = 16;
 
-/// Hooks take no more than this part of any reading: what they cost is measured back to back, and
-/// less where it hides behind the program's own work.
+/// Hooks take at most this part of any reading: their cost was measured back to back, and is less
+/// where it overlaps with the program's own work.
 const MOST: f64 = 0.8;
 
 /// The agent's latest reading: work, the counter then, and work for each tick of the counter, as
-/// bits. Behind `VERSION`, as above.
+/// bits. Guarded by `VERSION`, as above.
 static VERSION: AtomicU32 = AtomicU32::new(0);
 static WORK: AtomicU64 = AtomicU64::new(0);
 static COUNTER: AtomicU64 = AtomicU64::new(0);
@@ -137,7 +136,7 @@ static PACE: AtomicU64 = AtomicU64::new(0);
 /// Blocks at that time.
 static BLOCKS: AtomicU32 = AtomicU32::new(0);
 
-/// How much of a new pace is believed.
+/// The weight of a new pace.
 const TRUST: f64 = 0.3;
 
 /// Ticks of the counter in a second, as bits; zero before the agent has begun.
@@ -148,23 +147,23 @@ pub(crate) fn begin(hz: f64) {
     SPEED.store(hz.to_bits(), Relaxed);
 }
 
-/// Outside of the [spans](super::spans) that are recorded the clock stands still: what it stands at
-/// then, plus one; zero while it goes. And what it is behind the threads' clocks.
+/// Outside of the [spans](super::spans) that are recorded the clock stands still: its reading then,
+/// plus one; zero while it runs. And how far it is behind the threads' clocks.
 static FROZEN: AtomicU64 = AtomicU64::new(0);
 static BEHIND: AtomicU64 = AtomicU64::new(0);
-/// The counter when it went on: readings before that are not continued.
+/// The counter when the clock was resumed: earlier readings are not continued.
 static RESUMED: AtomicU64 = AtomicU64::new(0);
 
 fn frozen() -> Option<Ticks> {
     FROZEN.load(Acquire).checked_sub(1).map(Ticks)
 }
 
-/// It stands still from now on. By one thread at a time, as `resume`. Usable in a hook.
+/// Stops the clock. By one thread at a time, as `resume`. Usable in a hook.
 pub(super) fn freeze() {
     FROZEN.store(work().0 + 1, Release);
 }
 
-/// It goes on.
+/// Has the clock run again.
 pub(super) fn resume() {
     if let Some(stood) = frozen() {
         BEHIND.store(all_work().0.saturating_sub(stood.0), Relaxed);
@@ -174,7 +173,7 @@ pub(super) fn resume() {
     }
 }
 
-/// In a forked child: its clock begins at zero, and goes or stands still.
+/// In a forked child: its clock begins at zero, and runs or stands still.
 pub(super) fn forget_pauses(goes: bool) {
     BEHIND.store(0, Relaxed);
     FROZEN.store(u64::from(!goes), Release);
@@ -198,14 +197,14 @@ fn all_work() -> Ticks {
     Ticks((all - hooks.min(MOST * all)) as u64)
 }
 
-/// What our hooks have taken of a thread, in ticks.
+/// What hooks have taken of a thread, in ticks.
 pub(super) fn hooks_of(block: &Header, costs: &profiler::Costs) -> f64 {
     let took = block.hidden.load(Relaxed).saturating_sub(block.waited.load(Relaxed));
     block.skipped.load(Relaxed) as f64 * costs.skip + took as f64
 }
 
 /// The same as [`work`], kept for hooks. By the agent, at every tick. Returns work, and how much of
-/// it comes in a tick of the counter.
+/// it is done per tick of the counter.
 pub(crate) fn look() -> (Ticks, f64) {
     let work = work();
     let counter = wordpatch::Ticks::now().0;
@@ -224,8 +223,8 @@ pub(crate) fn look() -> (Ticks, f64) {
     (Ticks(work.0.max(before)), pace)
 }
 
-/// Work until about now: read where threads are few; else the agent's latest reading, continued at
-/// the pace that the clock had then. Usable in a hook.
+/// Work until about now: read where threads are few; otherwise the agent's latest reading,
+/// continued at the pace that the clock had then. Usable in a hook.
 pub(crate) fn near() -> Ticks {
     if BLOCKS.load(Relaxed) <= FEW || FROZEN.load(Relaxed) != 0 {
         return work();

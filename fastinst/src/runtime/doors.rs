@@ -1,16 +1,15 @@
-//! Doors: functions of the C library that we stand before, because the process is not afterwards
-//! what it was before.
+//! Doors: interposed functions of the C library, after which the process is not what it was before.
 //!
-//! Each leads on to the next definition in the loader's order, with all of its arguments, as if we
-//! were not there: also with the caller's return address on the stack, by which `dlopen` knows who
-//! asks.
+//! Each continues to the next definition in the loader's order, with all of its arguments, as if it
+//! were not interposed: also with the caller's return address on the stack, by which `dlopen`
+//! identifies its caller.
 //!
 //! | door | what is done before |
 //! |---|---|
-//! | `_exit`, `_Exit`, exec | the profile is written; the control socket goes, but for exec |
+//! | `_exit`, `_Exit`, exec | the profile is written, the control socket removed (not for exec) |
 //! | `exit` | the same, where a child of `vfork` has used up what is called at the end |
 //! | `dlopen`, `dlmopen` | the agent is started, which sees the new module; the loader is asked to say when it has it |
-//! | `dlclose` | no code switches sites that might go |
+//! | `dlclose` | no code switches sites that might be unloaded |
 //! | `fork`, `forkpty`, `daemon` | nothing; the child's agent is made when they have returned in it |
 //! | `unshare`, `setns` | the agent's thread ends, and is started again afterwards: some namespaces are for processes of one thread |
 //!
@@ -20,7 +19,7 @@
 //!
 //! # Safety
 //!
-//! This module exists to pass on calls whose arguments it does not know.
+//! This module passes on calls whose arguments it does not know.
 #![allow(unsafe_code)]
 #![allow(unreachable_pub, reason = "the loader reaches them, by name")]
 
@@ -107,7 +106,7 @@ extern "C" fn pass(number: u32) -> usize {
     next
 }
 
-/// Finds out where all doors lead, while the loader starts the program: later the search might have
+/// Finds out where all doors lead, while the loader starts the program: a later search might have
 /// to wait, or to allocate.
 pub(super) fn resolve() {
     for ((name, _), next) in DOORS.iter().zip(&NEXT) {
@@ -125,11 +124,11 @@ fn look_up(known: &AtomicUsize, name: &CStr) -> usize {
     next
 }
 
-/// The definition behind ours.
+/// The next definition after this one.
 pub(super) fn next(known: &AtomicUsize, name: &CStr) -> usize {
     let mut next = known.load(Relaxed);
     if next == 0 {
-        // By a constructor that the loader calls before ours.
+        // Called by a constructor that the loader runs before ours.
         next = look_up(known, name);
     }
     if next == 0 {
@@ -155,7 +154,7 @@ static SETNS: AtomicUsize = AtomicUsize::new(0);
 static FORK: AtomicUsize = AtomicUsize::new(0);
 static FORKPTY: AtomicUsize = AtomicUsize::new(0);
 static DAEMON: AtomicUsize = AtomicUsize::new(0);
-/// Those that do something behind the door as well.
+/// Doors that also do something after the call.
 static OTHERS: [(&AtomicUsize, &CStr); 11] = [
     (&cancellation::SETCANCELTYPE, c"pthread_setcanceltype"),
     (&signal_stack::SIGALTSTACK, c"sigaltstack"),
@@ -170,8 +169,8 @@ static OTHERS: [(&AtomicUsize, &CStr); 11] = [
     (&DAEMON, c"daemon"),
 ];
 
-/// Forks. Our handler has left the child as it is, since handlers of others run after it: now all
-/// have.
+/// Forks. Our fork handler has left the child as it is, since handlers of others run after it: now
+/// all have run.
 ///
 /// # Safety
 /// As for the C library's.
@@ -211,7 +210,7 @@ pub unsafe extern "C" fn forkpty(
     result
 }
 
-/// Goes on in a child, without a terminal.
+/// Continues in a child, without a terminal.
 ///
 /// # Safety
 /// As for the C library's.
@@ -226,7 +225,7 @@ pub unsafe extern "C" fn daemon(stay: libc::c_int, keep_open: libc::c_int) -> li
     result
 }
 
-/// Unloads a library, while no code switches sites that might go with it.
+/// Unloads a library, while no code switches sites that might be unloaded with it.
 ///
 /// # Safety
 /// As for the C library's.
@@ -266,7 +265,7 @@ pub unsafe extern "C" fn setns(fd: libc::c_int, kind: libc::c_int) -> libc::c_in
     alone(|| unsafe { next(fd, kind) })
 }
 
-/// Does `act` while the agent's thread is not there.
+/// Runs `act` while the agent's thread does not exist.
 fn alone(act: impl FnOnce() -> libc::c_int) -> libc::c_int {
     if !agent::is_there() {
         return act();

@@ -1,15 +1,15 @@
-//! An event: all the rules, for whatever the stubs leave out.
+//! An event: all the rules, for everything that the stubs leave out.
 //!
 //! Nothing here allocates, takes a lock, or waits: a thread whose ring is full empties it itself.
-//! It may run in a signal handler that has interrupted a stub, or this very module on the same
-//! thread: then the entry is counted in the function's common counter, and nothing else is done. A
-//! handler's stubs do not ask whether they interrupt us: so whatever they count up is counted up
-//! here by one instruction, too. The program's `errno` is as it was. What an event takes here is no
-//! time of the calls around it: the thread's own clock stands still.
+//! An event may run in a signal handler that has interrupted a stub, or this very module on the
+//! same thread: then the entry is counted in the function's common counter, and nothing else is
+//! done. A handler's stubs do not check whether they interrupt this module: so whatever they
+//! increment is incremented here by one instruction, too. The program's `errno` is preserved. The
+//! time of an event is not attributed to the calls around it: the thread's own clock stands still.
 //!
 //! # Safety
 //!
-//! This module exists to be called from assembly.
+//! This module is called from assembly.
 #![allow(unsafe_code)]
 
 pub(super) mod points;
@@ -26,7 +26,7 @@ use std::sync::atomic::compiler_fence;
 use wordpatch::Ticks;
 use wordpatch::os;
 
-/// Frames of other stacks (of a signal handler, of coroutines) are told by their distance: no
+/// Frames of other stacks (of a signal handler, of coroutines) are recognised by their distance: no
 /// thread's stack is larger.
 const ANOTHER_STACK: u64 = 64 << 20;
 
@@ -45,7 +45,7 @@ pub(super) extern "C" fn enter(
     entered(address, sp, site, signals, false);
 }
 
-/// The same, of a call that was found to be inside of a scope.
+/// The same, for a call that was found to be inside of a scope.
 pub(super) extern "C" fn enter_inside(
     address: u64,
     _call_site: u64,
@@ -102,7 +102,7 @@ pub(super) extern "C" fn exit(
     left(address, call_site, sp, site, signals, scope::leaves);
 }
 
-/// The same, of a call that its scope has lost already.
+/// The same, for a call that its scope has lost already.
 pub(super) extern "C" fn exit_inside(
     address: u64,
     call_site: u64,
@@ -159,10 +159,10 @@ pub(super) extern "C" fn enough(record: u32) {
     os::set_errno(errno);
 }
 
-/// Functions that a runtime has made have no signal stack to tell of.
+/// Functions that a runtime has made have no signal stack to report.
 const NO_SIGNALS: SignalStack = SignalStack(0..0);
 
-/// A function of registered code was entered, whose return address lies at `frame`.
+/// A function of registered code was entered; its return address lies at `frame`.
 pub(crate) fn enter_code(id: Id, frame: u64) {
     if !guest::is_running() {
         return;
@@ -201,7 +201,7 @@ pub(crate) fn enter_code(id: Id, frame: u64) {
     }
 }
 
-/// It returns.
+/// A function of registered code returns.
 pub(crate) fn leave_code(id: Id, frame: u64) {
     if !guest::is_running() {
         return;
@@ -222,14 +222,14 @@ pub(crate) fn leave_code(id: Id, frame: u64) {
     });
 }
 
-/// About where the stack pointer is.
+/// Approximately the stack pointer.
 #[inline(always)]
 fn here() -> u64 {
     let here = 0u8;
     std::ptr::from_ref(&here).addr() as u64
 }
 
-/// The return address that lies at a frame; zero if it is not on this stack, near where we are.
+/// The return address that lies at a frame; zero if the frame is not on this stack, nearby.
 fn call_site(frame: u64) -> u64 {
     const NEAR: u64 = 64 << 10;
     let here = here();
@@ -240,8 +240,8 @@ fn call_site(frame: u64) -> u64 {
     unsafe { std::ptr::with_exposed_provenance::<u64>(frame as usize).read_volatile() }
 }
 
-/// Runs `act`, an event of registered code. One that a signal's handler has left by `longjmp` is
-/// known as in [`guarded`].
+/// Runs `act`, an event of registered code. An event that a signal's handler has left by `longjmp`
+/// is recognised as in [`guarded`].
 fn in_code(block: &Header, frame: u64, act: impl FnOnce()) {
     let outer = block.in_code.load(Relaxed);
     block.in_code.store(frame.max(1), Relaxed);
@@ -259,7 +259,7 @@ pub(super) fn is_in_code(block: &Header) -> bool {
 /// The stack pointer with which a hook was called, and where the thread's signal stack is.
 pub(super) type Stacks<'s> = (u64, &'s SignalStack);
 
-/// What a hook of a probe that is known does: `act` on the thread's block, or `late` where it has
+/// What a hook of a known probe does: `act` on the thread's block, or `late` if the thread has
 /// none, or is in the middle of another hook.
 pub(super) fn in_hook(
     (sp, signals): (u64, *const libc::stack_t),
@@ -282,8 +282,8 @@ pub(super) fn in_hook(
 }
 
 /// Runs `act` unless this thread is in the middle of another event, which a signal has interrupted.
-/// An event that was left by `longjmp` out of the signal's handler is known by its stack pointer:
-/// it lies below ours.
+/// An event that was left by `longjmp` out of the signal's handler is recognised by its stack
+/// pointer: it lies below ours.
 pub(super) fn guarded(
     block: &Header,
     (sp, signals): Stacks<'_>,
@@ -302,8 +302,8 @@ pub(super) fn guarded(
     block.busy.store(0, Relaxed);
 }
 
-/// Events take less, in ticks: some tens of microseconds on any machine. Whatever an event takes
-/// beyond, the thread was waiting.
+/// Events take less than this, in ticks: some tens of microseconds on any machine. If an event
+/// takes longer, the thread was waiting for the rest.
 pub(super) const LONGEST: u64 = 1 << 16;
 
 /// The thread's own clock stands still from `now` until `act` is over. What handlers have hidden
@@ -322,8 +322,8 @@ pub(super) fn count_late(id: Id) {
     }
 }
 
-/// The function that a hook was told. Where the site was believed to be another's, the agent is
-/// told.
+/// The function that a hook has received. If the site was believed to belong to another one,
+/// notifies the agent.
 fn identify(address: u64, site: u32) -> Option<Id> {
     if site != NO_SITE
         && let number = site
@@ -409,7 +409,7 @@ fn beyond_quota(block: &Header, id: Id, record: &Record, function: &Function, [s
     }
 }
 
-/// The thread's record of a function, which from now on stubs find.
+/// The thread's record of a function, which stubs find from now on.
 pub(super) fn record_of<'b>(block: &Header, id: Id, function: &Function) -> Option<&'b Record> {
     let record = block.record(id.record())?;
     if record.address.load(Relaxed) == 0 {
@@ -447,8 +447,8 @@ fn set_depth(block: &Header, depth: usize) {
     block.top.store(std::ptr::from_ref::<Frame>(block.frame(depth)).cast_mut(), Relaxed);
 }
 
-/// Drops frames of registered code that lie below one: its calls were left without an exit. What
-/// such code calls before it tells that it was entered has a lower frame, and is open.
+/// Drops frames of registered code that lie below `frame`: its calls were left without an exit.
+/// What such code calls before it reports its own entry has a lower frame, and is open.
 fn heal_code(block: &Header, frame: u64) {
     let is_registered = |record: u32| {
         let function = Id::of_record(record).function();

@@ -1,18 +1,17 @@
-//! The table of functions: numbered in the order in which they were found, and found again by
-//! address.
+//! The table of functions, numbered in the order in which they were found. Lookups are by address.
 //!
-//! A hook that is told an unknown address adds it, so that the table takes no lock and never grows
-//! in place: its address space is reserved once. No thread waits for another, either: one that adds
-//! may be interrupted by a signal whose handler adds the same function, or not be there any more in
-//! a forked child. So a number is taken first, its function is made, and the last step makes it
-//! known: one compare-and-swap of a cell of the index. A thread that comes second has made a function
-//! that no lookup finds.
+//! A hook that receives an unknown address adds it, so the table takes no lock and never moves: its
+//! address space is reserved once. No thread waits for another, either. A thread that adds a
+//! function may be interrupted by a signal whose handler adds the same one, or may not exist any
+//! more in a forked child. So a thread takes a number, makes the function, and publishes it in the
+//! last step: one compare-and-swap of a cell of the index. A thread that comes second has made a
+//! function that no lookup finds.
 //!
-//! Number 0 is a function of our own, on which costs are measured.
+//! Number 0 is a function of the profiler, on which costs are measured.
 //!
 //! # Safety
 //!
-//! This module exists to hand out references into a mapping that lives as long as the process.
+//! This module hands out references into a mapping that lives as long as the process.
 #![allow(unsafe_code)]
 
 use super::layout::{FUNCTION, Function, RECORD};
@@ -25,10 +24,10 @@ use wordpatch::CodeAddr;
 use wordpatch::os::OsError;
 use wordpatch::os::pages::{self, Place, Protection};
 
-/// How many functions there can be. Their table takes address space only, until they are there.
+/// How many functions can exist. Until they do, their table takes address space only.
 pub(crate) const MOST: usize = 1 << 18;
 
-/// Cells of the index: twice as many, so that looking up is short.
+/// Cells of the index: twice as many, so that lookups are short.
 const CELLS: usize = MOST * 2;
 
 static INDEX: AtomicU64 = AtomicU64::new(0);
@@ -50,7 +49,7 @@ impl Id {
         Self(offset / RECORD as u32)
     }
 
-    /// Whether it is made: the agent may see a number before that.
+    /// Whether it is made: the agent may see a number earlier.
     pub(crate) fn is_made(self) -> bool {
         self.address() > NOBODY
     }
@@ -74,14 +73,14 @@ impl Id {
 }
 
 impl Function {
-    /// Its sites, if there are any.
+    /// Its sites, if it has any.
     pub(crate) fn switchboard(&self) -> Option<&Switchboard> {
         // SAFETY: (1) null, or a switchboard that is never freed.
         unsafe { self.sites.load(Acquire).as_ref() }
     }
 }
 
-/// Reserves the tables. Once, before any hook looks.
+/// Reserves the tables. Once, before the first event of a hook.
 pub(crate) fn prepare() -> Result<(), OsError> {
     // SAFETY: (1) new mappings.
     let index = unsafe {
@@ -94,18 +93,18 @@ pub(crate) fn prepare() -> Result<(), OsError> {
         return Err(OsError { call: "mprotect", errno: libc::ENOMEM });
     }
     INDEX.store(index.get() as u64, Release);
-    // The function that costs are measured on: an address that no function has.
+    // The function on which costs are measured: its address is one that no function has.
     add(NOBODY);
     Ok(())
 }
 
-/// Bytes of the table that there is memory for, always for some more functions than there are: who
-/// reads a number may read its function.
+/// How many bytes of the table have memory. These are always enough for some more functions than
+/// exist: a thread that reads a number may read its function.
 static USABLE: AtomicUsize = AtomicUsize::new(0);
-/// As many as threads can be adding at the same moment.
+/// As many functions as threads can be adding at the same moment.
 const AHEAD: usize = 1 << 12;
 
-/// Has memory for so many functions, and some more. Returns whether there is. Usable in a signal
+/// Gets memory for so many functions, and some more. Returns whether it exists. Usable in a signal
 /// handler.
 fn have_room(functions: usize) -> bool {
     let (usable, wanted) = (USABLE.load(Acquire), (functions + AHEAD).min(MOST) * FUNCTION);
@@ -114,7 +113,7 @@ fn have_room(functions: usize) -> bool {
     }
     let upto = wanted.next_multiple_of(AHEAD * FUNCTION).min(MOST * FUNCTION);
     let base = CodeAddr::new(stub::FUNCTIONS.load(Relaxed) as usize);
-    // SAFETY: (1) a part of the table; who has it already keeps it as it is.
+    // SAFETY: (1) a part of the table; what already has memory keeps its contents.
     let made = unsafe {
         pages::protect(base.offset(usable as isize), upto - usable, Protection::ReadWrite)
     };
@@ -124,7 +123,7 @@ fn have_room(functions: usize) -> bool {
     made.is_ok()
 }
 
-/// So many are going to be added: their pages are there at once, which is faster than one by one.
+/// Prepares for so many new functions: maps their pages at once, which is faster than one by one.
 pub(crate) fn expect(more: usize) {
     let (first, more) = (count() as usize, more.min(MOST - count() as usize));
     let base = CodeAddr::new(stub::FUNCTIONS.load(Relaxed) as usize);
@@ -133,26 +132,26 @@ pub(crate) fn expect(more: usize) {
     }
 }
 
-/// How many there are, number 0 included.
+/// The number of functions, number 0 included.
 pub(crate) fn count() -> u32 {
     COUNT.load(Acquire).min(MOST as u32)
 }
 
-/// All but number 0, and those that are not made yet.
+/// All functions, except for number 0 and those that are not made yet.
 pub(crate) fn all() -> impl Iterator<Item = Id> {
     (1..count()).map(Id).filter(|id| id.is_made())
 }
 
-/// The address of what was made and is never found.
+/// The address of functions that were made and that no lookup finds.
 const NOBODY: u64 = 1;
 
 /// A cell of the index.
 ///
 /// | value | meaning | changed by |
 /// |---|---|---|
-/// | 0 | free | who adds a function |
-/// | the number of a function, plus one | it is there | who unloads its module |
-/// | the same and [`BURIED`] | it was there, and may come back; those behind it are still found | who loads its module again |
+/// | 0 | free | a thread that adds a function |
+/// | the number of a function, plus one | it can be found | the thread that unloads its module |
+/// | the same and [`BURIED`] | unloaded, may come back; lookups pass it | a thread reloading it |
 fn cell<'c>(at: usize) -> &'c AtomicU32 {
     let base = INDEX.load(Relaxed) as usize;
     // SAFETY: (1) as for functions; (2) `at` is below `CELLS`.
@@ -161,26 +160,27 @@ fn cell<'c>(at: usize) -> &'c AtomicU32 {
 
 const BURIED: u32 = 1 << 31;
 
-/// So many cells of a way that are not free: the index is as good as full.
+/// The longest probe sequence: after so many cells without a free one, the index is taken to be
+/// full.
 const FARTHEST: usize = 1 << 8;
-/// Cells in a row, before a way goes on by leaps of its own.
+/// Neighbouring cells in a probe sequence, before it continues by strides.
 const NEAR: usize = 8;
 
-/// The cells in which the function at `address` is looked for. Functions that lie near each other
-/// have cells near each other, so that few pages are touched; where a large program's lie so
-/// densely that all of these are taken, a way leads out of there (double hashing; Knuth, volume 3,
-/// 6.4).
+/// The probe sequence of `address`: the cells in which its function is searched. Functions that lie
+/// near each other have cells near each other, so that few pages are touched. Where a large
+/// program's functions lie so densely that all of these cells are taken, the sequence leaves the
+/// neighbourhood (double hashing; Knuth, volume 3, 6.4).
 fn way<'c>(address: u64) -> impl Iterator<Item = &'c AtomicU32> {
     let near = (address >> 5) as usize;
     let mixed = address.wrapping_mul(stub::MULTIPLIER);
-    // The leap is odd, and so prime to the number of cells.
+    // The stride is odd, and so prime to the number of cells.
     let (far, leap) = ((mixed >> 45) as usize, (mixed >> 26) as usize | 1);
     (near..near + NEAR)
         .chain((0..FARTHEST - NEAR).map(move |turn| far.wrapping_add(turn.wrapping_mul(leap))))
         .map(cell)
 }
 
-/// The function at `address`, or else the first cell on its way that is free, if one is.
+/// The function at `address`; or the first free cell of its probe sequence, if it has one.
 fn seek<'c>(address: u64) -> Result<Id, Option<&'c AtomicU32>> {
     for cell in way(address) {
         match cell.load(Acquire) {
@@ -246,9 +246,9 @@ fn make(address: u64) -> Option<Id> {
     Some(id)
 }
 
-/// The first cell of a function on the way by which it is looked for when it lies at `address`; or
-/// else the first that is free. A function that has lain at several places has several cells, of
-/// which one at most is not buried.
+/// The first cell of a function on the probe sequence of `address`, or the first free cell. A
+/// function that has lain at several addresses has several cells, of which at most one is not
+/// buried.
 fn cell_of<'c>(id: Id, address: u64) -> Option<&'c AtomicU32> {
     way(address).find(|cell| {
         let found = cell.load(Acquire);
@@ -256,8 +256,8 @@ fn cell_of<'c>(id: Id, address: u64) -> Option<&'c AtomicU32> {
     })
 }
 
-/// Forgets where functions are that lie in `span`, `first` and those that were numbered later:
-/// others may come to lie there. Numbers stay what they were. Returns those.
+/// Removes the functions in `span` from the index, `first` and those with higher numbers: others
+/// may be mapped there later. Their numbers stay valid. Returns them.
 pub(crate) fn forget(span: &Range<CodeAddr>, first: Id) -> Vec<Id> {
     let bury = |id: &Id| {
         let cell = cell_of(*id, id.address()).filter(|cell| cell.load(Relaxed) == id.0 + 1);
@@ -269,16 +269,16 @@ pub(crate) fn forget(span: &Range<CodeAddr>, first: Id) -> Vec<Id> {
     within.filter(bury).collect()
 }
 
-/// A function that was forgotten is there again, and lies at `address` now. It is not found if
-/// another has got a number there meanwhile, or the index is full. By the holder of the garden, as
-/// forgetting.
+/// A function that was forgotten was loaded again, and lies at `address` now. Lookups do not find
+/// it if another function has got a number there meanwhile, or the index is full. By the holder of
+/// the garden, as forgetting.
 pub(crate) fn revive(id: Id, address: u64) -> bool {
     if find(address).is_some() {
-        // What it is called is told by where it lies.
+        // Its name is found by its address.
         id.function().address.store(address, Release);
         return false;
     }
-    // Others who add functions may take a cell that is free.
+    // Another thread that adds functions may take a free cell.
     let cell = std::iter::repeat_with(|| cell_of(id, address)).take(FARTHEST).find_map(|found| {
         let cell = found?;
         let held = cell.load(Relaxed);
@@ -293,7 +293,7 @@ pub(crate) fn revive(id: Id, address: u64) -> bool {
     cell.is_some()
 }
 
-/// In a forked child: functions that other threads were making are never made.
+/// In a forked child: functions that other threads were making are never finished.
 pub(crate) fn inherit() {
     for id in (1..count()).map(Id).filter(|id| id.address() == 0) {
         id.function().address.store(NOBODY, Release);

@@ -136,8 +136,8 @@ pub(super) fn give_up(why: &str) {
     complain(why);
 }
 
-/// Whether this code lies in a library that the loader was told to preload: not in a program that
-/// links it for the interface.
+/// Whether this code lies in a library that the loader has preloaded: not in a program that links
+/// it for the interface.
 fn is_preloaded() -> bool {
     let here = enter as extern "C" fn() as usize;
     // SAFETY: (1) an address of ours, and room for the answer.
@@ -162,7 +162,7 @@ fn is_preloaded() -> bool {
 fn begin() -> Result<(), String> {
     let start = prepare_clocks()?;
     cancellation::require_none()?;
-    // It is told once: what this process starts has the same settings.
+    // An error is reported once: the processes that this one starts have the same settings.
     let settings = settings().inspect_err(|_| hide_from_children())?;
     let Some(settings) = settings else {
         DORMANT.store(true, Release);
@@ -347,9 +347,9 @@ pub(super) fn plant_what_is_wanted() {
     plant_before(&mut plant::garden(), |_| true);
 }
 
-/// Modules have come, no thread is inside, and the loader tells when they go: those without
-/// compiled-in hooks get their probes as those that were there. Returns functions that have some
-/// new ones. By the agent.
+/// Modules were loaded, no thread is inside, and the loader reports when they are unloaded: those
+/// without compiled-in hooks get their probes as the initial ones did. Returns the functions that
+/// have new probes. By the agent.
 pub(super) fn plant_late(garden: &mut Garden) -> BTreeSet<Id> {
     let new = garden.open_late(policy(), config().provider, is_program_s_own);
     plant_before(garden, |bed| new.contains(&bed))
@@ -457,8 +457,7 @@ pub(super) fn agent_leaves(agent: Agent) {
 /// at the end.
 static END_LOST: AtomicBool = AtomicBool::new(false);
 
-/// Whether the end of the process will not be told: then the profile is written every now and
-/// then.
+/// Whether the end of the process will not be reported: then the profile is written now and then.
 pub(super) fn end_is_lost() -> bool {
     END_LOST.load(Relaxed)
 }
@@ -620,14 +619,14 @@ pub(super) fn saw_new_function() {
     }
 }
 
-/// A hook was told another function than its site is believed to have.
+/// A hook has received another function than its site is believed to have.
 pub(super) fn saw_lesson() {
     if !LESSONS.swap(true, Release) {
         agent::call();
     }
 }
 
-/// What was told is to be looked at again, at the next tick.
+/// What hooks have recorded is to be read again, at the next tick.
 pub(super) fn keep_lessons() {
     LESSONS.store(true, Release);
 }
@@ -668,7 +667,7 @@ pub(super) fn orphans_path() -> PathBuf {
     guest().directory.join(format!("fastinst.{}", os::threads::process()))
 }
 
-/// How often this process has become another program, as far as profiles tell.
+/// How often this process has become another program, as far as profiles show.
 static IMAGE: AtomicUsize = AtomicUsize::new(0);
 
 /// A profile of this process that is there already is by a program that it was before it became

@@ -237,7 +237,7 @@ macro_rules! with_vectors {
                 "mov eax, dword ptr [rip + {states}]",
                 "test eax, eax",
                 "jz 3f",
-                // The header tells what was saved; what is not written there must be zero.
+                // The header shows what was saved; what is not written there must be zero.
                 "xor edx, edx",
                 "mov qword ptr [rsp + {header}], rdx",
                 "mov qword ptr [rsp + {header} + 8], rdx",

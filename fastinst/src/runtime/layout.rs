@@ -25,7 +25,7 @@
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
-/// A call that is being timed, or whose exit has to be told from that of one that is.
+/// A call that is being timed, or whose exit has to be distinguished from that of one that is.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Frame {
@@ -75,8 +75,8 @@ pub(crate) struct Entry {
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Record {
-    /// The function's address; zero before the thread's first call. Stubs compare it with what the
-    /// hook is told.
+    /// The function's address; zero before the thread's first call. Stubs compare it with the
+    /// address that the hook receives.
     pub(crate) address: AtomicU64,
     /// Entries, counted by every stub.
     pub(crate) count: AtomicU64,
@@ -193,7 +193,7 @@ pub(crate) struct Header {
 pub(crate) struct Clear {
     /// The page's number, and the term in which that is so.
     pub(crate) key: AtomicU64,
-    /// The stack, as the kernel has told it: a `stack_t`.
+    /// The stack, as the kernel has reported it: a `stack_t`.
     pub(crate) start: AtomicUsize,
     pub(crate) flags: AtomicU32,
     pub(crate) size: AtomicUsize,

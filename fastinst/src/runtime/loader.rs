@@ -1,18 +1,19 @@
-//! The loader, which tells debuggers what it does: whenever modules are complete, or are about to
-//! go, it calls a function that does nothing (`r_brk`, link.h), and they set a breakpoint there.
+//! The loader, which notifies debuggers: whenever modules are complete, or are about to be
+//! unloaded, it calls a function that does nothing (`r_brk`, link.h), where debuggers set a
+//! breakpoint.
 //!
-//! We set no breakpoint: a function that does nothing is a `ret`, and that is how a tail jump looks
-//! when it is off. So it is adopted as a site of ours, led to [`changed`], and switched on. It is
-//! called by the thread that loads, which has the loader for itself: a new module is mapped whole,
-//! its constructors did not run, and no code has its addresses. So it is installed with no thread
-//! inside.
+//! The profiler sets no breakpoint. A function that does nothing is a `ret`, and a tail jump that
+//! is off looks like that. So it is adopted as a site, redirected to [`changed`], and switched on.
+//! It is called by the thread that loads, which holds the loader: a new module is mapped whole, its
+//! constructors have not run, and no code has its addresses. So the module is installed with no
+//! thread inside.
 //!
-//! That is done when the program is about to load its first library. If it is not possible there
-//! (another loader, a breakpoint, no room behind the `ret`), [first calls wait](super::arrivals).
+//! This is done when the program is about to load its first library. If it is not possible there
+//! (another loader, a breakpoint, no room after the `ret`), [first calls wait](super::arrivals).
 //!
 //! # Safety
 //!
-//! This module exists to read what the loader shows to debuggers, and to be called by it.
+//! This module reads what the loader publishes for debuggers, and is called by the loader.
 #![allow(unsafe_code)]
 
 use super::{arrivals, guest, plant, unloading};
@@ -26,7 +27,7 @@ use wordpatch::os;
 use wordpatch::os::pages::PAGE;
 use wordpatch::{CodeAddr, Policy};
 
-/// What the loader shows (`struct r_debug`, link.h).
+/// What the loader publishes (`struct r_debug`, link.h).
 #[repr(C)]
 struct Shown {
     version: i32,
@@ -36,9 +37,9 @@ struct Shown {
     base: usize,
 }
 
-/// Modules are there and complete.
+/// All listed modules are complete.
 const CONSISTENT: i32 = 0;
-/// Some are about to go.
+/// Some modules are about to be unloaded.
 const DELETE: i32 = 2;
 
 /// A module, as the loader lists it (`struct link_map`, link.h).
@@ -50,16 +51,16 @@ struct Link {
     next: *mut Link,
 }
 
-/// Where the loader shows it; null if nowhere.
+/// Where the loader publishes it; null if nowhere.
 static SHOWN: AtomicPtr<Shown> = AtomicPtr::new(std::ptr::null_mut());
 /// The latest module that was looked at. Written by the thread that has the loader.
 static LATEST: AtomicPtr<Link> = AtomicPtr::new(std::ptr::null_mut());
-/// Whether the loader is taking modules away.
+/// Whether the loader is unloading modules.
 static DELETING: AtomicBool = AtomicBool::new(false);
-/// Whether it does so by itself: those that could not be loaded whole.
+/// Whether it does so by itself: modules that could not be loaded completely.
 static UNASKED: AtomicBool = AtomicBool::new(false);
 
-/// What leads from the loader to us.
+/// The site that leads from the loader to the profiler.
 struct Ear {
     site: CallSite,
     /// Where it leads, and where its padding would.
@@ -68,17 +69,17 @@ struct Ear {
     _islands: Islands,
 }
 
-/// Finds out where the loader shows it, while it starts the program.
+/// Finds where the loader publishes its state, while it starts the program.
 pub(crate) fn look() {
     // SAFETY: (1) a name; the loader's own search.
     let shown: *mut Shown = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_r_debug".as_ptr()) }.cast();
     SHOWN.store(shown, Release);
 }
 
-/// For good, once it was made.
+/// Never freed, once it was made.
 static EAR: AtomicPtr<Ear> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Has the loader call us, from the first time on that this is called.
+/// Has the loader call [`changed`] from the first call of this on.
 pub(crate) fn listen(policy: &Policy) {
     static ASKED: AtomicBool = AtomicBool::new(false);
     if !ASKED.swap(true, AcqRel)
@@ -91,12 +92,12 @@ pub(crate) fn listen(policy: &Policy) {
 /// Whether modules that call no hooks may get probes, too.
 static TELLS_ALL: AtomicBool = AtomicBool::new(false);
 
-/// Whether modules are planted when they come that call no hooks.
+/// Sets whether modules that call no hooks are planted when they are loaded.
 pub(super) fn tell_all_modules(all: bool) {
     TELLS_ALL.store(all, Release);
 }
 
-/// What else is called when modules have come. Set once.
+/// A further function that is called when modules were loaded. Set once.
 static LISTENER: OnceLock<fn()> = OnceLock::new();
 
 /// Has the thread that loads modules call `listener`, before their code runs.
@@ -105,7 +106,7 @@ pub(crate) fn announce(policy: &Policy, listener: fn()) {
     let _ = LISTENER.set(listener);
 }
 
-/// Leaves the loader's code as it was, or has it call us again. By the agent's thread.
+/// Restores the loader's code, or has it call the profiler again. By the agent's thread.
 pub(super) fn hear(hears: bool) -> Result<(), String> {
     // SAFETY: (1) null, or made by `listen` and never freed.
     let Some(ear) = (unsafe { EAR.load(Acquire).as_ref() }) else {
@@ -160,7 +161,7 @@ fn ear(policy: &Policy) -> Option<Ear> {
     Some(Ear { site, stub: stub.address(), home, _islands: islands })
 }
 
-/// The `ret` of a function that does nothing, if there is room behind it for the displacement of a
+/// The `ret` of a function that does nothing, if there is room after it for the displacement of a
 /// jump.
 fn empty_function(start: CodeAddr) -> Option<CodeAddr> {
     const ROOM: usize = 16;
@@ -184,7 +185,7 @@ fn empty_function(start: CodeAddr) -> Option<CodeAddr> {
     Some(CodeAddr::new(ret.ip() as usize))
 }
 
-/// Called by the loader, on the thread that has it for itself.
+/// Called by the loader, on the thread that holds it.
 extern "C" fn changed() {
     let (is_observed, listener) = (guest::is_observed(), LISTENER.get());
     if !is_observed && listener.is_none() {
@@ -195,7 +196,7 @@ extern "C" fn changed() {
     let shown = unsafe { &*SHOWN.load(Acquire) };
     match shown.state {
         CONSISTENT if DELETING.swap(false, AcqRel) => {
-            // Before others can come to lie there.
+            // Before other modules can be mapped there.
             if UNASKED.swap(false, AcqRel) {
                 unloading::end();
             } else {
@@ -212,7 +213,7 @@ extern "C" fn changed() {
         }
         DELETE => {
             LATEST.store(std::ptr::null_mut(), Relaxed);
-            // Where the program unloads, its door has seen to it.
+            // Where the program unloads, the door of `dlclose` has done this already.
             if !DELETING.swap(true, AcqRel) && !unloading::is_by_caller() {
                 UNASKED.store(true, Release);
                 unloading::begin();
@@ -223,11 +224,11 @@ extern "C" fn changed() {
     os::set_errno(errno);
 }
 
-/// Whether there are modules that may get probes and were not there before.
+/// Whether the list has modules that may get probes and were not loaded before.
 fn has_news(first: *mut Link) -> bool {
     let mut links = Vec::new();
     let mut next = first;
-    // SAFETY: (1) the loader's list, which only the thread changes that we are called by.
+    // SAFETY: (1) the loader's list, which only the calling thread changes.
     while let Some(link) = unsafe { next.as_ref() } {
         links.push(link);
         next = link.next;
@@ -243,7 +244,7 @@ fn has_news(first: *mut Link) -> bool {
 }
 
 impl Link {
-    /// Whether the module names the hooks, is not planted yet, and is complete: what has
+    /// Whether the module names the hooks, is not planted yet, and is complete: a module with
     /// relocations in its code is not.
     fn calls_hooks(&self) -> bool {
         if self.dynamic.is_null() || plant::is_planted(self.dynamic.addr() as u64) {
@@ -262,7 +263,7 @@ impl Link {
             }
             entry = entry.wrapping_add(1);
         }
-        // The loader has made an address of it, but where the section cannot be written.
+        // The loader has replaced it by an address, except where the section cannot be written.
         let names = if names < self.bias { names.wrapping_add(self.bias) } else { names };
         if names == 0 {
             return false;

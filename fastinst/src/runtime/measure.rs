@@ -61,7 +61,7 @@ impl Instants {
         raw_time().saturating_sub(self.raw)
     }
 
-    /// The counter's speed from here to now, if that is long enough to tell.
+    /// The counter's speed from here to now; waits until that is long enough to measure it.
     pub(crate) fn speed(self) -> f64 {
         let mut now = Self::now();
         while now.raw.saturating_sub(self.raw) < BASELINE {

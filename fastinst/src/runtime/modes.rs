@@ -1,4 +1,4 @@
-//! Modes: what the probes of a function do, and how that is carried out at its sites.
+//! Modes: what the probes of a function do, and how that is applied to its sites.
 //!
 //! | mode | enter sites | exit sites |
 //! |---|---|---|
@@ -6,16 +6,16 @@
 //! | count | on, to the counting stub | off |
 //! | sample | on, to the timing stub | on |
 //!
-//! A function that samples *retires* by itself, in the hook that has used the quota up, to off or
-//! to count. Hook, agent and user agree by [`Custody`](callpatch::Custody): on is sample, retired
-//! is what the function's [`Rest`] says, off is the user's word.
+//! A function in sample mode *retires* by itself, in the hook that has used the quota up, to off or
+//! to count. Hook, agent and user coordinate by [`Custody`](callpatch::Custody): on means sample,
+//! retired means what the function's [`Rest`] says, off is the user's decision.
 //!
 //! Outside of the [spans](super::spans) that are recorded all sites are off, whatever the mode is:
-//! the state stays what it is, and is carried out anew when recording is switched. A function whose
-//! entering does that leads to the slow path, which knows.
+//! the state stays what it is, and is applied anew when recording is switched. A function whose
+//! entry switches recording leads to the slow path, which knows that.
 //!
-//! Exits are switched on before enters and off after them, so that few calls are seen by half;
-//! those that are heal (see [`event`](super::event)).
+//! Exits are switched on before enters and off after them, so that few calls are seen only by half;
+//! those calls heal (see [`event`](super::event)).
 
 use super::functions::Id;
 use super::layout::Function;
@@ -58,8 +58,8 @@ impl Account {
 static SWITCHING: AtomicU32 = AtomicU32::new(0);
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// A hook that may switch sites, while it lives. A thread that closes the way looks at the number
-/// after it has closed it, a hook at the way after it is in the number.
+/// A hook that may switch sites, while this value lives. A thread that closes the passage reads the
+/// number of hooks after closing it; a hook checks the passage after it has increased the number.
 struct Passage;
 
 impl Passage {
@@ -76,8 +76,8 @@ impl Drop for Passage {
     }
 }
 
-/// Whether hooks may switch sites. Where they may not, none does any more when this returns `true`:
-/// not so if one has been interrupted in there and does not come back in time.
+/// Sets whether hooks may switch sites. If not, no hook switches any more when this returns `true`.
+/// It returns `false` if an interrupted hook does not come back in time.
 pub(super) fn let_hooks_switch(may: bool) -> bool {
     const LOOKS: usize = 20_000;
     CLOSED.store(!may, SeqCst);
@@ -89,7 +89,7 @@ pub(super) fn let_hooks_switch(may: bool) -> bool {
     })
 }
 
-/// In a forked child: hooks of other threads are not there.
+/// In a forked child: hooks of other threads do not exist.
 pub(super) fn forget_hooks() {
     SWITCHING.store(0, SeqCst);
 }
@@ -98,7 +98,7 @@ pub(super) fn forget_hooks() {
 const REST_OFF: u32 = 0;
 const REST_COUNT: u32 = 1;
 
-/// What a function's sites do: nothing, where nothing is recorded.
+/// The state of a function's sites: off while nothing is recorded.
 fn state_now(function: &Function) -> State {
     if spans::is_recording() { function.custody.state() } else { State::Off }
 }
@@ -151,7 +151,7 @@ fn is_read(function: &Function) -> bool {
 }
 
 /// The table of skips for functions that are timed from their first call on, where every call is to
-/// be timed; null elsewhere.
+/// be timed; null otherwise.
 static EVERY_CALL: AtomicPtr<skip::Table> = AtomicPtr::new(std::ptr::null_mut());
 
 /// From now on new functions do not wait for the agent: all their calls are timed.
@@ -242,7 +242,7 @@ fn close(id: Id) {
     }
 }
 
-/// Turns a function off for its user, or on again.
+/// Switches a function off for its user, or on again.
 pub(crate) fn allow(id: Id, on: bool) {
     if on && id.function().custody.state() == State::Off {
         begin_term(id.function());
@@ -250,15 +250,15 @@ pub(crate) fn allow(id: Id, on: bool) {
     perform(id, id.function(), if on { Act::Enable } else { Act::Disable });
 }
 
-/// Whether all probes are off, those too that wait for what begins recording.
+/// Whether all probes are off, including those that wait for the beginning of recording.
 static SILENT: AtomicBool = AtomicBool::new(false);
 
-/// Turns everything off.
+/// Switches everything off.
 pub(super) fn silence_all() {
     SILENT.store(true, SeqCst);
     functions::all().for_each(|id| allow(id, false));
     if spans::are_used() {
-        // Those that were off before, and wait.
+        // Functions that were off before may still have probes that wait.
         functions::all().for_each(renew);
     }
 }
@@ -275,9 +275,9 @@ pub(super) fn end_silence() {
 
 /// A hook has used up the quota of the term that it counted in. Usable in a signal handler.
 ///
-/// Custody has terms of its own, which also begin when only sites have changed. The one that we
-/// read was begun after the function's: so if the function's is still ours, custody's is none that
-/// was armed later.
+/// Custody has terms of its own, which also begin when only sites have changed. The custody term
+/// read here began after the function's term. So if the function's term is still `term`, this is
+/// not a custody term that was armed later.
 pub(crate) fn retire(id: Id, term: u32) {
     let Some(_passage) = Passage::enter() else { return };
     let function = id.function();
@@ -288,7 +288,7 @@ pub(crate) fn retire(id: Id, term: u32) {
     }
 }
 
-/// Its sites have changed, in a hook. Usable in a signal handler.
+/// A function's sites have changed, in a hook. Usable in a signal handler.
 pub(super) fn renew_in_hook(id: Id) {
     if let Some(_passage) = Passage::enter() {
         renew(id);
@@ -312,13 +312,13 @@ pub(super) fn recording_has_changed() -> bool {
     true
 }
 
-/// Carries out anew what a function's probes shall do: its sites have changed. Calls that are open
-/// stay what they are.
+/// Applies anew what a function's probes shall do: its sites have changed. Open calls stay what
+/// they are.
 pub(crate) fn renew(id: Id) {
     perform(id, id.function(), Act::Renew);
 }
 
-/// In a forked child: finishes what a thread that is not there was doing.
+/// In a forked child: finishes what a thread that does not exist here was doing.
 pub(crate) fn inherit(id: Id) {
     let function = id.function();
     let _ = function.custody.inherit(|_| carry_out(id));
@@ -333,12 +333,12 @@ fn perform(id: Id, function: &Function, act: Act) {
     ACCOUNT.ticks.fetch_add(Ticks::now().since(start).0, Relaxed);
 }
 
-/// Switches all sites as the function's state says. The first error is told, after all were tried.
+/// Switches all sites as the function's state says. Tries all of them, and returns the first error.
 fn carry_out(id: Id) -> Result<(), SetError> {
     let function = id.function();
     let Some(board) = function.switchboard() else { return Ok(()) };
     if let Some((registration, place)) = board.registration() {
-        // By the agent, soon: until then its hooks do as the function's state says.
+        // The agent does it, soon: until then the runtime's hooks follow the function's state.
         if mode_is_sample(function) {
             function.armed_at.store(clock::marked().0, Release);
         }
@@ -372,14 +372,15 @@ fn carry_out(id: Id) -> Result<(), SetError> {
     first
 }
 
-/// The first event of a site has said that it is its function's: from here on it is switched with
-/// it. Usable in a signal handler.
+/// The first event of a site has shown that it belongs to its function: from here on it is switched
+/// with it. Usable in a signal handler.
 ///
-/// A thread that applies a mode at this moment changes the function's custody and then looks
-/// whether the site is verified; we say that it is, look at the custody, switch, and look again.
-/// That last look comes behind a fence, and custody is changed by a locked instruction: so one of
-/// the two sees the other, and the later store is that of the later mode. Else the site could stay
-/// in the mode before, off where its function is on, as the model shows.
+/// A thread that applies a mode at this moment changes the function's custody and then checks
+/// whether the site is verified. This thread marks the site as verified, reads the custody,
+/// switches, and reads it again. That last look comes after a fence, and custody is changed by a
+/// locked instruction: so one of the two sees the other, and the later store is that of the later
+/// mode. Otherwise the site could stay in the mode before, off where its function is on, as the
+/// model shows.
 pub(crate) fn verify(id: Id, site: &Site) {
     let function = id.function();
     site.cell().hold(u64::from(id.record()));

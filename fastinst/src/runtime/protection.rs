@@ -30,7 +30,7 @@ struct Run {
     keeps_writable: bool,
 }
 
-/// The runs of `[start, start + len)`, where `keeps` tells which pages stay writable.
+/// The runs of `[start, start + len)`, where `keeps` says which pages stay writable.
 fn runs(start: usize, len: usize, keeps: impl Fn(usize) -> bool) -> impl Iterator<Item = Run> {
     let end = start + len;
     let mut at = start;

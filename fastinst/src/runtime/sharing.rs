@@ -1,13 +1,13 @@
-//! Shared exits: on while one of the functions is timed that end there.
+//! Shared exits: on while one of the functions that end there is timed.
 //!
 //! Compilers merge the ends of functions that they have inlined into one, so that one call of the
-//! hook is the exit of several. Such a site tells its functions apart by what its hook is told
-//! ([`Owners`]). It must be on while any of them is timed, and off otherwise: if a frequent
-//! function ends where a rare one does, every end would pass the hook for nothing.
+//! hook is the exit of several. Such a site distinguishes its functions by the address that its
+//! hook receives ([`Owners`]). It must be on while any of them is timed, and off otherwise: if a
+//! frequent function ends where a rare one does, every end would run the hook for nothing.
 //!
-//! Which functions may end there is known from the code, as far as discovery has understood it:
-//! they are the site's *partners*. Exits that only events have shown to be shared stay on: a
-//! function that has not ended there yet would never be seen while the site is off.
+//! The code shows which functions may end there, as far as discovery has understood it: they are
+//! the site's *partners*. Exits that only events have shown to be shared stay on: a function that
+//! has not ended there yet would never be seen while the site is off.
 
 use super::boards::Moves;
 use super::functions::Id;
@@ -24,12 +24,12 @@ use std::sync::atomic::{AtomicPtr, fence};
 struct Partners(Box<[Id]>);
 
 /// By the number of the site's owners; null where they are not known. Never freed, since a hook may
-/// be reading.
+/// be reading it.
 static PARTNERS: [AtomicPtr<Partners>; SHARED_SITES] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; SHARED_SITES];
 
 impl Partners {
-    /// `None`, too, once the site's module is gone, and with it the island that its cell was in.
+    /// Also `None` once the site's module is unloaded, and with it the island that its cell was in.
     fn cell(site: &Site) -> Option<&'static AtomicPtr<Self>> {
         if site.gone.load(Relaxed) {
             return None;
@@ -52,10 +52,10 @@ impl Partners {
 /// handler.
 ///
 /// Several threads may do this at once, for several functions. Each has changed its function
-/// before, and looks again after its store, behind a fence: so the one that stores last has seen
+/// before, and checks again after its store and a fence: so the thread that stores last has seen
 /// what all the others have changed.
 pub(super) fn switch(site: &Site) -> Result<(), SetError> {
-    // Asked first: what is not to be switched may be gone.
+    // Checked first: a site that is not to be switched may be gone.
     while site.is_switchable()
         && let Some(partners) = Partners::of(site)
     {
@@ -69,8 +69,8 @@ pub(super) fn switch(site: &Site) -> Result<(), SetError> {
     Ok(())
 }
 
-/// A site's partners are known before it is planted: what its cell is to hold. `None` if there is
-/// no room for more such sites.
+/// Records a site's partners, before it is planted. Returns what its cell is to hold; `None` if
+/// there is no room for more such sites.
 pub(super) fn begin(partners: &[Id]) -> Option<u32> {
     let (owners, cell) = Owners::new()?;
     partners.iter().for_each(|&id| owners.add(id));
@@ -79,8 +79,8 @@ pub(super) fn begin(partners: &[Id]) -> Option<u32> {
     Some(cell)
 }
 
-/// The module of a shared site was loaded again: its functions have the numbers that they had, and
-/// lie elsewhere perhaps.
+/// The module of a shared site was loaded again: its functions have the numbers that they had, but
+/// may lie at other addresses.
 pub(super) fn begin_again(cell: u32, partners: &[Id]) -> u32 {
     if let Some(owners) = Owners::of_cell(cell as usize) {
         owners.clear();
@@ -89,7 +89,7 @@ pub(super) fn begin_again(cell: u32, partners: &[Id]) -> u32 {
     cell
 }
 
-/// A function has been seen to end at a shared exit that discovery has not foreseen. By the agent.
+/// A function has ended at a shared exit where discovery had not foreseen it. By the agent.
 pub(super) fn learn(number: u32, site: &Site, told: Id, moves: &mut Moves) {
     if let Some(owners) = Owners::of_cell(site.cell().target().get()) {
         owners.add(told);

@@ -1,34 +1,33 @@
-//! Where a thread's signal stack lies, and pages of which it is known that they are none of it.
+//! Where a thread's signal stack lies, and pages that are known not to be part of it.
 //!
-//! What goes on in Rust first asks the kernel whether the thread stands on its signal stack, where
-//! there may be hardly any room ([`spare_stacks`]). A program's functions come there twice or more
-//! often each, and a system call for each time is most of what that takes. So a thread keeps, of
-//! the few pages on which it was last found, what the kernel said: an entry holds as long as the
-//! kernel would say the same.
+//! An event that continues in Rust first asks the kernel whether the thread is on its signal stack,
+//! where there may be hardly any room ([`spare_stacks`]). Each function of a program gets there
+//! twice or more often, and a system call each time is most of the cost. So a thread keeps the
+//! kernel's answer for the few pages on which it was last found: an entry holds as long as the
+//! kernel would answer the same.
 //!
 //! ```text
 //!   entry:  page of the stack pointer │ term      the signal stack, as the kernel told it in that term
 //! ```
 //!
 //! - **The key is the page on which the stack pointer lies**, and no byte of the signal stack lies
-//!   on it. A thread that goes over to another stack (a coroutine's, a handler's) has another page
-//!   there, and the kernel is asked; nothing needs to be known of how it went.
-//! - **A term ends with every call of `sigaltstack`**, which is a door: before it and after it, so
-//!   that no entry is used across the change. What a handler does to the stack while an entry is
-//!   being made ends the term that the entry has.
-//! - **An entry is made of an answer of its own**: the term is read, then the kernel is asked, then
-//!   the key is stored. A handler that comes meanwhile finds the entry occupied, and leaves it.
+//!   on it. A thread that switches to another stack (a coroutine's, a handler's) has another page
+//!   there, and the kernel is queried; how the thread switched does not matter.
+//! - **A term ends with every call of `sigaltstack`**, which is a door: before the call and after
+//!   it, so no entry is used across the change. If a handler changes the stack while an entry is
+//!   being made, that ends the entry's term.
+//! - **An entry is made of an answer of its own**: the term is read, then the kernel is queried,
+//!   then the key is stored. A handler that runs meanwhile finds the entry occupied, and leaves it.
 //! - **A stack that disarms itself** (`SS_AUTODISARM`) changes without a call, and one that is
-//!   changed by `syscall` may be such a one: from then on nothing is known in this process.
+//!   changed by `syscall` may be such a one: from then on no entry is made in this process.
 //!
 //! A change by a bare `syscall` instruction is not seen. It matters only where a page that the same
-//! thread has had as a stack becomes part of its signal stack: then what goes on in Rust there
-//! takes a kilobyte of it, as on any other stack, and not a few words.
+//! thread has used as a stack becomes part of its signal stack: then an event that continues in
+//! Rust there takes a kilobyte of it, as on any other stack, and not a few words.
 //!
 //! # Safety
 //!
-//! This module exists to read what assembly points to, and to stand before a function of the C
-//! library.
+//! This module reads what assembly points to, and interposes a function of the C library.
 #![allow(unsafe_code)]
 #![allow(unreachable_pub, reason = "the loader reaches the door, by name")]
 
@@ -48,7 +47,7 @@ const OCCUPIED: u64 = u64::MAX;
 
 /// `SS_AUTODISARM` (linux/signal.h).
 const AUTODISARM: c_int = 1 << 31;
-/// Signal stacks may change unseen: the kernel is asked each time.
+/// Whether signal stacks may change unseen: then the kernel is queried each time.
 static ARE_UNKNOWN: AtomicBool = AtomicBool::new(false);
 
 /// Where a thread's signal stack lies, if it has one.
@@ -56,8 +55,8 @@ static ARE_UNKNOWN: AtomicBool = AtomicBool::new(false);
 pub(super) struct SignalStack(pub(super) Range<u64>);
 
 impl SignalStack {
-    /// As the kernel has told it, if it was asked: just now, or when an entry of the block was
-    /// made.
+    /// As the kernel has reported it, if it was queried: just now, or when an entry of the block
+    /// was made.
     pub(super) fn told(block: &Header, by_kernel: *const libc::stack_t) -> Self {
         // SAFETY: (1) null, an entry's, or what the stub's caller has on its stack.
         let Some(stack) = (unsafe { by_kernel.as_ref() }) else { return Self(0..0) };
@@ -127,14 +126,14 @@ fn learn(block: &Header, sp: usize) {
 pub(super) fn forget(block: &Header) {
     let next = block.stack_term.load(Relaxed).wrapping_add(1 << PAGE_BITS);
     block.stack_term.store(next, Relaxed);
-    // Terms come round again: what is left of an earlier one goes, but for what a handler of ours
-    // has interrupted, whose key ends with the term.
+    // Term numbers wrap around, so entries of earlier terms are cleared. An entry that is being
+    // made by the code that this handler has interrupted is left: its key ends with the term.
     for entry in block.clear.iter().filter(|entry| entry.key.load(Relaxed) != OCCUPIED) {
         entry.key.store(0, Relaxed);
     }
 }
 
-/// The same, of a block that no thread has: what was left in the middle is over.
+/// The same, for a block that no thread has: entries that were left half made are cleared, too.
 pub(super) fn begin(block: &Header) {
     block.clear.iter().for_each(|entry| entry.key.store(0, Relaxed));
     forget(block);
@@ -166,7 +165,7 @@ pub unsafe extern "C" fn sigaltstack(new: *const libc::stack_t, old: *mut libc::
     result
 }
 
-/// The calling thread's is about to change, as others may from here on, unseen.
+/// The calling thread's signal stack is about to change; from here on any may change unseen.
 pub(super) fn know_nothing() {
     ARE_UNKNOWN.store(true, Relaxed);
     changes();

@@ -1,12 +1,12 @@
-//! The table of sites: the calls and jumps that were led to a trampoline of their own.
+//! The table of sites: the calls and jumps that were redirected to trampolines of their own.
 //!
-//! The agent fills it, under one lock; hooks only read. A site's function is what its hook was
-//! told: discovery's belief is the first answer, and where a hook is told something else the agent
-//! learns it from [`lessons`].
+//! The agent fills it, under one lock; hooks only read. A site's function is the one that its hook
+//! receives. Discovery's guess is the first answer; where a hook receives another function, the
+//! agent learns that from [`lessons`].
 //!
 //! # Safety
 //!
-//! This module exists to hand out references into mappings that live as long as the process.
+//! This module hands out references into mappings that live as long as the process.
 #![allow(unsafe_code)]
 
 use super::functions::Id;
@@ -21,28 +21,28 @@ use wordpatch::CodeAddr;
 use wordpatch::os::OsError;
 use wordpatch::os::pages::{self, Place, Protection};
 
-/// Sites are allotted by the chunk, so that a program with few takes little address space.
+/// Sites are allocated in chunks, so that a program with few takes little address space.
 const CHUNK: usize = 1 << 10;
 const CHUNKS: usize = 1 << 9;
-/// How many sites there can be.
+/// How many sites can exist.
 pub(crate) const MOST: usize = CHUNK * CHUNKS;
 
-/// What a site's function is while it is unknown.
+/// The function of a site whose function is unknown.
 pub(crate) const UNKNOWN: u32 = u32::MAX;
 
 /// How a site is planted: where it is, and what it leads to.
 #[derive(Debug)]
 pub(crate) struct Planted {
     pub(crate) call: CallSite,
-    /// The way past the counter that an enter site's trampoline begins with; off, entries are
-    /// counted there.
+    /// The jump past the counter that an entry site's trampoline begins with; while it is off,
+    /// entries are counted there.
     pub(crate) gate: Option<Gate>,
     /// Where its trampoline leads, and the offset of its function's record.
     pub(crate) slots: SlotPair,
     pub(crate) trampoline: CodeAddr,
     /// Where the instruction led before, or its padding would.
     pub(crate) home: CodeAddr,
-    /// Whether it stands in code that no compiler has prepared: its stubs keep all registers.
+    /// Whether it lies in code that no compiler has prepared: its stubs preserve all registers.
     pub(crate) is_pun: bool,
     /// Whether it is a point: passes of a pair begin there, and no call.
     pub(crate) is_point: bool,
@@ -57,39 +57,40 @@ pub(crate) struct Site {
     pub(crate) module: u32,
     /// The number of its function, or [`UNKNOWN`].
     pub(crate) function: AtomicU32,
-    /// Its hook was told the function that it is believed to have. Before that it stays on, and
-    /// every event says whose it is: switched off with the wrong function it would hide the right
-    /// one's calls.
+    /// Whether its hook has received the function that the site is believed to have.
+    ///
+    /// Until then the site stays on, and every event says which function it belongs to: switched
+    /// off with the wrong function, the site would hide calls of the right one.
     pub(crate) verified: AtomicBool,
-    /// The counter in line is that of its function.
+    /// Whether the counter in line counts for its function.
     pub(crate) inline: AtomicBool,
-    /// A hook was told another function than discovery believed, once.
+    /// Whether its hook has once received another function than discovery believed.
     pub(crate) moved: AtomicBool,
-    /// Its code is gone.
+    /// Whether its code was unloaded.
     pub(crate) gone: AtomicBool,
-    /// The user has attached something of his own.
+    /// Whether the user has attached a function to it.
     pub(crate) attached: AtomicBool,
-    /// Listeners were told of it.
+    /// Whether listeners were notified of it.
     pub(crate) is_told: AtomicBool,
-    /// Its function's arguments are read.
+    /// Whether its function's arguments are read.
     pub(crate) captures: AtomicBool,
-    /// Several functions share it: see [`sharing`](super::sharing).
+    /// Whether several functions share it: see [`sharing`](super::sharing).
     pub(crate) shared: AtomicBool,
-    /// What its cell holds then; zero if it has no owners.
+    /// What its cell holds if they do; zero if it has no owners.
     owners: AtomicU32,
 }
 
 // SAFETY: (1) `planted` is replaced only while the site is gone, by the holder of the garden, and
-// read by others only while it is not.
+// other threads read it only while the site is not gone.
 unsafe impl Sync for Site {}
 
-/// The sites of one function. Replaced as a whole, and never freed: hooks may be reading.
+/// The sites of one function. Replaced as a whole, and never freed: hooks may be reading it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Switchboard {
-    /// Those at which it is entered first.
+    /// Its sites, the entries first.
     numbers: &'static [u32],
     enters: u32,
-    /// Where its runtime switches it itself: what it was registered with, and its place there.
+    /// If its runtime switches it itself: its registration, and its place there.
     registered: Option<(&'static Registration, u32)>,
 }
 
@@ -107,7 +108,7 @@ impl Switchboard {
         self.registered
     }
 
-    /// How many places in the code are switched: of registered code an entry, and the exits.
+    /// How many places in the code are switched; for registered code, the entry and the exits.
     pub(crate) fn probes(&self) -> u32 {
         if self.registered.is_some() { registered::PROBES } else { self.numbers.len() as u32 }
     }
@@ -127,10 +128,10 @@ impl Switchboard {
 
 static TABLE: [AtomicPtr<Site>; CHUNKS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS];
 static COUNT: AtomicU32 = AtomicU32::new(0);
-/// What users have attached, by site; read by the stub.
+/// The functions that users have attached, by site; read by the stub.
 pub(crate) static CALLBACKS: AtomicU64 = AtomicU64::new(0);
 
-/// What hooks were told that is not their site's function, by site: a number of a function, or 0.
+/// By site, the number of a function that its hook has received and that is not the site's; or 0.
 static LESSONS: AtomicU64 = AtomicU64::new(0);
 
 /// Reserves the tables of callbacks and lessons. Once.
@@ -142,7 +143,7 @@ pub(crate) fn prepare() -> Result<(), OsError> {
     Ok(())
 }
 
-/// How many sites there are.
+/// The number of sites.
 pub(crate) fn count() -> u32 {
     COUNT.load(Acquire)
 }
@@ -163,8 +164,8 @@ pub(crate) fn all<'s>() -> impl Iterator<Item = (ProbeId, &'s Site)> {
     (0..count()).filter_map(|number| Some((ProbeId(number), get(number)?)))
 }
 
-/// The number that the next site will have; `None` if there is no room. By one thread at a time, as
-/// `push`.
+/// The number that the next site will have; `None` if the table is full. By one thread at a time,
+/// as `push`.
 pub(crate) fn next() -> Option<u32> {
     let count = count();
     let chunk = TABLE.get(count as usize / CHUNK)?;
@@ -217,8 +218,8 @@ fn lesson<'s>(number: u32) -> &'s AtomicU32 {
     unsafe { &*std::ptr::with_exposed_provenance(base + number as usize * 4) }
 }
 
-/// The functions of a site that several share: their exits are found by the address that the hook
-/// is told.
+/// The functions of a site that several share: the stub finds the function of an exit by the
+/// address that the hook receives.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(crate) struct Owners([Owner; Owners::MOST]);
@@ -226,15 +227,15 @@ pub(crate) struct Owners([Owner; Owners::MOST]);
 #[repr(C)]
 #[derive(Debug)]
 struct Owner {
-    /// The function's address, stored last; zero where there is none yet.
+    /// The function's address, stored last; zero in a free entry.
     address: AtomicU64,
     /// The offset of its record.
     record: AtomicU64,
 }
 
 pub(crate) const OWNERS: usize = size_of::<Owners>();
-/// So many sites have owners. Others are switched with the function that ends there first, or, if
-/// they are seen to be shared, stay on the slow path.
+/// How many sites can have owners. Other sites are switched with the function that ends there
+/// first, or, if they are seen to be shared, stay on the slow path.
 pub(crate) const SHARED_SITES: usize = 1 << 13;
 /// What the cell of a shared site holds instead of the offset of a record, which no record has:
 /// this, and the offset of its owners.
@@ -249,10 +250,10 @@ pub(crate) static SHARED: [Owners; SHARED_SITES] = [const {
 static SHARED_COUNT: AtomicU32 = AtomicU32::new(0);
 
 impl Owners {
-    /// Hooks that are told another function than these take the slow path.
+    /// Hooks that receive another function than these take the slow path.
     const MOST: usize = 4;
 
-    /// A new one, and what its site's cell is to hold. By the agent.
+    /// Allocates owners, and returns what their site's cell is to hold. By the agent.
     pub(crate) fn new() -> Option<(&'static Self, u32)> {
         let number = SHARED_COUNT.load(Relaxed);
         let owners = SHARED.get(number as usize)?;
@@ -260,7 +261,7 @@ impl Owners {
         Some((owners, SHARED_CELL + number * OWNERS as u32))
     }
 
-    /// Of the site whose cell holds this.
+    /// The owners of the site whose cell holds this.
     pub(crate) fn of_cell(cell: usize) -> Option<&'static Self> {
         SHARED.get(Self::number_of_cell(cell)?)
     }
@@ -271,12 +272,12 @@ impl Owners {
         Some(offset as usize / OWNERS)
     }
 
-    /// Forgets them all: the site is gone.
+    /// Removes all of them: the site was unloaded.
     pub(crate) fn clear(&self) {
         self.0.iter().for_each(|owner| owner.address.store(0, Relaxed));
     }
 
-    /// Adds a function, if it is not there and there is room. By the agent.
+    /// Adds a function, if it is not among them and there is room. By the agent.
     pub(crate) fn add(&self, id: Id) {
         let address = id.function().address.load(Relaxed);
         let free = self.0.iter().find(|owner| [0, address].contains(&owner.address.load(Relaxed)));
@@ -286,24 +287,24 @@ impl Owners {
         }
     }
 
-    /// Whether an event of this function is found.
+    /// Whether this function is among them.
     pub(crate) fn has(&self, address: u64) -> bool {
         self.0.iter().any(|owner| owner.address.load(Relaxed) == address)
     }
 
-    /// Whether there is room for another.
+    /// Whether one more can be added.
     pub(crate) fn has_room(&self) -> bool {
         self.has(0)
     }
 }
 
-/// A hook was told that a site belongs to `function`. Returns whether that is news. Usable in a
+/// Records that a site's hook has received `function`. Returns whether that is new. Usable in a
 /// signal handler.
 pub(crate) fn teach(number: u32, function: Id) -> bool {
     lesson(number).swap(function.0, Relaxed) != function.0
 }
 
-/// Takes what hooks have been told since: sites, and their functions.
+/// Takes what hooks have recorded since: sites, and their functions.
 pub(crate) fn lessons<'s>() -> impl Iterator<Item = (ProbeId, &'s Site, Id)> {
     let taught = (0..count()).filter(|&number| lesson(number).load(Relaxed) != 0);
     let all = taught.filter_map(|number| {
@@ -313,7 +314,7 @@ pub(crate) fn lessons<'s>() -> impl Iterator<Item = (ProbeId, &'s Site, Id)> {
 }
 
 impl Site {
-    /// A new one: on, until its first event says whose it is.
+    /// A new site: on, until its first event says which function it belongs to.
     pub(crate) fn new(
         planted: Planted,
         kind: Kind,
@@ -328,7 +329,7 @@ impl Site {
             kind,
             module,
             function: AtomicU32::new(function),
-            // Behind a pun no hook is told another function.
+            // The hook of a pun never receives another function.
             verified: AtomicBool::new(shared.is_some() || planted_is_pun),
             moved: AtomicBool::new(false),
             gone: AtomicBool::new(false),
@@ -340,20 +341,20 @@ impl Site {
         }
     }
 
-    /// Several functions share it: its cell says where they are.
+    /// Several functions share it: its cell refers to them.
     pub(crate) fn share(&self, cell: u32) {
         self.owners.store(cell, Relaxed);
         self.cell().hold(cell.into());
     }
 
-    /// What its cell holds, or has held before its module went, if several functions share it.
+    /// What its cell holds, or held before its module was unloaded, if several functions share it.
     pub(crate) fn shared_cell(&self) -> Option<u32> {
         Some(self.owners.load(Relaxed)).filter(|&cell| cell != 0)
     }
 
-    /// Its module was loaded again: it is where it was in it, and its function's still, or shared
-    /// by the same. In code that not prepared by a compiler may be another of that function's. By
-    /// the holder of the garden.
+    /// Its module was loaded again: the site lies where it was in it, and belongs to the same
+    /// function, or is shared by the same ones. In code that no compiler has prepared, it may be
+    /// another site of that function. By the holder of the garden.
     pub(crate) fn replant(&self, planted: Planted, shared: Option<u32>) {
         assert!(self.gone.load(Acquire), "a site that is there is not planted again");
         self.verified.store(shared.is_some() || planted.is_pun, Relaxed);
@@ -363,8 +364,8 @@ impl Site {
         for flag in [&self.moved, &self.attached, &self.is_told, &self.captures] {
             flag.store(false, Relaxed);
         }
-        // SAFETY: (1) it is gone, so that no other thread looks; (2) one thread at a time holds the
-        // garden.
+        // SAFETY: (1) the site is gone, so no other thread reads it; (2) one thread at a time holds
+        // the garden.
         unsafe { *self.planted.get() = planted };
         self.gone.store(false, Release);
     }
@@ -387,7 +388,7 @@ impl Site {
         self.planted().trampoline
     }
 
-    /// Whether it stands in code that no compiler has prepared.
+    /// Whether it lies in code that no compiler has prepared.
     pub(crate) fn is_pun(&self) -> bool {
         self.planted().is_pun
     }
@@ -397,12 +398,12 @@ impl Site {
         self.planted().is_point
     }
 
-    /// Where the instruction led before it was led to its trampoline.
+    /// Where the instruction led before it was redirected to the trampoline.
     pub(crate) fn home(&self) -> CodeAddr {
         self.planted().home
     }
 
-    /// Leads it to a stub.
+    /// Redirects it to a stub.
     pub(crate) fn lead_to(&self, stub: Stub) {
         let planted = self.planted();
         let stub = match stub {
@@ -417,7 +418,7 @@ impl Site {
         }
     }
 
-    /// Past the counter in line, or to it.
+    /// Redirects it past the counter in line, or to the counter.
     pub(crate) fn pass_counter(&self, past: bool) {
         if let Some(gate) = self.gate() {
             gate.set(if past { Switch::On } else { Switch::Off });
@@ -429,7 +430,7 @@ impl Site {
         self.planted().slots.second()
     }
 
-    /// Whether several functions end there, which are told apart.
+    /// Whether several functions end there, which the stub distinguishes.
     pub(crate) fn is_shared_exit(&self) -> bool {
         self.kind == Kind::Exit && !self.gone.load(Relaxed) && self.shared_cell().is_some()
     }
@@ -443,7 +444,7 @@ impl Site {
     }
 
     /// Whether the profiler may switch it for one function. Two loads are sequentially consistent:
-    /// they pair with the store of who verifies the site, and of who unloads its module.
+    /// they pair with the stores of the threads that verify the site and that unload its module.
     pub(crate) fn is_ours(&self) -> bool {
         self.is_switchable() && !self.shared.load(Relaxed)
     }

@@ -219,8 +219,8 @@ macro_rules! own_block {
 }
 pub(super) use own_block;
 
-/// The stubs, by where they go on slowly, and by how much the stack pointer lies below that of the
-/// site, or of the hook where a compiler has put one: frames tell by it which are dead.
+/// The stubs, by where they continue in the slow path, and by how far the stack pointer lies below
+/// that of the site, or of the hook where a compiler has put one: it shows which frames are dead.
 macro_rules! stubs {
     (
         $count:ident, $time_enter:ident, $time_exit:ident, $drop:expr;

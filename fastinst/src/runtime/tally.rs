@@ -1,15 +1,16 @@
-//! Tallies: what a thread has added up itself of the calls that it has timed, function by function.
+//! Tallies: a thread's own sums over the calls that it has timed, function by function.
 //!
-//! A thread whose ring is full does not wait for the agent, which may have no processor: it empties
-//! the ring into its tallies. They lie in memory of the thread's own, mapped slab by slab, so that
+//! A thread whose ring is full does not wait for the agent, which may have no CPU: it empties the
+//! ring into its tallies. They lie in memory of the thread's own, mapped slab by slab, so that
 //! nothing is allocated and no lock is taken; also in an allocator that is itself observed. A
 //! signal's handler may do the same while its thread is in the middle of it: therefore every number
 //! is added to by one instruction, and every table is entered by a compare-and-swap.
 //!
-//! Numbers only grow. The agent reads them whenever it likes, and keeps beside each what it has
-//! read of it before: the difference is new. [`Header::begun`] and [`Header::done`] tell it whether
-//! numbers that belong together were read together. A thread that does not run just then, or a
-//! folding that was left by `longjmp`, does not hold it up: then it takes what it has read.
+//! Numbers only grow. The agent reads them at any time, and keeps next to each number what it has
+//! read of it before: the difference is new. [`Header::begun`] and [`Header::done`] show whether
+//! numbers that belong together were read together. A thread that is not running at the moment, or
+//! a folding that was left by `longjmp`, does not hold up the agent: then it takes what it has
+//! read.
 //!
 //! ```text
 //!   tally: 8 buckets of the histogram, 2 call sites, the first that there were
@@ -17,13 +18,12 @@
 //!     └─► 4 tables of 8 call sites
 //! ```
 //!
-//! Most functions of a large program are called a few times. What a tally has room for itself is
-//! enough for those: six lines of memory, which the agent reads in one go.
+//! Most functions of a large program are called a few times. The room in the tally itself is enough
+//! for those: six cache lines, which the agent reads in one go.
 //!
 //! # Safety
 //!
-//! This module exists to carve tables out of mappings, and to add by instructions that are not
-//! locked.
+//! This module carves tables out of mappings, and adds by instructions that are not locked.
 #![allow(unsafe_code)]
 
 use super::drain::Done;
@@ -34,7 +34,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, fence};
 use wordpatch::os::pages::{self, Place, Protection};
 
-/// Memory for tallies is mapped by so much.
+/// Memory for tallies is mapped in pieces of this size.
 const SLAB: usize = 256 << 10;
 /// Its first line says how much of it is used.
 const LINE: usize = 64;
@@ -44,11 +44,10 @@ const BUCKETS: usize = 64;
 const PARTS: usize = 59;
 const _: () = assert!(PARTS * BUCKETS > profiler::LAST_BUCKET as usize);
 
-/// Buckets that a tally has room for itself.
+/// Buckets in the tally itself.
 const FEW: usize = 8;
 
-/// Call sites that are told apart: those that a tally has room for itself, tables, and what is in
-/// each.
+/// Call sites that are distinguished: those in the tally itself, tables, and entries of each table.
 const NEAR: usize = 2;
 const TABLES: usize = 4;
 const SITES: usize = 8;
@@ -70,7 +69,7 @@ struct Sum {
 pub(crate) struct Tally {
     calls: Sum,
     ticks: Sum,
-    /// Those that no other call of the function was open around.
+    /// Calls that were not inside of another call of the function.
     outermost_calls: Sum,
     outermost: Sum,
     children: Sum,
@@ -79,7 +78,7 @@ pub(crate) struct Tally {
     min: AtomicU64,
     few: Few,
     near: [CallSite; NEAR],
-    /// Calls from places that are not told apart.
+    /// Calls from places that are not distinguished.
     elsewhere: CallSite,
     parts: AtomicPtr<[AtomicPtr<Part>; PARTS]>,
     sites: [AtomicPtr<[CallSite; SITES]>; TABLES],
@@ -95,7 +94,7 @@ struct Few {
     taken: [AtomicU32; FEW],
 }
 
-/// A part of the histogram. Numbers run over: the agent looks more often than that.
+/// A part of the histogram. Numbers wrap around: the agent reads them more often than that.
 #[repr(C)]
 #[derive(Debug)]
 struct Part {
@@ -133,8 +132,8 @@ fn increment(number: &AtomicU32) {
     unsafe { asm!("inc dword ptr [{}]", in(reg) number.as_ptr(), options(nostack)) }
 }
 
-/// Whether something may have been folded since the agent has looked here last. Looking is then
-/// said to be over, unless something is being folded meanwhile.
+/// Whether something may have been folded since the agent last looked here. Marks the look as done,
+/// unless something is being folded meanwhile.
 pub(crate) fn is_news(block: &Header) -> bool {
     let done = block.done.load(Acquire);
     let begun = block.begun.load(Acquire);
@@ -147,15 +146,15 @@ pub(crate) fn is_news(block: &Header) -> bool {
     true
 }
 
-/// Runs `act`, which folds, and says so.
+/// Runs `act`, which folds, and records that.
 pub(crate) fn folding(block: &Header, act: impl FnOnce()) {
     add(&block.begun, 1);
     act();
     add(&block.done, 1);
 }
 
-/// Adds a call to its function's tally. By the block's thread, within [`folding`]. Nulls are worth
-/// nothing without the order that they were timed in.
+/// Adds a call to its function's tally. By the block's thread, within [`folding`]. Null calls are
+/// useless without the order in which they were timed.
 pub(crate) fn fold(block: &Header, done: &Done) {
     if done.is_null() {
         return;
@@ -203,7 +202,7 @@ fn call_site(block: &Header, tally: &'static Tally, site: u64) -> &'static CallS
     &tally.elsewhere
 }
 
-/// The one of that place, or a free one that becomes it.
+/// The entry of that place, or a free one, which becomes it.
 fn among(all: &'static [CallSite], site: u64) -> Option<&'static CallSite> {
     all.iter().find(|known| match known.site.load(Relaxed) {
         0 => known.site.compare_exchange(0, site, Relaxed, Relaxed).map_or_else(
@@ -215,7 +214,7 @@ fn among(all: &'static [CallSite], site: u64) -> Option<&'static CallSite> {
     })
 }
 
-/// What a pointer leads to, made of zeroes if there is nothing yet; `None` if there is no memory.
+/// The target of a pointer, made of zeros if it does not exist yet; `None` if there is no memory.
 fn made<T>(block: &Header, pointer: &AtomicPtr<T>) -> Option<&'static T> {
     let known = pointer.load(Acquire);
     let found = if known.is_null() { make(block, pointer)? } else { known };
@@ -236,7 +235,7 @@ fn make<T>(block: &Header, pointer: &AtomicPtr<T>) -> Option<*mut T> {
     )
 }
 
-/// So many bytes of zeroes, for as long as the process lives.
+/// So many bytes of zeros, for as long as the process lives.
 fn carve(block: &Header, size: usize) -> Option<usize> {
     loop {
         let slab = block.slab.load(Acquire);
@@ -380,8 +379,7 @@ impl Tally {
         }))
     }
 
-    /// All other places, and then those that are told apart: new ones come behind those that were
-    /// there.
+    /// All other places, and then those that are distinguished: new ones follow the existing ones.
     fn call_sites(&self) -> impl Iterator<Item = &CallSite> {
         // SAFETY: as above.
         let tables = self.sites.iter().filter_map(|table| unsafe { table.load(Acquire).as_ref() });

@@ -1,12 +1,13 @@
-//! Threads: a block for each, made at its first event, given to another thread when it has ended.
+//! Threads: each has a block, which is made at its first event and given to another thread when it
+//! has ended.
 //!
-//! Blocks are never unmapped, so that reading one needs no lock. A thread's end is told by a
-//! destructor of thread-specific data; other destructors may call functions afterwards, so ours
-//! asks to be called again until the last round.
+//! Blocks are never unmapped, so reading one needs no lock. A destructor of thread-specific data
+//! reports a thread's end. Other destructors may call functions afterwards, so this one asks to be
+//! called again until the last round.
 //!
 //! # Safety
 //!
-//! This module exists to make blocks out of mappings, and to be called by the C library.
+//! This module makes blocks out of mappings, and is called by the C library.
 #![allow(unsafe_code)]
 
 use super::functions;
@@ -30,18 +31,18 @@ static BLOCKS: AtomicPtr<Header> = AtomicPtr::new(std::ptr::null_mut());
 /// The key of the destructor, plus one.
 static KEY: AtomicU32 = AtomicU32::new(0);
 
-/// Threads that could not be observed, for want of memory.
+/// Threads that could not be observed, for lack of memory.
 pub(crate) static UNOBSERVED: AtomicU64 = AtomicU64::new(0);
 
 /// How often the C library calls destructors that ask again (PTHREAD_DESTRUCTOR_ITERATIONS,
 /// limits.h).
 const ROUNDS: u32 = 4;
 
-/// Where the blocks of threads lie that are not to be observed.
+/// Where the blocks lie of threads that are not to be observed.
 ///
-/// They have zeroes only: their capacity is none, so that every stub takes the slow path; and their
-/// records are there, as far as functions can be numbered, and no thread's, since counters in line
-/// look at a record whatever the capacity.
+/// They contain only zeros. Their capacity is zero, so every stub takes the slow path. They have
+/// records for all functions that can be numbered, although these are no thread's: a counter in
+/// line accesses its record whatever the capacity.
 static QUIET: AtomicUsize = AtomicUsize::new(0);
 
 /// The block of a thread that has ended.
@@ -49,12 +50,12 @@ fn gone() -> *mut Header {
     std::ptr::with_exposed_provenance_mut(QUIET.load(Acquire))
 }
 
-/// The block of our own threads.
+/// The block of the profiler's own threads.
 fn our_own() -> *mut Header {
     std::ptr::with_exposed_provenance_mut(QUIET.load(Acquire) + PAGE)
 }
 
-/// Reserves those blocks. Once, before any hook looks.
+/// Reserves those blocks. Once, before the first event of a hook.
 pub(crate) fn reserve() -> Result<(), OsError> {
     let len = PAGE + RECORDS + functions::MOST * RECORD;
     // SAFETY: (1) a new mapping.
@@ -63,17 +64,17 @@ pub(crate) fn reserve() -> Result<(), OsError> {
     Ok(())
 }
 
-/// Whose events they are.
+/// The kind of thread whose events these are.
 pub(crate) enum Caller<'b> {
     /// A thread of the program.
     Observed(&'b Header),
-    /// One that has ended, or has no block: entries are counted, nothing else.
+    /// A thread that has ended, or has no block: its entries are counted, nothing else.
     Passing,
-    /// One of ours.
+    /// A thread of the profiler.
     Ours,
 }
 
-/// Makes the destructor known. Once, early: the first keys need no memory to be set.
+/// Registers the destructor. Once, early: the first keys need no memory to be set.
 pub(crate) fn prepare() {
     let mut key = 0;
     // SAFETY: (1) a key to write to; (2) the destructor below.
@@ -88,13 +89,13 @@ pub(crate) fn key_is_free_to_set() -> bool {
     (1..=FIRST_KEYS).contains(&KEY.load(Acquire))
 }
 
-/// Says that the calling thread is one of ours.
+/// Declares the calling thread one of the profiler's.
 pub(crate) fn ours() {
     stub::set_thread(our_own());
 }
 
-/// Gives the calling thread's block back, if it has one: its hooks were measured on it, and it is
-/// going to be one of ours.
+/// Gives the calling thread's block back, if it has one: hooks were measured on it, and the thread
+/// is about to become one of the profiler's.
 pub(crate) fn give_back() {
     if let Caller::Observed(block) = caller() {
         stub::set_thread(gone());
@@ -107,7 +108,7 @@ pub(crate) fn give_back() {
     }
 }
 
-/// And that it is not any more: it calls what is the program's.
+/// Declares the calling thread not the profiler's any more: it is about to call the program's code.
 pub(crate) fn not_ours() {
     stub::set_thread(std::ptr::null_mut());
 }
@@ -138,7 +139,7 @@ pub(crate) fn observed<'b>() -> Option<&'b Header> {
 
 #[cold]
 fn begin<'b>() -> Caller<'b> {
-    // Signals that come meanwhile find a thread that is passing.
+    // A signal handler that interrupts this finds a thread without a block.
     stub::set_thread(gone());
     let Some(block) = reuse().or_else(create) else {
         UNOBSERVED.fetch_add(1, Relaxed);
@@ -161,11 +162,11 @@ fn begin<'b>() -> Caller<'b> {
     Caller::Observed(block)
 }
 
-/// The block in which the thread that has forked this process was observed; null if there is none,
-/// or the thread has its own here.
+/// The block in which the thread that has forked this process was observed; null if it had none, or
+/// has its own here.
 static FORKED: AtomicPtr<Header> = AtomicPtr::new(std::ptr::null_mut());
 
-/// In a forked child calls are open that its parent has entered.
+/// In a forked child, calls are open that the thread entered in the parent.
 fn inherit_scope(block: &Header) {
     // SAFETY: (1) null, or a block: it is never unmapped, and no thread's here.
     if let Some(parents) = unsafe { FORKED.load(Relaxed).as_ref() }
@@ -176,7 +177,7 @@ fn inherit_scope(block: &Header) {
     }
 }
 
-/// A block that no thread has any more, large enough for all functions that there are.
+/// A block that no thread has any more, large enough for all existing functions.
 fn reuse<'b>() -> Option<&'b Header> {
     let needed = u64::from(functions::count().max(room::promised())) * RECORD as u64;
     all().find(|block| {
@@ -185,7 +186,7 @@ fn reuse<'b>() -> Option<&'b Header> {
     })
 }
 
-/// A new one, with room for more functions than there are.
+/// A new block, with room for more functions than exist.
 fn create<'b>() -> Option<&'b Header> {
     let functions = functions::count() as usize;
     let records = room::size_for(functions + functions / 4 + room::AHEAD);
@@ -224,7 +225,7 @@ fn map_block<'b>(records: usize, reserved: usize, frames: usize) -> Option<&'b H
     let parts = if records == reserved { std::slice::from_ref(&whole) } else { &parts };
     let made = parts.iter().all(|part| {
         let start = at.offset(part.start as isize);
-        // SAFETY: (1) taken above, and not known to any other code.
+        // SAFETY: (1) reserved above, and not known to any other code.
         unsafe { pages::protect(start, part.len(), Protection::ReadWrite) }.is_ok()
     });
     if !made {
@@ -244,13 +245,13 @@ fn map_block<'b>(records: usize, reserved: usize, frames: usize) -> Option<&'b H
     Some(block)
 }
 
-/// Whether address space is not short: some hundred threads' blocks are nothing to what the process
-/// may have.
+/// Whether address space is ample: some hundred threads' blocks are little compared with what the
+/// process may have.
 fn is_roomy() -> bool {
     limits::of(libc::RLIMIT_AS).is_none_or(|limit| limit >= 8 << 30)
 }
 
-/// Frames and ring begin anew. Records are zero: the agent has taken them, or no thread had them
+/// Resets frames and ring. The records are zero: the agent has taken them, or no thread had them
 /// before.
 fn reset(block: &Header) {
     let wall = block.frame(0);
@@ -267,7 +268,7 @@ fn reset(block: &Header) {
     block.random.store(Ticks::now().0 ^ std::ptr::from_ref(block).addr() as u64, Relaxed);
 }
 
-/// No frame is made from the last one on for which there is memory.
+/// The limit is the last frame that has memory: no frame is made from there on.
 fn set_limit(block: &Header) {
     let frames = (block.usable.load(Relaxed) as usize
         - before_frames(block.reserved.load(Relaxed) as usize))
@@ -276,8 +277,9 @@ fn set_limit(block: &Header) {
     block.limit.store(limit, Relaxed);
 }
 
-/// Has memory for more frames: twice as many. Returns whether there is. By the block's thread, also
-/// in a signal handler that has interrupted this: then what is made twice is the same.
+/// Gets memory for more frames: twice as many. Returns whether it exists. By the block's thread,
+/// also in a signal handler that has interrupted this: the same memory is then added twice, without
+/// harm.
 #[cold]
 pub(crate) fn grow(block: &Header) -> bool {
     let (usable, mapped) =
@@ -326,15 +328,15 @@ pub(crate) fn all<'b>() -> impl Iterator<Item = &'b Header> {
     })
 }
 
-/// A function lies elsewhere from now on, and no thread is in it: threads find its record as if
-/// they had never called it.
+/// A function lies at another address from now on, and no thread is in it: its record looks to
+/// threads as if they had never called it.
 pub(crate) fn forget_address(record: u32) {
     for record in all().filter_map(|block| block.record(record)) {
         record.address.store(0, Relaxed);
     }
 }
 
-/// In a forked child: the blocks are the parent's, and what was counted in them is told there.
+/// In a forked child: the blocks are the parent's, and the parent reports what was counted in them.
 pub(crate) fn forget_all() {
     BLOCKS.store(std::ptr::null_mut(), Release);
     let block = stub::thread();
@@ -347,8 +349,7 @@ pub(crate) fn forget_all() {
     }
 }
 
-/// Whether `block` has pages at all for these records: those that were never touched need not be
-/// looked at.
+/// For how many functions `block` has memory for records.
 pub(crate) fn records_of(block: &Header) -> u32 {
     (block.capacity.load(Relaxed) / RECORD as u64) as u32
 }

@@ -1,5 +1,5 @@
-//! Planting in code without compiled-in hooks: one function after the other, when it was seen to
-//! run, or all before the program does.
+//! Planting in code without compiled-in hooks: one function after the other, once it was seen
+//! running, or all functions before the program runs.
 //!
 //! ```text
 //!   entry, A9 made of room        ─▶ trampoline:  gate │ counter in line; hook; back behind it
@@ -12,12 +12,14 @@
 //!   ret with padding, E9          ───────────▶ trampoline:  hook; ret
 //! ```
 //!
-//! Room that compilers leave becomes an instruction that does nothing when its module is opened, if
-//! no other thread is there, which might rest among several nops; else it is code like any other.
+//! Room that compilers leave becomes an instruction without effect when its module is opened, if no
+//! other thread exists, which might rest among several nops. Otherwise it is treated as any other
+//! code.
 //!
-//! While a site is off its function is what it was. Nothing of this is on a thread's way before the
-//! site is switched on, so there is no order to keep, but for one barrier before: where a `ret` has
-//! got its displacement, and for processors that could have fetched what lay at a landing before.
+//! While a site is off, its function behaves as before. No thread reaches any of this code before
+//! the site is switched on, so the stores need no order among themselves. One barrier comes before
+//! the switch: for a `ret` that has got its displacement, and for processors that could have
+//! fetched what lay at a landing before.
 
 pub(super) mod points;
 mod trampoline;
@@ -50,20 +52,20 @@ use wordpatch::os::maps;
 use wordpatch::os::pages::{self, PAGE};
 use wordpatch::{CodeAddr, Granule, Policy};
 
-/// Pages that landings may take: of the machine's memory one part in so many, and so many.
+/// How many pages landings may take: this fraction of the machine's memory, within these limits.
 const SHARE: usize = 64;
 const PAGES: std::ops::RangeInclusive<usize> = 4000..=1 << 16;
 
-/// What the trampolines and slots of a function take, about.
+/// About how much the trampolines and slots of a function take.
 const CODE: usize = 512;
-/// The same, at most: so much is kept clear of landings near a module.
+/// The same, at most: this much is kept clear of landings near a module.
 const ROOM: usize = 2 * CODE;
 
-/// What is known of unmodified code.
+/// The state of unmodified code.
 #[derive(Debug)]
 pub(crate) struct Unmodified {
     modules: Vec<Field>,
-    /// Functions that no compiler has prepared get probes, too.
+    /// Whether functions that no compiler has prepared get probes, too.
     takes_any: bool,
     landings: Landings,
     /// Functions whose calls are counted and not timed.
@@ -71,21 +73,21 @@ pub(crate) struct Unmodified {
     /// How many functions were planted, by what a compiler has prepared for that, if anything; and
     /// when.
     pub(crate) planted: BTreeMap<(Option<Maker>, When), usize>,
-    /// No thread has executed what gets probes now.
+    /// Whether the functions that get probes now have not been executed by any thread.
     is_early: bool,
     pub(crate) refused: BTreeMap<Refusal, usize>,
     pub(crate) counted_only: BTreeMap<Untimed, usize>,
-    /// Functions of modules that were loaded later, by their place, which are told of once.
+    /// Functions of modules that were loaded later, by their place: each is reported once.
     told: HashSet<(u32, usize)>,
-    /// Points, where they and nothing else get probes.
+    /// Points, where these get probes and nothing else does.
     pub(crate) points: Points,
     has_points: bool,
-    /// How functions were planted whose arguments may be asked for.
+    /// How functions were planted whose arguments may be requested.
     facts: HashMap<Id, Facts>,
 }
 
-/// A module: one that is there at the start, and stays, or that was loaded later, while it is there
-/// ([`Unmodified::close`]).
+/// A module: one that is loaded at the start, and stays; or one that was loaded later, until it is
+/// unloaded ([`Unmodified::close`]).
 #[derive(Debug)]
 pub(crate) struct Field {
     module: Module,
@@ -95,15 +97,15 @@ pub(crate) struct Field {
     prepared: Prepared,
     points: Vec<Point>,
     ground: Ground,
-    /// It has unwind information with an index.
+    /// Whether it has unwind information with an index.
     has_frames: bool,
-    /// Where trampolines lie, as soon as it is open.
+    /// Where trampolines lie, once it is open.
     islands: Option<Islands>,
     /// Where more can lie.
     room: Option<std::ops::Range<CodeAddr>>,
     /// Ranges of functions that were looked at: where each begins, and ends.
     seen: BTreeMap<CodeAddr, CodeAddr>,
-    /// It was loaded later, and may be unloaded.
+    /// Whether it was loaded later, and may be unloaded.
     is_late: bool,
     /// Where landings of its puns are.
     landed: Vec<CodeAddr>,
@@ -111,7 +113,8 @@ pub(crate) struct Field {
     former: Former,
 }
 
-/// Numbers of sites that are gone: a function's [`sites::UNKNOWN`], where none had them.
+/// Numbers of sites whose module was unloaded, under [`sites::UNKNOWN`] where their function is not
+/// known.
 type Former = HashMap<(u32, Kind), Vec<u32>>;
 
 impl Unmodified {
@@ -136,13 +139,12 @@ impl Unmodified {
         }
     }
 
-    /// How a function was planted, once; from now on it is counted, and its calls are timed by what
-    /// reads its arguments.
+    /// Returns, once, how a function was planted.
     pub(crate) fn take_facts(&mut self, id: Id) -> Option<Facts> {
         self.facts.remove(&id)
     }
 
-    /// Its calls are counted from now on, and not timed.
+    /// Has its calls counted from now on, and not timed.
     pub(crate) fn only_count(&mut self, id: Id) {
         self.untimed.insert(id);
     }
@@ -167,7 +169,7 @@ impl Unmodified {
         Ok(())
     }
 
-    /// Modules of these numbers are gone.
+    /// Modules of these numbers were unloaded.
     pub(crate) fn close(&mut self, beds: &[u32]) {
         let is_gone = |field: &mut Field| beds.contains(&field.bed);
         let gone: Vec<Field> = self.modules.extract_if(.., is_gone).collect();
@@ -176,7 +178,7 @@ impl Unmodified {
         rooms.for_each(|room| self.landings.let_go(room));
         if agent::may_plant() {
             let landings = gone.iter().flat_map(|field| field.landed.iter().copied());
-            // SAFETY: (1) no thread is in code that is not there any more, and none comes from it.
+            // SAFETY: (1) no thread is in code that is unmapped, and none comes from it.
             #[allow(unsafe_code)]
             let taken = unsafe { self.landings.take_away(landings) };
             // They stay where they are.
@@ -199,12 +201,12 @@ impl Unmodified {
         self.takes_any
     }
 
-    /// Whether there is such a module.
+    /// Whether any module is open.
     pub(crate) fn is_open(&self) -> bool {
         !self.modules.is_empty()
     }
 
-    /// Whether a function is counted and not timed.
+    /// Whether a function's calls are counted and not timed.
     pub(crate) fn is_untimed(&self, id: Id) -> bool {
         self.untimed.contains(&id)
     }
@@ -214,7 +216,7 @@ impl Unmodified {
         self.has_points || !(self.planted.is_empty() && self.refused.is_empty())
     }
 
-    /// What a reader of the profile has to know.
+    /// What a reader of the profile has to know about unmodified code.
     pub(crate) fn note(&self) -> String {
         if self.has_points {
             return self.points.note();
@@ -260,7 +262,7 @@ impl Unmodified {
         self.asked(is_asked).flat_map(of).collect()
     }
 
-    /// Where functions of these modules are that a compiler has prepared.
+    /// Where the functions of these modules lie that a compiler has prepared.
     pub(crate) fn prepared(&self, is_asked: impl Fn(u32) -> bool) -> Vec<CodeAddr> {
         self.asked(is_asked).flat_map(|field| field.prepared.places()).collect()
     }
@@ -275,7 +277,7 @@ impl Unmodified {
         self.asked(is_asked).flat_map(of).collect()
     }
 
-    /// As [`plant`](Self::plant), of functions that no thread has executed.
+    /// The same as [`plant`](Self::plant), for functions that no thread has executed.
     pub(crate) fn plant_early(
         &mut self,
         addresses: &[CodeAddr],
@@ -288,8 +290,8 @@ impl Unmodified {
         planted
     }
 
-    /// Plants the functions that hold these addresses, those that `wants` names, unless they are.
-    /// Returns the numbers of their sites.
+    /// Plants those functions that hold these addresses and that `wants` names, unless they are
+    /// planted. Returns the numbers of their sites.
     pub(crate) fn plant(
         &mut self,
         addresses: &[CodeAddr],
@@ -326,7 +328,7 @@ impl Unmodified {
             let (led, granule) = (&mut led, policy.granule);
             let mut planter = Planter { survey, landings, led, made, takes_any, granule };
             for (start, planting) in field.plant(&here, &mut planter, &wants) {
-                // Loaded again, it is known.
+                // If its module was loaded before, it is counted already.
                 let place = (field.bed, start.get().wrapping_sub(field.module.bias));
                 let one = usize::from(!field.is_late || told.insert(place));
                 match planting {
@@ -350,8 +352,8 @@ impl Unmodified {
     }
 }
 
-/// Looks at what is mapped, for landings and for sites. Once for all modules: programs have
-/// thousands of mappings, and the agent plants many times a second in the beginning.
+/// Reads what is mapped, for landings and for sites. Once for all modules: programs have thousands
+/// of mappings, and the agent plants many times a second in the beginning.
 fn look(landings: &mut Landings, policy: &Policy) -> Result<Survey, String> {
     let mappings = maps::mappings().map_err(|error| error.to_string())?;
     landings.survey_of(&mappings);
@@ -381,13 +383,14 @@ struct Planter<'p> {
     led: &'p mut Vec<(u32, CodeAddr)>,
     /// All that were made.
     made: &'p mut Vec<u32>,
-    /// Functions that no compiler has prepared get probes, too.
+    /// Whether functions that no compiler has prepared get probes, too.
     takes_any: bool,
     /// What one store may replace.
     granule: Granule,
 }
 
-/// A function that was planted, by what, and why it is only counted, if it is; or why it was not.
+/// The function that was planted, what had prepared it, and why it is only counted, if it is; or
+/// why it was refused.
 type Outcome = Result<(Id, Option<Maker>, Option<Untimed>, Option<Facts>), Refusal>;
 
 impl Field {
@@ -416,7 +419,7 @@ impl Field {
         })
     }
 
-    /// A module that has come while the program ran, and had sites of these numbers when it was
+    /// A module that was loaded while the program runs, and had sites of these numbers when it was
     /// loaded before.
     pub(crate) fn come_late(self, numbers: &BTreeSet<u32>) -> Result<Self, String> {
         let relocates_text = Image::parse(&self.contents).is_ok_and(|image| image.relocates_text());
@@ -430,7 +433,7 @@ impl Field {
         Ok(Self { is_late: true, former, ..self })
     }
 
-    /// A module with points, which has sites already in some `places`; `None` if it has no points.
+    /// A module with points, which already has sites in some `places`; `None` if it has no points.
     pub(crate) fn with_points(
         module: &Module,
         bed: u32,
@@ -501,7 +504,8 @@ impl Field {
             let made = was.map(|was| unsafe { survey.make_detour(room.at, was) });
             match made {
                 Some(Ok(())) => {}
-                // Changed by others, or not to be changed: the function is as any other.
+                // Another patcher has changed it, or it cannot be changed: the function is treated
+                // as any other.
                 _ => self.prepared.forget(room.at),
             }
         }
@@ -561,7 +565,7 @@ struct Plot<'p, 'q, 'f> {
     planter: &'p mut Planter<'q>,
 }
 
-/// What is kept of the module, so that it can go and come again.
+/// What is kept of the module, so that it can be unloaded and loaded again.
 struct Lot<'f> {
     bed: u32,
     is_late: bool,
@@ -584,7 +588,7 @@ impl Plot<'_, '_, '_> {
         self.lead(id, &choice)
     }
 
-    /// The exits come first: without them the entry is only counted, and without an entry they
+    /// Plants the exits first: without them the entry is only counted, and without an entry they
     /// belong to no function.
     fn lead(&mut self, id: Id, choice: &Choice<'_>) -> Outcome {
         let exits: Vec<Option<u32>> = choice.exits.iter().map(|exit| self.exit(id, exit)).collect();
@@ -618,7 +622,7 @@ impl Plot<'_, '_, '_> {
     fn entry(&mut self, id: Id, entry: &Entry<'_>) -> Option<(u32, Option<SlotPair>)> {
         let number = self.number(id, Kind::Enter)?;
         let slots = self.slots(id, Stub::Count)?;
-        // Of a function that is over before it can come back both ends are there.
+        // A function that ends before it could return to its code has both ends in one trampoline.
         let exit = if entry.is_whole() { Some(self.slots(id, Stub::TimeExit)?) } else { None };
         // Where a compiler calls its profiler, too, flags are dead and the red zone is not in use. A
         // gate lives for ever, and so do islands that have one.
@@ -694,8 +698,8 @@ impl Plot<'_, '_, '_> {
         Some(self.push(id, planted, Kind::Exit, exit.claim(), number))
     }
 
-    /// The number that a function's next site has: one that it had when its module was loaded
-    /// before.
+    /// The number that a function's next site gets: if possible, one that it had when its module
+    /// was loaded before.
     fn number(&mut self, id: Id, kind: Kind) -> Option<u32> {
         let former = &mut self.lot.former;
         let mut had = |function| former.get_mut(&(function, kind)).and_then(Vec::pop);
@@ -730,7 +734,7 @@ impl Plot<'_, '_, '_> {
         Some(call)
     }
 
-    /// Adopts a `ret` that leads to the next one, whose trampoline is for both.
+    /// Adopts a `ret` that falls through to the next one; the trampoline is for both.
     fn fall(&mut self, at: CodeAddr) -> Option<CallSite> {
         // SAFETY: (1) the module stays, see `Field`; (2) two instructions, as decoding has found;
         // (3) no other code writes there.
@@ -777,7 +781,7 @@ impl Plot<'_, '_, '_> {
         call.ok()
     }
 
-    /// Adopts room that was made a site.
+    /// Adopts room that was turned into a site.
     fn room(&mut self, room: Room, number: u32, trampoline: CodeAddr) -> Option<CallSite> {
         // SAFETY: (1) the module stays, see `Field`; (2) we have put it there; (3) no
         // other code writes there; (4) at a function's entry, and before a jump out of it, flags
@@ -826,7 +830,7 @@ impl Plot<'_, '_, '_> {
     }
 }
 
-/// Refuses a function that was changed in memory: by a patcher, or by itself.
+/// Refuses a function that was changed in memory, by a patcher or by itself.
 fn require_unchanged(line: &Moved<'_>, ground: &Ground) -> Result<(), Refusal> {
     for (offset, byte) in line.bytes.iter().enumerate() {
         let at = line.at.offset(offset as isize);
@@ -856,10 +860,10 @@ fn reasons<W: std::fmt::Display>(counts: &BTreeMap<W, usize>) -> Option<(usize, 
     Some((counts.values().sum(), why))
 }
 
-/// When those of libraries are planted that come while the program runs.
+/// When functions are planted of libraries that are loaded while the program runs.
 const LATER: &str = "when their library was loaded, before it ran";
 
-/// When all are planted at once.
+/// When all functions are planted at once.
 fn beginning() -> &'static str {
     if attached::is_tied() { "when the profiler came" } else { "before the program began" }
 }

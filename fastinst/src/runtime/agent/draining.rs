@@ -1,4 +1,4 @@
-//! Draining: what threads have recorded becomes the conductor's.
+//! Draining: what threads have recorded is handed to the conductor.
 
 use super::{Agent, BUSY_FOR, LATEST, NEAR, NEARLY_HALF, SOONEST, refill};
 use crate::runtime::drain::{self, Done};
@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Instant;
 
 impl Agent {
-    /// Takes samples, again as long as they come faster than one by one, up to a while. Returns
-    /// whether they still do.
+    /// Takes samples, repeatedly as long as they arrive faster than one by one, for a limited time.
+    /// Returns whether they still do.
     pub(super) fn drain_while_busy(&mut self) -> bool {
         let end = Instant::now() + BUSY_FOR;
         loop {
@@ -34,8 +34,8 @@ impl Agent {
                 self.conductor.lost(profiler::FuncId(0), lost.into());
             }
             if ended {
-                // It may have been the only one that called some function, and was gone before
-                // the agent heard of it.
+                // It may have been the only thread that called some function, and may have ended
+                // before the agent was notified of that function.
                 self.make_accounts();
                 self.take_records(block);
                 self.nestings.remove(&std::ptr::from_ref(block).addr());
@@ -44,7 +44,7 @@ impl Agent {
         }
         let since = std::mem::replace(&mut self.drained, Instant::now()).elapsed();
         let filling = since.mul_f64(NEARLY_HALF as f64 / most.max(1) as f64);
-        // Threads pause: what was not there now may be there next time.
+        // Threads pause: a thread that recorded nothing now may record again later.
         self.filling = filling.min(self.filling.mul_f32(1.25)).clamp(SOONEST, LATEST);
         most > RING_COUNT / 4
     }
@@ -52,7 +52,7 @@ impl Agent {
     /// Takes what is in a thread's ring. Returns how much.
     pub(super) fn drain_ring(&mut self, block: &Header) -> usize {
         let (mut batch, mut all) = ([Done::default(); drain::BATCH], 0);
-        // A thread that is faster than we are is left to drain its ring itself.
+        // If the thread is faster than the agent, it has to drain its ring itself.
         while all < RING_COUNT {
             let taken = drain::take(block, &mut batch);
             self.take_calls(block, &batch[..taken]);
@@ -97,7 +97,7 @@ impl Agent {
         }
     }
 
-    /// Takes what a thread has added up itself.
+    /// Takes what a thread has summed up itself.
     fn take_tallies(&mut self, block: &Header) {
         if !tally::is_news(block) {
             return;
@@ -123,12 +123,12 @@ impl Agent {
         }
     }
 
-    /// Sums up the entries of all threads, at an instant of the program's clock: again if the agent
-    /// had to wait for a processor meanwhile, as windows end with what was counted. The clock stands
-    /// still outside of spans: a few short ones show that as well.
+    /// Sums up the entries of all threads, at an instant of the program's clock. Repeats that if
+    /// the agent had to wait for a CPU meanwhile, as windows end with what was counted. The clock
+    /// stands still outside of spans: a few short spans show such a wait as well.
     pub(super) fn count_by_the_clock(&mut self) -> profiler::Ticks {
         const TRIES: usize = 4;
-        // The beginning and the end of one.
+        // The beginning and the end of a span.
         const SPAN: u32 = 2;
         let near = guest::clock().ticks(NEAR);
         let (mut before, mut switches) = (clock::work(), spans::switches());
@@ -146,14 +146,14 @@ impl Agent {
         before
     }
 
-    /// Sums up the entries of all threads, and tells the conductor what has come.
+    /// Sums up the entries of all threads, and reports new ones to the conductor.
     pub(super) fn count(&mut self) {
         let counted = registered::take_counts();
         // The agent may not have looked for new functions since they were called: not while a
         // library is unloaded.
         self.make_accounts();
         for (id, new) in counted {
-            // As those of threads that have ended: no record has them.
+            // As for threads that have ended: no record has them.
             self.functions[id.0 as usize].ended += new;
         }
         let sums = self.sums(|number, record| {

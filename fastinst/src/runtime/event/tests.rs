@@ -335,7 +335,7 @@ fn calls_from_more_places_than_there_are_tables_for_are_added_up_together() {
         (0..100).for_each(|site| tally::fold(stage.block, &done(site % 50 * 16)));
     });
     let arcs = stage.tallies().remove(0).1.arcs;
-    // Of the fifty one is none, and thirty-four are told apart.
+    // Of the fifty one is none, and thirty-four are distinguished.
     assert_eq!((arcs.len(), arcs[0]), (35, (0, 32, 1600)));
     assert!(arcs[1..].iter().enumerate().all(|(at, arc)| *arc == (16 * (at as u64 + 1), 2, 100)));
 }

@@ -44,7 +44,7 @@ pub(crate) struct Bed {
     pub(super) functions: Vec<Id>,
 }
 
-/// What tells a file from any other, and from what it was before it was written to.
+/// What distinguishes a file from any other, and from what it was before it was written to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     path: PathBuf,

@@ -1,7 +1,7 @@
 //! Room: how many functions a thread's block has records for.
 //!
-//! A counter in line looks at a record without comparing with the block's capacity. So it is
-//! written only when every block has the record of its function, those included that are being
+//! A counter in line accesses a record without comparing with the block's capacity. So it is
+//! written only when every block has the record of its function, including blocks that are being
 //! made:
 //!
 //! ```text
@@ -11,13 +11,13 @@
 //!   look at every block           look at the promise
 //! ```
 //!
-//! Whichever fence comes first, one of the two sees what the other has done, and gives the block
-//! memory: the same pages in the same way, if both do. Where that fails the counter is not written,
-//! or the block is given to no thread.
+//! Whichever fence comes first, one of the two threads sees what the other has done, and gives the
+//! block memory: the same pages in the same way, if both do. If that fails, the counter is not
+//! written, or the block is given to no thread.
 //!
 //! # Safety
 //!
-//! This module exists to give parts of a mapping memory.
+//! This module gives memory to parts of a mapping.
 #![allow(unsafe_code)]
 
 use super::super::functions;
@@ -32,25 +32,25 @@ use wordpatch::os::pages::{self, PAGE, Protection};
 #[cfg(test)]
 mod model;
 
-/// The size of so many functions' records: whole pages, and their tallies' too.
+/// The size of the records of so many functions: whole pages, for their tallies too.
 pub(super) fn size_for(functions: usize) -> usize {
     const STEP: usize = PAGE / size_of::<usize>() * RECORD;
     (functions * RECORD).next_multiple_of(STEP)
 }
 
-/// Blocks have room for so many functions that are found after they were made.
+/// Blocks have room for so many functions that are found after the block was made.
 pub(super) const AHEAD: usize = 1024;
 
-/// Whether functions are going to be found while threads run: blocks get address space for the
-/// records of all that there can be.
+/// Whether functions are going to be found while threads run: blocks then get address space for the
+/// records of all functions that can exist.
 static GROWS: AtomicBool = AtomicBool::new(false);
 
 /// Every block has records for so many functions, or is no thread's.
 static PROMISED: AtomicU32 = AtomicU32::new(0);
-/// As far as that has been looked at and is so.
+/// How many of these are known to have records in every block.
 static KEPT: AtomicU32 = AtomicU32::new(0);
 
-/// Says that functions are going to be found while threads run.
+/// Announces that functions are going to be found while threads run.
 pub(crate) fn expect_functions() {
     GROWS.store(true, Relaxed);
 }
@@ -73,17 +73,17 @@ pub(super) fn promised() -> u32 {
     PROMISED.load(Relaxed)
 }
 
-/// Whether a block that others see by now has the records that were promised, or gets them. No
-/// thread may have one that has not.
+/// Whether a block that other threads can see by now has the promised records, or gets them. No
+/// thread may have a block without.
 pub(super) fn keeps_promise(block: &Header) -> bool {
-    // Pairs with the fence in `have_records`: either this sees what was promised, or that sees this
+    // Pairs with the fence in `have_records`: either this sees the promise, or that sees this
     // block.
     fence(SeqCst);
     reaches(block, promised())
 }
 
-/// Whether every thread has a record of a function, from now on; gives it room if it had none. A
-/// counter in line relies on it: it looks at the record without comparing with the capacity.
+/// Whether every thread has a record of a function from now on; adds it where it is missing. A
+/// counter in line relies on that: it accesses the record without comparing with the capacity.
 pub(crate) fn have_records(id: functions::Id) -> bool {
     if id.0 < KEPT.load(Acquire) {
         return true;
@@ -98,7 +98,7 @@ pub(crate) fn have_records(id: functions::Id) -> bool {
     kept
 }
 
-/// Whether a block has records for so many functions, which it gets if it has the address space.
+/// Whether a block has records for so many functions; adds them if it has the address space.
 fn reaches(block: &Header, functions: u32) -> bool {
     let (capacity, reserved) =
         (block.capacity.load(Acquire) as usize, block.reserved.load(Relaxed) as usize);

@@ -59,7 +59,7 @@ struct Role {
     id: Id,
     /// The row of the pair that ends there.
     ends: Option<Id>,
-    /// How long passes take from there on can be told.
+    /// Whether the duration of passes can be measured from there on.
     begins: bool,
 }
 
@@ -191,7 +191,7 @@ impl Points {
         self.semaphores.keys().for_each(|semaphore| change(*semaphore, by));
     }
 
-    /// The program is told that there is one more tool, once for each semaphore.
+    /// Notifies the program of one more tool, once for each semaphore.
     fn stand_at(&mut self, semaphore: Option<CodeAddr>, bed: u32) {
         if let Some(semaphore) = semaphore
             && self.semaphores.insert(semaphore, bed).is_none()
@@ -217,7 +217,8 @@ impl Points {
         let mut parts = Vec::new();
         for (late, when) in [(false, super::beginning()), (true, super::LATER)] {
             let count = self.planted.values().filter(|is_late| **is_late == late).count();
-            // That there are none is told of what was there.
+            // A count of zero is reported only for the beginning, and if no point got a probe at
+            // all.
             if count > 0 || !late && self.planted.is_empty() {
                 parts.push(format!("{} got probes {when}", points(count)));
             }

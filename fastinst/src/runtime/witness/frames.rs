@@ -1,10 +1,10 @@
-//! The agent's sight, where the kernel has no clock for us: at every look it reads how long each
-//! thread has worked since the last one, and charges that to the call that is being timed innermost
-//! on that thread now.
+//! The agent's observation of frames, where the kernel provides no clock: at every look the agent
+//! reads how much CPU time each thread has used since the last one, and charges that to the
+//! innermost call that is being timed on that thread now.
 //!
-//! Only calls that are being timed have a frame. So this tells shares of functions of which every
-//! call is timed, and what their callees took that are not is theirs; for the others it tells
-//! nothing. No signal and no timer: what the agent reads, the thread's hooks have written.
+//! Only calls that are being timed have a frame. So functions of which every call is timed get
+//! their share, and it includes what their untimed callees took; the other functions get none. It
+//! takes no signal and no timer: the agent reads what the thread's hooks have written.
 
 use crate::runtime::functions::Id;
 use crate::runtime::layout::{FRAME, Header};
@@ -14,13 +14,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
-/// No look comes sooner after another: a thousand a second are enough for shares.
+/// The shortest time between two looks: a thousand a second are enough for shares.
 const SOONEST: Duration = Duration::from_millis(1);
-/// Nor later, so that a short program is seen.
+/// The longest, so that a short program is seen.
 const LATEST: Duration = Duration::from_millis(20);
-/// What a look takes is a 250th of the time, at most.
+/// Looks take a 250th of the time, at most.
 const PATIENCE: u32 = 250;
-/// A thread that has worked no longer since is not charged yet.
+/// A thread that has used less CPU time since is not charged yet.
 const LEAST: u64 = 1_000;
 /// Deeper frames of one thread are not looked at.
 const DEEPEST: usize = 128;
@@ -28,7 +28,7 @@ const DEEPEST: usize = 128;
 #[derive(Debug)]
 pub(crate) struct Frames {
     why: String,
-    /// How long each block's thread had worked at the last look.
+    /// How much CPU time each block's thread had used at the last look.
     worked: HashMap<usize, u64>,
     /// Time and looks, by the timed calls, the outermost first.
     stacks: BTreeMap<Box<[FuncId]>, (u64, u64)>,
@@ -96,7 +96,7 @@ impl Frames {
             let now = block.clock.worked();
             let before = self.worked.entry(address(block)).or_default();
             if now < *before {
-                // Another thread has it.
+                // Another thread has the block.
                 *before = 0;
             }
             let spent = now - *before;
@@ -139,7 +139,7 @@ fn timed(block: &Header) -> Vec<FuncId> {
     functions
 }
 
-/// As evidence: time without a timed call is not known.
+/// As evidence: time without a timed call is unknown.
 fn tell(stacks: &BTreeMap<Box<[FuncId]>, (u64, u64)>, source: ClockSource) -> ClockEvidence {
     let mut evidence = ClockEvidence { source, ..ClockEvidence::default() };
     let mut functions = BTreeMap::<FuncId, ClockFunction>::new();

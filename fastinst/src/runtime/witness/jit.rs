@@ -1,5 +1,5 @@
-//! Code that runtimes make and tell perf of, in the clock's samples: what it is called is read from
-//! the files that runtimes write for perf, which are there only where a user has asked for them.
+//! Code that runtimes make and report to perf, in the clock's samples. Its names are read from the
+//! files that runtimes write for perf, which exist only where a user has asked for them.
 //!
 //! ```text
 //!   sample in memory that is executable and no file's ──▶ window: 4 GiB of addresses, for an epoch
@@ -8,12 +8,11 @@
 //! ```
 //!
 //! A dump lags behind by as much as its writer buffers, and some maps are written when the program
-//! ends. So samples are kept with their addresses, and named when a profile is made, by what was
-//! there in the epoch that they are of: a tenth of a second at first, and longer in long runs, so
-//! that there are not too many. Files are looked at after samples have come of such code, and never
-//! else.
+//! ends. So samples are kept with their addresses, and named when a profile is made, by the code
+//! that lay there in the samples' epoch. An epoch is a tenth of a second at first, and longer in
+//! long runs, so that there are not too many. Files are read only after samples in such code.
 //!
-//! The functions have numbers behind those of all that have probes.
+//! The functions have numbers above those of all functions with probes.
 
 use super::mappings::Mappings;
 use crate::discovery::jit::{Codes, JitDump, PerfMap};
@@ -27,15 +26,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 use wordpatch::os::{clocks, threads, trust};
 
-/// Files are not looked at more often while the program runs.
+/// Files are not read more often than this while the program runs.
 const PAUSE: Duration = Duration::from_millis(100);
-/// So much is read at a time then.
+/// No more than this is read at a time then.
 const PORTION: u64 = 4 << 20;
-/// More is not read of a file.
+/// No more than this is read of a file.
 const LARGEST: u64 = 1 << 30;
-/// What a map was written to so long before its process began may be a clock's coarseness.
+/// How long before its process began a map may seem to have been written, by the coarseness of a
+/// clock.
 const COARSENESS: Duration = Duration::from_millis(100);
-/// Functions that are told apart.
+/// How many functions are distinguished.
 const MOST: usize = 1 << 16;
 /// The number of the first function.
 const FIRST: u32 = functions::MOST as u32;
@@ -43,22 +43,22 @@ const FIRST: u32 = functions::MOST as u32;
 /// The module of such functions, in a profile.
 pub(crate) const MODULE: &str = "[jit]";
 
-/// What runtimes have told.
+/// What runtimes have reported.
 #[derive(Debug, Default)]
 pub(crate) struct Jit {
     codes: Codes,
     sources: Vec<Source>,
     followed: Option<Instant>,
-    /// Those that were seen to run.
+    /// The functions that were seen running.
     functions: Vec<Label>,
     numbers: HashMap<Box<str>, u32>,
-    /// The part of the samples that are in code that no runtime has told of.
+    /// The share of the samples that is in code that no runtime has reported.
     unnamed: f64,
 }
 
 impl Jit {
-    /// Reads what runtimes have written since, if it is time. Returns whether any has, or is going
-    /// to.
+    /// Reads what runtimes have written since, if it is time. Returns whether any runtime has
+    /// written code, or is going to.
     pub(super) fn follow(&mut self, mappings: &Mappings) -> bool {
         let is_time = self.followed.is_none_or(|followed| followed.elapsed() >= PAUSE);
         if is_time && mappings.has_windows() {
@@ -67,7 +67,7 @@ impl Jit {
         !self.codes.is_empty() || !mappings.dumps().is_empty()
     }
 
-    /// Reads all that there is.
+    /// Reads everything that was written.
     pub(super) fn catch_up(&mut self, mappings: &Mappings) {
         if mappings.has_windows() {
             self.read(mappings, LARGEST);
@@ -109,17 +109,17 @@ impl Jit {
         Some((FuncId(FIRST + number), made.start as usize))
     }
 
-    /// Notes how many of the samples are in code that no runtime has told of.
+    /// Notes how many of the samples are in code that no runtime has reported.
     pub(super) fn own_up(&mut self, unnamed: f64, all: f64) {
         self.unnamed = if all > 0.0 { unnamed / all } else { 0.0 };
     }
 
-    /// What a function is called, if it is one of these.
+    /// The name of a function, if it is one of these.
     pub(crate) fn label(&self, function: FuncId) -> Option<&Label> {
         self.functions.get(function.0.checked_sub(FIRST)? as usize)
     }
 
-    /// What a profile has to say of them.
+    /// What a profile has to say about them.
     pub(crate) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if !self.functions.is_empty() {
@@ -137,7 +137,7 @@ impl Jit {
                 "{refused} functions of {MODULE} have no name, because the table was full"
             ));
         }
-        // Of few samples nothing can be said.
+        // From few samples nothing can be concluded.
         const MUCH: f64 = 0.02;
         if self.unnamed > MUCH {
             notes.push(format!(
@@ -155,10 +155,10 @@ impl Jit {
 struct Source {
     path: PathBuf,
     reader: Reader,
-    /// Which file it was, and how long.
+    /// Which file it was, and its length.
     identity: Option<(u64, u64)>,
     len: u64,
-    /// Up to where it was read.
+    /// How far it was read.
     at: u64,
     /// Why it is not read.
     problem: Option<String>,
@@ -166,8 +166,8 @@ struct Source {
 
 #[derive(Debug)]
 enum Reader {
-    /// A map that was written to since then: an older one is of another process that had the same
-    /// number.
+    /// A map that was written to since then: an older one belongs to another process that had the
+    /// same number.
     Map(PerfMap, Option<SystemTime>),
     Dump(JitDump),
 }
@@ -177,7 +177,7 @@ impl Source {
         Self { path: path.to_owned(), reader, identity: None, len: 0, at: 0, problem: None }
     }
 
-    /// Reads what was added, no more than so much.
+    /// Reads what was added, at most so much.
     fn follow(&mut self, now: u64, most: u64, codes: &mut Codes) {
         match trust::open_own(&self.path) {
             Ok(file) => {
@@ -205,7 +205,7 @@ impl Source {
         }
         let identity = Some((data.dev(), data.ino()));
         if self.identity != identity || data.len() < self.len {
-            // It was begun anew. What it has told before holds until it tells otherwise.
+            // The file was begun anew. What it said before holds until it says otherwise.
             (self.at, self.identity) = (0, identity);
             self.reader.begin();
         }
@@ -234,7 +234,7 @@ impl Reader {
         }
     }
 
-    /// Returns how many bytes that follow are of no use.
+    /// Returns how many of the following bytes are of no use.
     fn read(&mut self, bytes: &[u8], now: u64, codes: &mut Codes) -> u64 {
         match self {
             Self::Map(map, _) => {

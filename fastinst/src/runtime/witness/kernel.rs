@@ -1,11 +1,11 @@
-//! The kernel's `task-clock`: two events a processor, one for addresses and one, less often, for
+//! The kernel's `task-clock`: two events per processor, one for addresses and one, less often, for
 //! stacks.
 //!
 //! Later threads inherit them, child processes do not. The rings are small, since the kernel fills
 //! their pages with zeros at the start of every program: they hold half a second of addresses, or
-//! two, and seven stacks. So the agent looks at them often while samples come. A starved agent
-//! loses samples, and no sum is falsified: a thread's samples share the time that its own
-//! clock tells.
+//! two, and seven stacks. So the agent reads them often while samples arrive. An agent that gets no
+//! CPU loses samples, but no sum is falsified: a thread's samples share the time that its own clock
+//! shows.
 
 use super::jit::Jit;
 use super::mappings::Mappings;
@@ -23,15 +23,15 @@ use wordpatch::os::perf::{self, Found, Opened, Ring, Sampling};
 use wordpatch::os::threads::{self, Tid};
 use wordpatch::os::{OsError, clocks, cpu};
 
-/// A sample costs 1 to 2 µs on bare metal, and 14 to 17 µs in a virtual machine, where every
-/// interrupt of a timer leaves it: so four milliseconds cost 0.4 % there. No period is a multiple
-/// of a scheduler's tick: they would look at the same moment of it always.
+/// A sample costs 1 to 2 µs on bare metal, and 14 to 17 µs in a virtual machine, where every timer
+/// interrupt exits to the hypervisor: so four milliseconds cost 0.4 % there. No period is a
+/// multiple of a scheduler's tick: it would always sample at the same moment of the tick.
 const PERIOD: Duration = Duration::from_micros(997);
 const PERIOD_IN_VM: Duration = Duration::from_micros(3989);
 const STACKS: Duration = Duration::from_micros(9973);
 const STACKS_IN_VM: Duration = Duration::from_micros(15_973);
 
-/// An unprivileged user may map 516 kB a processor (perf_event_mlock_kb), all his processes
+/// An unprivileged user may map 516 kB per processor (perf_event_mlock_kb), in all processes
 /// together, and RLIMIT_MEMLOCK beyond that.
 const ADDRESS_RING: usize = 32 << 10;
 const STACK_RING: usize = 64 << 10;
@@ -41,17 +41,17 @@ const LEAST_STACK_RING: usize = 32 << 10;
 /// All rings together: machines have hundreds of processors.
 const ALL_RINGS: usize = 32 << 20;
 const STACK: u32 = 8 << 10;
-/// What a sample with a stack takes of a ring, at most.
+/// The room that a sample with a stack takes in a ring, at most.
 const RECORD: u32 = STACK + 128;
 
-/// How often threads' clocks are read: what a thread did since is shared as the rest of its time,
-/// when it has ended.
+/// How often threads' clocks are read. What a thread did after the last reading is shared out with
+/// the rest of its time when it has ended.
 const CLOCKS: Duration = Duration::from_millis(50);
-/// If there are many.
+/// From so many threads on, they are read less often.
 const MANY: usize = 64;
 const CLOCKS_OF_MANY: Duration = Duration::from_millis(250);
 
-/// Why the kernel's clock cannot be had.
+/// Why the kernel's clock is not available.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the kernel's clock is not available ({error}): {}", perf::remedy(error))]
 pub(crate) struct Refusal {
@@ -62,32 +62,32 @@ pub(crate) struct Refusal {
 pub(crate) struct Kernel {
     addresses: Vec<Ring>,
     stack_rings: Vec<Ring>,
-    /// Time in the kernel is sampled, too.
+    /// Whether time in the kernel is sampled, too.
     sees_kernel: bool,
     period: Duration,
     stack_period: Duration,
     threads: HashMap<Tid, Thread>,
     ended: Ended,
-    /// How many have ended with samples.
+    /// How many threads have ended with samples.
     ends: u32,
     stacks: Reservoir,
     mappings: Mappings,
     unwinding: Unwinding,
     jit: Jit,
     lost: u64,
-    /// Addresses that were sampled since they were asked for, and return addresses.
+    /// Addresses that were sampled since they were last taken, and return addresses.
     seen: Vec<u64>,
     /// Whether functions get puns when they are seen.
     has_puns: bool,
-    /// Whether a thread of the program was sampled since the look before.
+    /// Whether a thread of the program was sampled since the previous look.
     is_busy: bool,
     looked: Instant,
     agent: Agent,
-    /// The processor time of the process when it began.
+    /// The CPU time of the process when sampling began.
     before: Duration,
-    /// Of the threads that there were then.
+    /// The same, for each thread that existed then.
     earlier: HashMap<Tid, Duration>,
-    /// Since when nothing is recorded, as processor time of the process and of the agent.
+    /// Since when nothing is recorded, as CPU time of the process and of the agent.
     paused: Option<(Duration, Duration)>,
 }
 
@@ -124,7 +124,7 @@ impl Agent {
     }
 }
 
-/// The processors that there are.
+/// The processors that are online.
 fn processors() -> Vec<u32> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let listed = parse_list(&text);
@@ -145,7 +145,7 @@ fn parse_list(text: &str) -> Vec<u32> {
 }
 
 impl Kernel {
-    /// Opens the events on the calling thread, and on those that there are already.
+    /// Opens the events on the calling thread, and on those that exist already.
     pub(super) fn open(has_puns: bool) -> Result<Self, Refusal> {
         let in_vm = cpu::hypervisor().is_some();
         let (period, stack_period) =
@@ -161,7 +161,7 @@ impl Kernel {
             Events::open(sampling, &processors, sizes.0, LEAST_ADDRESS_RING)
         };
         let (addresses, sees_kernel) = match open(true) {
-            // The kernel's own time is for the privileged; the user's may still be had.
+            // The kernel's own time is for privileged users; user time may still be available.
             Err(error) if error.errno == libc::EACCES || error.errno == libc::EPERM => {
                 (open(false), false)
             }
@@ -170,7 +170,7 @@ impl Kernel {
         let addresses = addresses.map_err(|error| Refusal { error })?;
         let sampling =
             Sampling { period: stack_period, kernel: sees_kernel, stack: STACK, inherit: true };
-        // Without stacks time in libraries has no callers; all else is there.
+        // Without stacks, time in libraries has no callers; everything else is available.
         let stacks =
             Events::open(sampling, &processors, sizes.1, LEAST_STACK_RING).unwrap_or_default();
         Ok(Self {
@@ -198,7 +198,7 @@ impl Kernel {
         })
     }
 
-    /// How long a ring of stacks takes until it is half full; for ever while no thread is sampled.
+    /// How long a ring of stacks takes until it is half full; unlimited while no thread is sampled.
     pub(super) fn pause(&self) -> Duration {
         let least = self.stack_rings.iter().map(Ring::size).min().filter(|_| self.is_busy);
         let stacks = least.map(|size| size as u32 / RECORD / 2);
@@ -217,14 +217,14 @@ impl Kernel {
         }
     }
 
-    /// What has come since the events were opened is passed over, too. The calling thread may be
-    /// the program's, which makes the agent.
+    /// Also skips the samples taken since the events were opened. The calling thread may be the
+    /// program's, which makes the agent.
     pub(super) fn wait_for_recording(&mut self) {
         self.paused = Some((clocks::of_process(), self.agent.processor()));
         self.drain();
     }
 
-    /// What has come until now is taken; what comes is passed over.
+    /// Takes the samples until now; those that follow are skipped.
     pub(super) fn pause_recording(&mut self) {
         if self.paused.is_none() {
             self.agent.look();
@@ -234,7 +234,7 @@ impl Kernel {
         }
     }
 
-    /// What was not recorded is no time of the threads.
+    /// Time that was not recorded does not count as the threads' time.
     pub(super) fn resume_recording(&mut self) {
         self.agent.look();
         self.drain();
@@ -307,7 +307,8 @@ impl Kernel {
         drain_stacks(stack_rings, agent, mappings, unwinding, stacks, ours, met);
     }
 
-    /// Reads the clocks of all threads that were seen. Those that are gone have what they had last.
+    /// Reads the clocks of all threads that were seen. Threads that have ended keep their last
+    /// reading.
     fn read_clocks(&mut self) {
         if self.paused.is_some() {
             return;
@@ -322,11 +323,11 @@ impl Kernel {
                 .filter(|&now| now >= thread.strand.processor);
             match now {
                 Some(now) => thread.strand.processor = now,
-                // Gone, or its number is another thread's: then that begins anew with its next
-                // sample.
+                // It has ended, or its number is another thread's: that thread begins anew with its
+                // next sample.
                 None => {
-                    // Its clock was read a while before it ended; each of its samples stands for a
-                    // period.
+                    // Its clock was last read some time before it ended; each of its samples stands
+                    // for a period.
                     thread.strand.processor =
                         thread.strand.processor.max(thread.strand.samples as f64 * period);
                     ended.add(&thread.strand);
@@ -375,7 +376,7 @@ impl Kernel {
         }
     }
 
-    /// Counts the samples that are in code of which nothing is known.
+    /// Counts the samples in code of which nothing is known.
     fn own_up(&mut self) {
         let (mut unnamed, mut all) = (0.0, 0.0);
         let (jit, mappings) = (&mut self.jit, &self.mappings);
@@ -391,8 +392,8 @@ impl Kernel {
         self.jit.own_up(unnamed, all);
     }
 
-    /// Processor time that no sampled thread's clock has told: of threads that have ended since
-    /// their clocks were read, and of threads that were never sampled.
+    /// CPU time that no sampled thread's clock has shown: of threads that have ended since their
+    /// clocks were read, and of threads that were never sampled.
     fn rest(&self) -> (f64, f64) {
         let sampled: f64 = self.threads.values().map(|thread| thread.strand.processor).sum::<f64>()
             + self.ended.processor;
@@ -410,7 +411,7 @@ impl Kernel {
         });
         let unsampled = unsampled.min(rest);
         let pause = if self.threads.len() > MANY { CLOCKS_OF_MANY } else { CLOCKS };
-        // A thread that has ended was read at most a pause before.
+        // The clock of a thread that has ended was read at most a pause before.
         let residue = (rest - unsampled).min(f64::from(self.ends) * pause.as_nanos() as f64);
         (residue, rest - residue)
     }
@@ -434,13 +435,13 @@ impl Kernel {
 impl Thread {
     fn begin(tid: Tid, earlier: &HashMap<Tid, Duration>) -> Self {
         let now = clocks::of_thread(tid).unwrap_or_default();
-        // One of another thread's number began later.
+        // If the number was another thread's, this thread began later.
         let before = earlier.get(&tid).copied().filter(|before| *before <= now);
         Self { before: before.unwrap_or_default(), ..Self::default() }
     }
 }
 
-/// What every thread has worked so far.
+/// The CPU time that every thread has used so far.
 fn clocks_now() -> HashMap<Tid, Duration> {
     let mut clocks = HashMap::new();
     let _ = threads::each(|tid| {
@@ -449,8 +450,8 @@ fn clocks_now() -> HashMap<Tid, Duration> {
     clocks
 }
 
-/// Keeps an address that is asked for soon; some of those of a program with very many threads are
-/// seen again.
+/// Keeps an address that is taken soon; in a program with very many threads some are dropped, and
+/// seen again later.
 fn remember(addresses: &mut Vec<u64>, address: Option<u64>) {
     const MOST: usize = 1 << 14;
     if addresses.len() < MOST {
@@ -458,7 +459,7 @@ fn remember(addresses: &mut Vec<u64>, address: Option<u64>) {
     }
 }
 
-/// Unwinds the stacks that have come. `ours` is an address in the library that we are.
+/// Unwinds the stacks that were sampled. `ours` is an address in the profiler's library.
 fn drain_stacks(
     rings: &mut [Ring],
     agent: &Agent,
@@ -497,7 +498,7 @@ struct Events {
 }
 
 impl Events {
-    /// A processor that has gone off-line meanwhile is left out.
+    /// Leaves out processors that have gone off-line meanwhile.
     fn open(
         sampling: Sampling,
         processors: &[u32],
@@ -531,7 +532,7 @@ impl Events {
                 opened.join(&ring.sampling(), tid, *processor)
             })
         };
-        // Those who come behind one that was refused would be refused, too.
+        // Threads after one that was refused would be refused, too.
         let _ = others.into_iter().try_for_each(join);
         self.rings
     }

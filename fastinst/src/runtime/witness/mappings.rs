@@ -1,9 +1,9 @@
-//! Mappings: the code of files that is mapped into this process, numbered for good; and windows:
-//! parts of the address space for code that is in no file, each for an epoch.
+//! Mappings: the code of files that is mapped into this process, with numbers that never change;
+//! and windows: parts of the address space for code that lies in no file, each for an epoch.
 //!
 //! They are read from the kernel's table and not from the loader's list, which is under a lock that
-//! a thread of the program may hold. The table is read again when a sample lies nowhere, and now
-//! and then, since one library may come to lie where another was.
+//! a thread of the program may hold. The table is read again when a sample lies in no known
+//! mapping, and now and then, since a library may be mapped where another one was.
 
 use crate::attribution::Place;
 use crate::discovery::{Contents, Image};
@@ -25,16 +25,16 @@ pub(super) struct Mapped {
     /// Where in the file it begins.
     offset: u64,
     image: Option<Option<Arc<Unwindable>>>,
-    /// Of a window: when a thread was seen there last, in nanoseconds of the monotonic clock.
+    /// For a window: when a thread was last seen there, in nanoseconds of the monotonic clock.
     seen: Option<u64>,
 }
 
-/// What a file tells about its code.
+/// What a file says about its code.
 #[derive(Debug)]
 pub(super) struct Unwindable {
     /// What is added to addresses of the file.
     pub(super) bias: usize,
-    /// Where functions begin, in addresses of the file, as far as they can be told without symbols.
+    /// Where functions begin, in addresses of the file, as far as that is known without symbols.
     starts: Vec<u64>,
     /// Unwind information, and its index: where they are loaded, and their contents.
     pub(super) frames: Option<(u64, Arc<[u8]>)>,
@@ -44,35 +44,35 @@ pub(super) struct Unwindable {
 #[derive(Debug, Default)]
 pub(super) struct Mappings {
     known: Vec<Mapped>,
-    /// Those that are there, by address.
+    /// The current ones, by address.
     current: Vec<u32>,
     read: Option<Instant>,
-    /// Counted up when others are there than before.
+    /// Incremented when the current ones change.
     pub(super) generation: u32,
     images: HashMap<(PathBuf, usize), Arc<Unwindable>>,
-    /// Code that lies in no file: what runtimes call it, where it begins and ends.
+    /// Code that lies in no file: the name that its runtime gives it, where it begins and ends.
     registered: Vec<(PathBuf, usize, usize)>,
-    /// Other memory that is executable and no file's, in the order of addresses.
+    /// Other executable memory that belongs to no file, in the order of addresses.
     made: Vec<Range<usize>>,
-    /// Dumps of code, mapped by runtimes so that they are found (jitdump).
+    /// Dumps of code (jitdump), which runtimes map so that profilers find them.
     dumps: Vec<PathBuf>,
     /// The windows of this epoch.
     windows: Vec<u32>,
     epoch: Epoch,
 }
 
-/// In which code that is used again is not told from what was there before.
+/// A period within which code is not distinguished from what lay at its address before.
 #[derive(Debug, Default)]
 struct Epoch {
     /// Nanoseconds of the monotonic clock.
     began: u64,
     now: u64,
-    /// How many there were.
+    /// How many epochs have ended.
     number: u32,
 }
 
 impl Epoch {
-    /// How long it is, in nanoseconds: twice as long after each so many.
+    /// Its length in nanoseconds, which doubles after every `MANY` epochs.
     fn length(&self) -> u64 {
         const FIRST: u64 = 100_000_000;
         const MANY: u32 = 64;
@@ -80,13 +80,13 @@ impl Epoch {
     }
 }
 
-/// The table is not read more often, whatever lies nowhere.
+/// The table is not read more often than this, even if samples lie in no mapping.
 const SOONEST: Duration = Duration::from_millis(200);
-/// And at least so often.
+/// It is read at least this often.
 const LATEST: Duration = Duration::from_secs(2);
-/// So many addresses are one window: a place in it has 32 bits.
+/// A window has so many addresses: a place in it has 32 bits.
 const WINDOW: usize = 1 << 32;
-/// More unwind information is not copied.
+/// Larger unwind information is not copied.
 const LARGEST: usize = 64 << 20;
 
 impl Mappings {
@@ -97,7 +97,7 @@ impl Mappings {
             self.refresh();
         }
         self.find(address).unwrap_or_else(|| {
-            // Code of ours lies in no file.
+            // The profiler's own code lies in no file.
             let is_ours = wordpatch::is_code_memory(wordpatch::CodeAddr::new(address as usize));
             if age > SOONEST && age <= LATEST && !is_ours {
                 self.refresh();
@@ -121,7 +121,8 @@ impl Mappings {
         (address < mapped.end).then(|| Place { mapping, offset: (address - mapped.start) as u32 })
     }
 
-    /// The place of an address in memory that is executable and no file's. Code of ours is nowhere.
+    /// The place of an address in executable memory that belongs to no file. The profiler's own
+    /// code has no place.
     fn find_window(&mut self, address: usize) -> Option<Place> {
         let behind = self.made.partition_point(|made| made.start <= address);
         let holds = self.made.get(behind.checked_sub(1)?)?.contains(&address);
@@ -141,8 +142,8 @@ impl Mappings {
         Some(Place { mapping, offset: (address - start) as u32 })
     }
 
-    /// Samples come that are of now. If runtimes have told of the code that they make, a new epoch
-    /// begins when it is time.
+    /// The samples that follow are taken now. If runtimes have reported the code that they make,
+    /// begins a new epoch when it is time.
     pub(super) fn look(&mut self, has_names: bool) {
         if self.made.is_empty() {
             return;
@@ -160,7 +161,7 @@ impl Mappings {
         self.epoch.number > 0 || !self.windows.is_empty()
     }
 
-    /// When a thread was seen last in a window.
+    /// When a thread was last seen in a window.
     pub(super) fn seen_in_window(&self, mapping: u32) -> Option<u64> {
         self.get(mapping)?.seen
     }
@@ -179,7 +180,7 @@ impl Mappings {
         Some(self.get(place.mapping)?.start + place.offset as usize)
     }
 
-    /// Where code lies that runtimes have made.
+    /// Informs it where code lies that runtimes have made.
     pub(super) fn knows(&mut self, registered: Vec<(PathBuf, usize, usize)>) {
         if self.registered != registered {
             (self.registered, self.read) = (registered, None);
@@ -191,7 +192,8 @@ impl Mappings {
         let Ok(all) = maps::mappings() else { return };
         let (files, made): (Vec<_>, Vec<_>) =
             all.into_iter().filter(|mapping| mapping.execute).partition(is_file);
-        // The kernel's own are in brackets ([vdso]), and so is memory that the program has named.
+        // The kernel's own mappings are in brackets ([vdso]), and so is memory that the program has
+        // named.
         let is_made =
             |made: &&maps::Mapping| !made.path.starts_with('[') || made.path.starts_with("[anon");
         let span = |made: &maps::Mapping| made.start.get()..made.end.get();
@@ -242,7 +244,7 @@ impl Mappings {
         }
     }
 
-    /// What a mapping's file tells; read when it is asked for the first time.
+    /// What a mapping's file says; read at the first request.
     pub(super) fn image(&mut self, mapping: u32) -> Option<Arc<Unwindable>> {
         let mapped = self.known.get_mut(mapping as usize)?;
         if let Some(image) = &mapped.image {
@@ -253,7 +255,7 @@ impl Mappings {
         image
     }
 
-    /// Where the function begins that a place lies in, as far as that can be told without symbols.
+    /// Where the function begins that a place lies in, as far as that is known without symbols.
     pub(super) fn start(&mut self, place: Place) -> Place {
         let begin = Place { mapping: place.mapping, offset: 0 };
         let (Some(image), Some(address)) = (self.image(place.mapping), self.address(place)) else {
@@ -328,7 +330,7 @@ fn read(
     Some(read)
 }
 
-/// The program's own file is there also when it was deleted.
+/// The program's own file can be read even after it was deleted.
 fn file_of(path: &Path) -> &Path {
     if path.exists() { path } else { Path::new("/proc/thread-self/exe") }
 }

@@ -1,8 +1,8 @@
 //! Owners: which functions with probes a place of the code belongs to.
 //!
-//! A place lies in a function of the table of symbols. That function's probes are its own; a part
-//! that the compiler has split off (`name.part.0`, `name.cold`) or a copy (`name.isra.0`) has them
-//! under the name in front of the dot. Where a function holds enter sites of others, these were
+//! A place lies in a function of the symbol table. If that function has probes, they are its own. A
+//! part that the compiler has split off (`name.part.0`, `name.cold`) or a copy (`name.isra.0`) has
+//! the probes of the name before the dot. Where a function holds entry sites of others, these were
 //! inlined into it, and debug information says which of them a place is in.
 
 use super::jit::{self, Jit};
@@ -27,9 +27,9 @@ pub(super) struct Owners<'o> {
     mappings: &'o mut Mappings,
     jit: &'o mut Jit,
     sees_kernel: bool,
-    /// Made when it is asked for: a short program is never sampled.
+    /// Made at the first use: a short program is never sampled.
     probed: OnceCell<Probed>,
-    /// Functions with probes by module and symbol; made when it is asked for.
+    /// Functions with probes by module and symbol; made at the first use.
     by_name: HashMap<usize, HashMap<String, FuncId>>,
 }
 
@@ -54,7 +54,7 @@ impl Probed {
                 enters.push((site.call().address().get(), module, FuncId(id.0)));
             }
         }
-        // Those that share a site are known by what hooks were told.
+        // Functions that share a site are known from what hooks have received.
         for id in functions::all() {
             let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
             if let Some((module, _)) =
@@ -69,7 +69,7 @@ impl Probed {
         Self { functions, enters }
     }
 
-    /// The one that lies there.
+    /// The function that lies there.
     fn at(&self, module: usize, address: usize) -> Option<FuncId> {
         let found = self.functions.binary_search_by_key(&(module, address), |(place, _)| *place);
         found.ok().map(|at| self.functions[at].1)
@@ -88,7 +88,7 @@ impl<'o> Owners<'o> {
         Self { garden, names, mappings, jit, sees_kernel, probed, by_name }
     }
 
-    /// Whether a place without probes is in the library that we are, or in a trampoline.
+    /// Whether a place without probes is in the profiler's library, or in a trampoline.
     fn is_hook(&mut self, place: Place) -> bool {
         let here = Self::is_hook as *const () as u64;
         self.mappings.place(here).mapping == place.mapping
@@ -129,7 +129,8 @@ impl<'o> Owners<'o> {
         let (start, size, name) = symbol.map_or((start, 0, String::new()), |symbol| {
             (symbol.start.get(), symbol.size, symbol.name)
         });
-        // What gcc has split off as rarely executed has no entry, but perhaps an exit of its own.
+        // A part that gcc has split off as rarely executed has no entry, but may have an exit of
+        // its own.
         let whole = name.contains(".cold").then(|| self.split_from(module, &name)).flatten();
         let known = whole.or_else(|| self.probed().at(module, start));
         let own = known.or_else(|| self.split_from(module, &name));
@@ -148,7 +149,7 @@ impl<'o> Owners<'o> {
         (functions, start)
     }
 
-    /// The same, in code that a runtime has made: it has said where its functions and their
+    /// The same, for registered code: its runtime has reported where its functions and their
     /// variants lie.
     fn in_registered(
         &self,
@@ -161,7 +162,7 @@ impl<'o> Owners<'o> {
         (is_selected.then_some(function.id).into_iter().collect(), function.span.start.get())
     }
 
-    /// The function of a place in code that a runtime has told perf of.
+    /// The function of a place in code that a runtime has reported to perf.
     fn in_jit(&mut self, place: Place) -> Option<Owner> {
         let when = self.mappings.seen_in_window(place.mapping)?;
         let address = self.mappings.address(place)?;
@@ -174,7 +175,7 @@ impl<'o> Owners<'o> {
             size: None,
         };
         let is_selected = guest::is_named(&subject);
-        // One that begins before the window has the window's beginning.
+        // A function that begins before the window gets the window's beginning.
         let offset = (place.offset as usize).saturating_sub(address - start) as u32;
         Some(Owner {
             functions: is_selected.then_some(function).into_iter().collect(),
@@ -184,7 +185,7 @@ impl<'o> Owners<'o> {
         })
     }
 
-    /// The function that a part or a copy was made of.
+    /// The function that a part or a copy was made from.
     fn split_from(&mut self, module: usize, name: &str) -> Option<FuncId> {
         let (whole, _) = name.split_once('.')?;
         self.named(module, whole)
@@ -217,7 +218,7 @@ impl<'o> Owners<'o> {
         points.filter_map(sites::Site::owner).map(|id| FuncId(id.0)).collect()
     }
 
-    /// Functions that were inlined, and of which debug information tells nothing; and points.
+    /// Functions that were inlined, and on which debug information says nothing; and points.
     pub(super) fn invisible(&mut self) -> BTreeSet<FuncId> {
         let mut invisible = Self::points();
         let mut tells = HashMap::new();

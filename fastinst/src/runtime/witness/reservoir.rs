@@ -1,11 +1,10 @@
-//! A reservoir: as many stacks as a profile needs, each of those that were seen with the same
-//! probability (algorithm R: Vitter, Random Sampling with a Reservoir, 1985), however many there
-//! were.
+//! A reservoir: as many stacks as a profile needs. However many stacks were seen, each is kept with
+//! the same probability (algorithm R: Vitter, Random Sampling with a Reservoir, 1985).
 
 use crate::attribution::Stack;
 use std::collections::HashMap;
 
-/// One in a hundred of a program's time is told by so many within a tenth of itself.
+/// With so many, a share of one in a hundred of a program's time is known within a tenth of itself.
 const MOST: usize = 16_384;
 
 #[derive(Debug)]
@@ -40,7 +39,7 @@ impl Reservoir {
         }
     }
 
-    /// Those that were kept, each with its number.
+    /// The stacks that were kept, each with its number.
     pub(super) fn counts(&self) -> HashMap<Stack, u64> {
         let mut counts = HashMap::new();
         for stack in &self.kept {
