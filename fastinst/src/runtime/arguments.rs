@@ -6,15 +6,16 @@
 //! returned
 //! ```
 //!
-//! A function has two tables, for its arguments and for what it returns: [`CELLS`] values each, the
-//! rest are others. All threads share them, and wait for none: a cell is taken by a
-//! compare-and-swap, and counted up. Texts are read by a system call, which says where nothing is
-//! mapped. This is for functions that are called rarely: one that has over [`MOST`] calls within a
-//! second is given up, and counted as any other from then on.
+//! A function has two tables, for its arguments and for what it returns: [`CELLS`] values each, all
+//! further values are counted as others. All threads share the tables, and wait for none: a cell is
+//! taken by a compare-and-swap, and counted up. Texts are read by a system call, which reports
+//! where nothing is mapped. This is for functions that are called rarely: reading the arguments of
+//! a function that has over [`MOST`] calls within a second is given up, and it is counted as any
+//! other from then on.
 //!
 //! # Safety
 //!
-//! This module exists to read registers that stubs have put aside, and cells that threads share.
+//! This module reads registers that stubs have saved, and cells that threads share.
 #![allow(unsafe_code)]
 
 use super::event::{self, points};
@@ -46,7 +47,7 @@ const CELLS: usize = 64;
 const FUNCTIONS: usize = 256;
 /// Bytes of a text.
 const TEXT: usize = 64;
-/// What values take, with a kind, a length, and whether a text goes on.
+/// The size of the values, with a kind, a length, and whether a text continues.
 const KEY: usize = crate::arguments::REGISTERS as usize * (TEXT + 3);
 /// Eight for each power of two.
 const BUCKETS: usize = 64 * 8;
@@ -56,13 +57,13 @@ const BUCKETS: usize = 64 * 8;
 pub(crate) struct Facts {
     /// By how much the stack pointer of its entry's hook lies below its return address.
     pub(crate) depth: u32,
-    /// Nothing before the hook changes a register of an argument.
+    /// Whether no instruction before the hook changes a register of an argument.
     pub(crate) keeps_arguments: bool,
-    /// All its exits have sites.
+    /// Whether all its exits have sites.
     pub(crate) is_timed: bool,
     /// Where its exit leads, if the entry's site holds that, too.
     pub(crate) whole: Option<SlotPair>,
-    /// Sites at which another function goes on.
+    /// Sites at which another function continues.
     pub(crate) tails: Vec<u32>,
 }
 
@@ -70,19 +71,19 @@ pub(crate) struct Facts {
 #[derive(Debug)]
 struct Capture {
     id: Id,
-    /// Others when its module was loaded again; never freed, since threads may be reading.
+    /// Replaced when its module was loaded again; never freed, since threads may be reading it.
     facts: AtomicPtr<Facts>,
     /// Its arguments, and what it returns.
     parts: [Part; 2],
-    /// When the second began in which calls are counted, and how many there were.
+    /// When the second began in which calls are counted, and how many calls it had.
     second: AtomicU64,
     calls: AtomicU32,
-    /// How many ticks that is.
+    /// Ticks of a second.
     hz: u64,
     stopped: AtomicBool,
 }
 
-/// What is asked of a call's one end.
+/// What is read at one end of a call.
 #[derive(Debug)]
 struct Part {
     values: Vec<Value>,
@@ -109,14 +110,14 @@ struct Cell {
 }
 
 // SAFETY: (1) the key is written by the thread that has taken the cell, before it is ready, and by
-// none afterwards.
+// no thread afterwards.
 unsafe impl Sync for Cell {}
 
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
 const READY: u32 = 2;
 
-/// The values of a call, one behind the other.
+/// The values of a call, one after the other.
 #[derive(Clone, Debug)]
 struct Key {
     bytes: [u8; KEY],
@@ -152,27 +153,27 @@ fn of<'c>(id: Id) -> Option<&'c Capture> {
     None
 }
 
-/// Of which functions arguments are read, and which; null if of none. Never freed: threads may be
-/// reading.
+/// The functions whose arguments are read, and which arguments; null if none are. Never freed:
+/// threads may be reading it.
 static QUESTIONS: AtomicPtr<Vec<(Selector, Question)>> = AtomicPtr::new(std::ptr::null_mut());
 
-/// From here on these are asked.
+/// Has these arguments read from here on.
 pub(super) fn ask(questions: &[Question]) {
     if questions.is_empty() {
         return QUESTIONS.store(std::ptr::null_mut(), Release);
     }
-    // A pattern that is none was refused with its question.
+    // An invalid pattern was refused with its question.
     let selector = |question: &Question| Selector::of(&[question.function()], &[]).ok().flatten();
     let questions = questions.iter().filter_map(|one| Some((selector(one)?, one.clone())));
     QUESTIONS.store(Box::into_raw(Box::new(questions.collect())), Release);
 }
 
-/// Whether any arguments are asked for.
+/// Whether any arguments are requested.
 pub(super) fn are_asked() -> bool {
     !QUESTIONS.load(Acquire).is_null()
 }
 
-/// What is asked of the arguments of a function of a module.
+/// What is requested of the arguments of a function of a module.
 pub(super) fn asked(module: &Module, address: CodeAddr) -> Option<&'static Question> {
     // SAFETY: (1) null, or questions that are never freed.
     let questions = unsafe { QUESTIONS.load(Acquire).as_ref() }?;
@@ -180,14 +181,14 @@ pub(super) fn asked(module: &Module, address: CodeAddr) -> Option<&'static Quest
     asked.map(|(_, question)| question)
 }
 
-/// What a function of a module is called.
+/// The name of a function of a module.
 fn name_of(module: &Module, address: CodeAddr) -> String {
     let symbol = Symbols::look_up(module, address).ok().flatten();
     symbol.map_or_else(|| format!("{address}"), |symbol| demangled(&symbol.name))
 }
 
 impl Garden {
-    /// Has the arguments read that the user asks for.
+    /// Has the arguments read that the user requests.
     pub(super) fn arm(&mut self, new: &BTreeSet<Id>) {
         let Some(unmodified) = &mut self.unmodified else { return };
         for &id in new {
@@ -208,7 +209,7 @@ impl Garden {
         }
     }
 
-    /// Functions whose arguments are asked for and that call hooks behind their prologue.
+    /// Reports functions whose arguments are requested and that call hooks after their prologue.
     pub(super) fn tell_unreadable(&mut self) {
         let owners = |bed: &Bed| -> BTreeSet<Id> {
             let sites = bed.sites.clone().filter_map(sites::get).filter(|site| !site.is_pun());
@@ -234,22 +235,22 @@ impl Garden {
 /// Why arguments of a function are not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unread {
-    /// Its entry has its probe too late.
+    /// The probe at its entry comes too late.
     #[error("its probe is behind instructions that change them")]
     Changed,
     /// Its arguments are neither given nor known.
     #[error("no debug information describes them: use for instance 'FUNCTION@arg1/s'")]
     Untold,
-    /// There are none.
+    /// It has none.
     #[error("it has none in registers, by its debug information, and returns none")]
     Nothing,
-    /// There is no room.
+    /// The table is full.
     #[error("the limit of 256 functions is reached")]
     Full,
 }
 
-/// Has the arguments of a function read: its sites lead here from the next switch on. By the holder
-/// of the garden.
+/// Has the arguments of a function read: from the next switch on its sites lead to stubs that call
+/// this module. By the holder of the garden.
 fn arm(id: Id, [arguments, returned]: [Vec<Value>; 2], facts: &Facts) -> Result<(), Unread> {
     if arguments.is_empty() && returned.is_empty() {
         return Err(Unread::Nothing);
@@ -276,7 +277,7 @@ fn arm(id: Id, [arguments, returned]: [Vec<Value>; 2], facts: &Facts) -> Result<
     Ok(())
 }
 
-/// Leads the sites of a function here, or no more, when they are switched next.
+/// Sets whether the sites of a function lead to this module's stubs when they are switched next.
 fn lead(id: Id, here: bool) {
     let board = id.function().switchboard();
     for site in board.into_iter().flat_map(sites::Switchboard::all).copied().filter_map(sites::get)
@@ -290,7 +291,7 @@ fn lead(id: Id, here: bool) {
     }
 }
 
-/// The registers that a keeping stub and its trampoline have put aside.
+/// The registers that a keeping stub and its trampoline have saved.
 struct Saved(*const u64);
 
 impl Saved {
@@ -352,7 +353,7 @@ fn enter_on(block: &Header, id: Id, saved: &Saved, (sp, signals): (u64, &SignalS
     }
 }
 
-/// It returns.
+/// A function whose arguments are read returns.
 pub(super) extern "C" fn exit(
     record: u32,
     saved: *const u64,
@@ -414,7 +415,7 @@ impl Capture {
     fn may(&self, now: u64) -> bool {
         let began = self.second.load(Relaxed);
         if now.wrapping_sub(began) > self.hz {
-            // Of two threads that come here at once both begin the second.
+            // If two threads get here at once, both begin the second.
             self.second.store(now, Relaxed);
             self.calls.store(0, Relaxed);
         }
@@ -537,8 +538,8 @@ impl Cell {
         }
     }
 
-    /// Its key, if it has one. Another thread that is writing it is waited for, but not by a
-    /// handler that has interrupted that.
+    /// Its key, if it has one. Waits for another thread that is writing it, but only for a limited
+    /// time: a handler may have interrupted that thread.
     fn key(&self) -> Option<&Key> {
         const LOOKS: usize = 1000;
         let is_ready = (0..LOOKS).any(|_| {

@@ -1,15 +1,15 @@
 //! Threads that may be cancelled at any instruction (`PTHREAD_CANCEL_ASYNCHRONOUS`): the door
 //! `pthread_setcanceltype`.
 //!
-//! The C library ends such a thread in a signal's handler, by unwinding: all that its functions
-//! want to clean up is done on the way. Trampolines have no unwind information, so that a thread
-//! that is cancelled while it stands in one would leave its locks taken. So the profile ends before
-//! a thread gets there. Threads that are cancelled where they wait, as all are unless they ask for
-//! more, stand in the C library then.
+//! The C library ends such a thread in a signal's handler, by unwinding: all cleanups of its
+//! functions run on the way. Trampolines have no unwind information, so a thread that is cancelled
+//! inside of one would leave its locks taken. So the profile ends before a thread can be in that
+//! state. Threads that are cancelled where they wait, which is the default, are in the C library
+//! then.
 //!
 //! # Safety
 //!
-//! This module exists to stand before a function of the C library.
+//! This module interposes a function of the C library.
 #![allow(unsafe_code)]
 #![allow(unreachable_pub, reason = "the loader reaches the door, by name")]
 
@@ -28,10 +28,10 @@ const ANYWHERE: &str = "the program has threads that may be cancelled anywhere \
                         (PTHREAD_CANCEL_ASYNCHRONOUS), which could not clean up behind a probe: the \
                         profile ends there";
 
-/// A thread was to be cancelled anywhere; only ever set.
+/// Whether a thread ever requested to be cancelled anywhere; only ever set.
 static HAS_ANY: AtomicBool = AtomicBool::new(false);
 
-/// Refuses where a thread may be cancelled at any instruction.
+/// Refuses if a thread may be cancelled at any instruction.
 pub(super) fn require_none() -> Result<(), String> {
     if HAS_ANY.load(Relaxed) { Err(ANYWHERE.to_owned()) } else { Ok(()) }
 }

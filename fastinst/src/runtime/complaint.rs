@@ -1,9 +1,8 @@
-//! What there is to say to the user: one line on standard error, once, where that is still what it
-//! was.
+//! Reports to the user: one line on standard error, once, if that is still the same file.
 //!
 //! # Safety
 //!
-//! This module exists to look at a descriptor and to write to it.
+//! This module inspects a descriptor and writes to it.
 #![allow(unsafe_code)]
 
 use std::sync::OnceLock;
@@ -12,16 +11,16 @@ use std::sync::atomic::Ordering::AcqRel;
 
 static COMPLAINED: AtomicBool = AtomicBool::new(false);
 
-/// Looks what standard error is, before the program may change it.
+/// Records what standard error is, before the program may change it.
 pub(super) fn prepare() {
     STDERR.get_or_init(|| identity(libc::STDERR_FILENO));
 }
 
-/// What standard error was at the beginning; a program may have closed it, and have got its number
-/// for a file of its own.
+/// What standard error was at the beginning; the program may close it, and get its number for a
+/// file of its own.
 static STDERR: OnceLock<Option<(u64, u64)>> = OnceLock::new();
 
-/// What is open there: the device and the number of the file.
+/// The device and the number of the file that is open there.
 fn identity(descriptor: i32) -> Option<(u64, u64)> {
     // SAFETY: (1) a record to write to.
     unsafe {
@@ -30,14 +29,14 @@ fn identity(descriptor: i32) -> Option<(u64, u64)> {
     }
 }
 
-/// Says one line on standard error, the first time, if that is still what it was.
+/// Writes one line to standard error, the first time, if that is still the same file.
 pub(super) fn complain(what: &str) {
     let is_the_same = STDERR
         .get()
         .is_some_and(|known| known.is_some() && *known == identity(libc::STDERR_FILENO));
     if is_the_same && !COMPLAINED.swap(true, AcqRel) {
         let line = format!("fastinst: {}\n", what.replace('\n', " "));
-        // SAFETY: (1) a buffer and its length; what becomes of it is no matter.
+        // SAFETY: (1) a buffer and its length; the result does not matter.
         unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
     }
 }

@@ -2,18 +2,18 @@
 //!
 //! Neither waits for the other, and the thread's own drain can be interrupted by a signal's handler
 //! whose calls fill the ring again and drain it themselves. So the ring has no owner. A consumer
-//! copies some entries from the tail on, and then moves the tail over them by one compare-and-swap:
-//! if that succeeds the copies are the only ones, else another consumer was faster and they are
-//! thrown away. The thread writes to a place only after the tail has passed it, so a copy that
+//! copies some entries from the tail on, and then moves the tail over them by one compare-and-swap.
+//! If that succeeds, the copies are the only ones. Otherwise another consumer was faster, and they
+//! are discarded. The thread writes to a place only after the tail has passed it, so a copy that
 //! counts was read whole.
 //!
-//! An entry belongs to the lap of the ring that it says it belongs to; so nothing has to be wiped,
+//! An entry belongs to the lap of the ring that it is marked with; so nothing has to be cleared,
 //! and the agent writes to no entry.
 //!
 //! | word | meaning | written by |
 //! |---|---|---|
 //! | `head` | entries that were given a place | the thread and its handlers, by one `xadd` |
-//! | `Entry::ready` | function and lap, when all else is there | the thread; the reader's acquire pairs with it |
+//! | `Entry::ready` | function and lap, stored last | the thread; readers' acquire pairs with it |
 //! | `drained.tail` | entries that were taken out | every consumer, by compare-and-swap; the thread reads it for room |
 
 use super::layout::{Header, LAPS, OUTERMOST, RING_COUNT, RING_ROOM, lap};
@@ -24,14 +24,14 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 /// small one.
 pub(crate) const BATCH: usize = 16;
 
-/// An entry behind which so many places were given away is not filled any more.
+/// If so many places after an entry were given away, the entry will not be filled any more.
 const ABANDONED: u64 = RING_COUNT as u64 / 2;
 
 /// How many batches a thread takes at once: what its handlers add meanwhile is left for the next
 /// time.
 const BATCHES: usize = 2 * RING_COUNT / BATCH;
 
-/// The place that a null is called from: no code lies there.
+/// The call site of a null: no code lies there.
 pub(crate) const NULL_SITE: u64 = 1;
 
 /// A timed call that is done.
@@ -39,7 +39,7 @@ pub(crate) const NULL_SITE: u64 = 1;
 pub(crate) struct Done {
     /// The offset of its function's record.
     pub(crate) record: u32,
-    /// No other call of the function was open around it.
+    /// Whether no other call of the function was open around it.
     pub(crate) outermost: bool,
     pub(crate) ticks: u64,
     pub(crate) children: u64,
@@ -53,15 +53,15 @@ impl Done {
     }
 }
 
-/// Whether there is a place for another entry.
+/// Whether the ring has a place for another entry.
 pub(crate) fn has_room(block: &Header) -> bool {
-    // The tail first: between the two a signal's handler may have added some, and others been
-    // taken.
+    // The tail first: between the two loads a signal's handler may have added some entries, and
+    // others may have been taken.
     let tail = block.drained.tail.load(Acquire);
     block.head.load(Relaxed).wrapping_sub(tail) < RING_ROOM as u64
 }
 
-/// Takes entries out of the ring, the oldest first. Returns how many: none if there are none, or
+/// Takes entries out of the ring, the oldest first. Returns how many: none if the ring is empty, or
 /// the oldest is not filled yet.
 pub(crate) fn take(block: &Header, batch: &mut [Done; BATCH]) -> usize {
     loop {
@@ -73,8 +73,8 @@ pub(crate) fn take(block: &Header, batch: &mut [Done; BATCH]) -> usize {
             batch[taken] = done;
             taken += 1;
         }
-        // Taken and never filled, by a stub that a signal's handler has left by longjmp; or not yet
-        // filled.
+        // An entry that was taken and never filled, by a stub that a signal's handler has left by
+        // longjmp; or one that is not filled yet.
         let skips = taken == 0;
         if skips && block.head.load(Acquire).wrapping_sub(tail) < ABANDONED {
             return 0;

@@ -1,12 +1,12 @@
-//! Filters of system calls (seccomp(2)): what one that the program is about to install would do
-//! with the calls that we make.
+//! Filters of system calls (seccomp(2)): what a filter that the program is about to install would
+//! do with the profiler's calls.
 //!
-//! A filter may be for all threads, ours among them, and may kill for a call that it does not know.
-//! There is no way to ask a filter that is there. So the program's own is carried out here, before
-//! it is installed, for every call that draining and writing a profile take. One that refuses is
-//! lived with, unless it is memory that it refuses; one that kills ends the profile.
+//! A filter may apply to all threads, the agent's among them, and may kill for a call that it does
+//! not know. An installed filter cannot be queried. So the program's filter is executed here,
+//! before it is installed, for every call that draining and writing a profile take. A filter that
+//! refuses calls is tolerated, unless it refuses memory; one that kills ends the profile.
 //!
-//! Instructions are those of classic BPF that the kernel accepts of such filters
+//! Instructions are those of classic BPF that the kernel accepts in such filters
 //! (`seccomp_check_filter`, kernel/seccomp.c).
 
 /// An instruction (`struct sock_filter`, linux/filter.h).
@@ -22,7 +22,7 @@ pub(super) struct Instruction {
 /// The longest filter that the kernel takes (BPF_MAXINSNS).
 pub(super) const LONGEST: usize = 4096;
 
-/// A call: its number, and arguments as it is made with. Addresses are anywhere.
+/// A call: its number, and the arguments that it is made with. Addresses are arbitrary.
 type Call = (libc::c_long, [u64; 6]);
 
 const AT: u64 = 0x7f00_0000_1000;
@@ -36,7 +36,7 @@ const NOWHERE: u64 = u32::MAX as u64;
 const WAIT: u64 = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as u64;
 const WAKE: u64 = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u64;
 
-/// What is done between one look and the next, and when the profile is written.
+/// The calls that are made between one look and the next, and when the profile is written.
 const CALLS: &[Call] = &[
     (libc::SYS_clock_gettime, [libc::CLOCK_THREAD_CPUTIME_ID as u64, AT, 0, 0, 0, 0]),
     (libc::SYS_clock_gettime, [libc::CLOCK_MONOTONIC as u64, AT, 0, 0, 0, 0]),
@@ -75,7 +75,7 @@ const CALLS: &[Call] = &[
 ];
 
 /// Whether a filter ends the process, or the thread, or hands over to a supervisor, for one of the
-/// calls that we make; or refuses memory.
+/// profiler's calls; or refuses memory.
 pub(super) fn kills(filter: &[Instruction]) -> bool {
     CALLS.iter().any(|call| is_deadly(call, verdict(filter, call)))
 }
@@ -85,7 +85,7 @@ fn is_deadly(call: &Call, verdict: u32) -> bool {
     if call.0 == libc::SYS_mmap && verdict & ACTION == libc::SECCOMP_RET_ERRNO {
         return true;
     }
-    // A trap's signal is blocked on our thread, which the kernel makes a death of.
+    // A trap's signal is blocked on the agent's thread, so the kernel kills the process for it.
     const LIVED_WITH: [u32; 4] = [
         libc::SECCOMP_RET_ALLOW,
         libc::SECCOMP_RET_ERRNO,
@@ -95,7 +95,7 @@ fn is_deadly(call: &Call, verdict: u32) -> bool {
     !LIVED_WITH.contains(&(verdict & ACTION))
 }
 
-/// What a filter answers to a call; death, where it is no filter.
+/// A filter's answer to a call; killing, if the filter is invalid.
 fn verdict(filter: &[Instruction], call: &Call) -> u32 {
     run(filter, &described(call)).unwrap_or(libc::SECCOMP_RET_KILL_PROCESS)
 }
@@ -104,7 +104,7 @@ fn verdict(filter: &[Instruction], call: &Call) -> u32 {
 fn described(&(number, arguments): &Call) -> [u32; 16] {
     const X86_64: u32 = 0xc000_003e;
     let mut words = [0; 16];
-    // Whence it is made is anywhere.
+    // The address that it is made from is arbitrary.
     [words[0], words[1], words[2], words[3]] =
         [number as u32, X86_64, AT as u32, (AT >> 32) as u32];
     for (at, argument) in arguments.into_iter().enumerate() {

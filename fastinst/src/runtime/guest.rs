@@ -1,11 +1,11 @@
-//! The guest: how the preload library comes into a program, lives through its forks, and leaves.
+//! The guest: how the preload library enters a program, lives through its forks, and leaves.
 //!
-//! Nothing here may fail the program. What goes wrong is said in one line on standard error, once,
-//! and turns us off.
+//! Nothing here may make the program fail. The first error is reported in one line on standard
+//! error, and switches the profiler off.
 //!
 //! # Safety
 //!
-//! This module exists to be called by the loader, by `fork`, and by the kernel.
+//! This module is called by the loader, by `fork`, and by the kernel.
 #![allow(unsafe_code)]
 
 use super::agent::{self, Agent};
@@ -44,7 +44,7 @@ mod wanted;
 use wanted::plant_before;
 pub(super) use wanted::{is_named, is_selected, opens_scope, plants_what_is_seen, role_of, wants};
 
-/// What is settled once, at the beginning.
+/// Settings of the process, made at the beginning.
 struct Guest {
     config: Config,
     policy: Policy,
@@ -55,38 +55,40 @@ struct Guest {
     stopping: Option<Selector>,
     /// Functions that open a scope.
     under: Option<Selector>,
-    /// Where the program was when it was started: a relative path of output means this place.
+    /// The program's working directory when it was started: relative paths of output are relative
+    /// to it.
     directory: PathBuf,
     /// Where its user's sockets are: the program may change its environment later.
     sockets: PathBuf,
 }
 
-/// Null before that; another one each time that the profiler is attached, and never freed: threads
-/// may be reading.
+/// Null before the beginning. Replaced each time that the profiler is attached, and never freed:
+/// threads may be reading it.
 static GUEST: AtomicPtr<Guest> = AtomicPtr::new(std::ptr::null_mut());
 /// Whether hooks do anything.
 pub(super) static RUNNING: AtomicBool = AtomicBool::new(false);
 /// Whether hooks that are called as they were linked return at once: in a library that waits to be
-/// attached, or was, or that has given up.
+/// attached, or was attached, or has given up.
 pub(super) static DORMANT: AtomicBool = AtomicBool::new(false);
-/// The process that we run in: a child made by `vfork` shares our memory, and is another.
+/// The process that the profiler runs in: a child made by `vfork` shares its memory, and is
+/// another.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
-/// Whether a child was forked in which nothing of ours was begun yet; and whether the thread that
+/// Whether a child was forked in which the profiler has not begun yet; and whether the thread that
 /// has forked it was unloading a module.
 static UNBEGUN: AtomicBool = AtomicBool::new(false);
 static UNLOADS: AtomicBool = AtomicBool::new(false);
-/// A byte on a page that the kernel clears in every child of a fork, whatever has made it: set in
-/// processes that we know.
+/// A byte on a page that the kernel clears in every child of a fork, however it was made: set in
+/// processes that the profiler knows.
 static KNOWN_PROCESS: AtomicPtr<AtomicBool> = AtomicPtr::new(std::ptr::null_mut());
 static MODULES_AT_START: AtomicUsize = AtomicUsize::new(0);
 static LESSONS: AtomicBool = AtomicBool::new(false);
 static NEW_FUNCTIONS: AtomicBool = AtomicBool::new(false);
-/// The agent while its thread steps aside.
+/// The agent while no thread runs it.
 static ASIDE: AtomicPtr<Agent> = AtomicPtr::new(std::ptr::null_mut());
 
 /// How long the end of a program waits for its profile to be written.
 const LAST_WORDS: Duration = Duration::from_secs(20);
-/// How long an exec or an `_exit` does, which may happen in a signal handler.
+/// How long an exec or an `_exit` waits, which may happen in a signal handler.
 const HASTY_WORDS: Duration = Duration::from_secs(2);
 
 #[used]
@@ -97,11 +99,11 @@ static ENTER: extern "C" fn() = enter;
 #[unsafe(link_section = ".fini_array")]
 static LEAVE: extern "C" fn() = leave;
 
-/// Whether that has happened.
+/// Whether the loader, or a hook, has called [`enter`].
 static ENTERED: AtomicBool = AtomicBool::new(false);
 
-/// A hook was called and nothing runs: by a library whose constructors the loader calls before
-/// ours, perhaps. Returns whether it does now.
+/// A hook was called while the profiler is not running: possibly by a library whose constructors
+/// the loader calls before ours. Returns whether the profiler runs now.
 #[cold]
 pub(super) fn awaken() -> bool {
     if !ENTERED.load(Acquire) {
@@ -130,7 +132,7 @@ extern "C" fn enter() {
     os::set_errno(errno);
 }
 
-/// Turns us off, and says why.
+/// Switches the profiler off, and reports why.
 pub(super) fn give_up(why: &str) {
     stop_running();
     complain(why);
@@ -189,18 +191,18 @@ fn begin() -> Result<(), String> {
     }
 }
 
-/// What the user has asked for.
+/// The user's settings.
 pub(super) type Settings = (Config, Policy, Option<Selector>);
 
 /// What was found in the process.
 pub(super) struct Begun {
-    /// Why nothing can be switched, where nothing can.
+    /// Why no probe can be switched, where none can.
     pub(super) refusal: Option<String>,
-    /// Unmodified code may get probes.
+    /// Whether unmodified code may get probes.
     pub(super) is_open: bool,
 }
 
-/// Clocks, before all else. Returns when that was.
+/// Prepares clocks, before everything else. Returns when that was.
 pub(super) fn prepare_clocks() -> Result<Instants, String> {
     complaint::prepare();
     if !os::clocks::has_counter() {
@@ -218,11 +220,11 @@ pub(super) fn is_prepared() -> bool {
 
 static PREPARED: AtomicBool = AtomicBool::new(false);
 
-/// Tables, and what is registered with the C library: once in a process.
+/// Prepares tables, and what is registered with the C library: once in a process.
 pub(super) fn prepare_for_good() -> Result<(), String> {
     PREPARED.store(true, Release);
     prepare_tables()?;
-    // Whatever asks the loader or makes keys of thread data: later that might allocate.
+    // Everything that queries the loader or makes keys of thread data: later that might allocate.
     loader::look();
     wordpatch::prepare_preloaded();
     threads::prepare();
@@ -235,8 +237,9 @@ pub(super) fn prepare_for_good() -> Result<(), String> {
     Ok(())
 }
 
-/// Plants what is loaded, for these settings: modules that `stay` as long as the process, and then
-/// the others. What compilers have prepared otherwise than by hooks is taken as `makers` says.
+/// Plants what is loaded, for these settings: modules that stay as long as the process (`stays`),
+/// and then the others. `makers` says which code is taken that compilers have prepared by other
+/// means than hooks.
 pub(super) fn set_up(
     settings: Settings,
     start: Instants,
@@ -258,7 +261,7 @@ pub(super) fn set_up(
         garden.plant_all(&policy, true, None);
     }
     garden.know_all();
-    // Where nothing can be switched there is no profile: why, as far as it is known.
+    // Where no probe can be switched there is no profile: the reason, as far as it is known.
     // SAFETY: (1) getppid has no arguments and cannot fail.
     let parent = unsafe { libc::getppid() };
     if config.provider == Provider::Points {
@@ -284,7 +287,7 @@ fn is_open(garden: &Garden) -> bool {
     garden.unmodified.as_ref().is_some_and(|unmodified| unmodified.is_open())
 }
 
-/// From here on these settings hold.
+/// Makes these settings the current ones.
 pub(super) fn begin_guest(settings: Settings, start: Instants) -> Result<(), String> {
     let (config, policy, selector) = settings;
     if config.policy == profiler::Policy::Exact {
@@ -313,7 +316,7 @@ impl Guest {
     }
 }
 
-/// From here on these settings are others; or why not. By the agent.
+/// Changes the current settings; or returns why not. By the agent.
 pub(super) fn change_settings(change: impl FnOnce(&mut Config)) -> Result<(), String> {
     let before = guest();
     let mut config = before.config.clone();
@@ -334,7 +337,7 @@ pub(super) fn folder_of_sockets() -> &'static Path {
     &guest().sockets
 }
 
-/// Plants functions without compiled-in hooks, unless they are to be seen to run first.
+/// Plants functions without compiled-in hooks, except where they must be seen running first.
 pub(super) fn plant_what_is_prepared() {
     let mut garden = plant::garden();
     let takes_late = garden.unmodified.as_ref().is_some_and(|unmodified| unmodified.takes_late());
@@ -342,7 +345,7 @@ pub(super) fn plant_what_is_prepared() {
     plant_before(&mut garden, |_| true);
 }
 
-/// The same, of modules that the loader's listener knows.
+/// The same, for modules that the loader's listener knows.
 pub(super) fn plant_what_is_wanted() {
     plant_before(&mut plant::garden(), |_| true);
 }
@@ -355,8 +358,8 @@ pub(super) fn plant_late(garden: &mut Garden) -> BTreeSet<Id> {
     plant_before(garden, |bed| new.contains(&bed))
 }
 
-/// Libraries whose code is left as it is: what a process lives by, what we live by ourselves, and
-/// what reads or patches its own code.
+/// Whether a module is not one of the libraries whose code is left as it is: those that a process
+/// or the profiler depends on, and those that read or patch their own code.
 fn is_program_s_own(module: &Module) -> bool {
     const OTHERS: [&str; 12] = [
         "ld-linux",
@@ -376,8 +379,8 @@ fn is_program_s_own(module: &Module) -> bool {
     !OTHERS.iter().chain(&TOOLS).any(|name| module.name.starts_with(name))
 }
 
-/// What the environment says, `None` if we are disabled; or the one line that says why it cannot
-/// be.
+/// The settings of the environment, `None` if the profiler is disabled; or one line that says why
+/// they are invalid.
 fn settings() -> Result<Option<Settings>, String> {
     let config = Config::from_env().map_err(|error| error.to_string())?;
     if !config.enabled {
@@ -392,7 +395,7 @@ fn settings() -> Result<Option<Settings>, String> {
     Ok(Some((config, policy, selector)))
 }
 
-/// Reserves the tables, for the first that comes: the profiler, or a program that attaches
+/// Reserves the tables, for the first user of them: the profiler, or a program that attaches
 /// functions of its own.
 pub(crate) fn prepare_tables() -> Result<(), String> {
     static PREPARED: OnceLock<Result<(), String>> = OnceLock::new();
@@ -406,8 +409,8 @@ pub(crate) fn prepare_tables() -> Result<(), String> {
     PREPARED.get_or_init(prepare).clone()
 }
 
-/// Whether there is room for our tables, and for what is allocated later by us and the program: an
-/// allocation of ours that fails would be the program's end.
+/// Checks that there is room for the tables, and for what the profiler and the program allocate
+/// later: a failing allocation of the profiler would end the program.
 fn look_for_room() -> Result<(), String> {
     const LIMITS: [(libc::__rlimit_resource_t, usize, Protection, &str, &str); 2] = [
         (libc::RLIMIT_AS, 80 << 20, Protection::None, "address space", "-v"),
@@ -433,7 +436,7 @@ fn look_for_room() -> Result<(), String> {
     Ok(())
 }
 
-/// Starts the agent, if there is none and there is something to do. Not in a signal handler.
+/// Starts the agent, if none is running and it is needed. Not in a signal handler.
 pub(super) fn start_agent() -> Result<(), String> {
     if !is_running() || agent::is_there() || !is_own_process() || UNBEGUN.load(Acquire) {
         return Ok(());
@@ -448,7 +451,7 @@ pub(super) fn start_agent() -> Result<(), String> {
     agent::start(agent).map_err(|error| format!("cannot start a thread: {error}"))
 }
 
-/// The agent's thread ends, and leaves the agent to its successor.
+/// The agent's thread ends, and leaves the agent to the next thread.
 pub(super) fn agent_leaves(agent: Agent) {
     ASIDE.store(Box::into_raw(Box::new(agent)), Release);
 }
@@ -468,13 +471,13 @@ extern "C" fn leave() {
         return;
     }
     if !is_own_process() {
-        // The memory is our parent's, in which the agent is.
+        // The memory is the parent's, in which the agent is.
         END_LOST.store(true, Relaxed);
         agent::write_now(LAST_WORDS);
         return;
     }
-    // The agent may have ended because no thread but its own was left, and it is this one that
-    // calls us.
+    // The agent may have ended because its thread was the only one left, and that thread makes this
+    // call.
     if !ASIDE.load(Acquire).is_null() {
         let _ = start_agent();
     }
@@ -483,15 +486,15 @@ extern "C" fn leave() {
     RUNNING.store(false, Release);
 }
 
-/// Before `exit`, which runs functions of the program first: they are waited for, unless we are not
-/// called behind them.
+/// Before `exit`, which runs functions of the program first. Their end is waited for, unless the
+/// loader does not call `leave` after them.
 pub(super) fn before_exit() {
     if end_is_lost() {
         before_departure();
     }
 }
 
-/// Before the process image goes: by `_exit`, or by exec, which may fail.
+/// Before the process image is replaced or ends: by `_exit`, or by exec, which may fail.
 pub(super) fn before_departure() {
     if is_observed() {
         agent::write_now(HASTY_WORDS);
@@ -506,8 +509,8 @@ pub(super) fn before_end() {
     }
 }
 
-/// The program is about to forbid itself what we need: the profile is written as it is, and from
-/// here on nothing of ours makes a system call.
+/// The program is about to forbid itself what the profiler needs: the profile is written as it is,
+/// and from here on the profiler makes no system call.
 pub(super) fn stand_down(why: &str) {
     if !is_observed() {
         return;
@@ -519,7 +522,8 @@ pub(super) fn stand_down(why: &str) {
     give_up(why);
 }
 
-/// The user has had enough: from here on hooks do nothing, and nothing is written at the end.
+/// The user has stopped the profiler: from here on hooks do nothing, and nothing is written at the
+/// end.
 pub(super) fn end_for_good() {
     stop_running();
 }
@@ -529,7 +533,7 @@ pub(crate) fn is_running() -> bool {
     RUNNING.load(Relaxed) && is_known_process()
 }
 
-/// Whether this process has begun with our constructor, or run our handler of forks; or shares the
+/// Whether this process has begun with our constructor, or run our fork handler; or shares the
 /// memory of one that has.
 pub(super) fn is_known_process() -> bool {
     known_process().is_none_or(|known| known.load(Relaxed))
@@ -540,7 +544,8 @@ fn known_process() -> Option<&'static AtomicBool> {
     unsafe { KNOWN_PROCESS.load(Relaxed).as_ref() }
 }
 
-/// Where the kernel cannot clear pages, children that run no handlers are taken for their parents.
+/// Where the kernel cannot clear pages, children that run no fork handlers are taken for their
+/// parents.
 fn make_process_known() {
     // SAFETY: (1) a new mapping.
     let page = unsafe { pages::map_private(Place::Anywhere, PAGE, Protection::ReadWrite) };
@@ -554,13 +559,13 @@ fn make_process_known() {
     }
 }
 
-/// Hooks do something from now on.
+/// From now on hooks are active.
 pub(super) fn run() {
     DORMANT.store(false, Release);
     RUNNING.store(true, Release);
 }
 
-/// Hooks do nothing any more.
+/// From now on hooks do nothing.
 pub(super) fn stop_running() {
     RUNNING.store(false, Release);
     DORMANT.store(true, Release);
@@ -572,13 +577,13 @@ pub(super) fn run_hooks() {
     RUNNING.store(true, Release);
 }
 
-/// Whether hooks do anything, in the process that we were started in.
+/// Whether hooks do anything, in the process that the profiler was started in.
 pub(super) fn is_observed() -> bool {
     is_running() && is_own_process()
 }
 
-/// Where this process is the first of its namespace, a child that shares its memory may be so of
-/// another one.
+/// Where this process is the first of its namespace, a child that shares its memory may be the
+/// first of another one.
 fn is_own_process() -> bool {
     const FIRST: i32 = 1;
     let process = os::threads::process();
@@ -603,12 +608,12 @@ pub(super) fn clock() -> Clock {
     guest().clock
 }
 
-/// How many modules were there at the beginning: they are never unloaded.
+/// How many modules were loaded at the beginning: they are never unloaded.
 pub(super) fn modules_at_start() -> usize {
     MODULES_AT_START.load(Relaxed)
 }
 
-/// Whether there is anything to be switched.
+/// Whether the process has any probes or functions.
 pub(super) fn has_probes() -> bool {
     sites::count() > 0 || functions::count() > 1
 }
@@ -670,8 +675,8 @@ pub(super) fn orphans_path() -> PathBuf {
 /// How often this process has become another program, as far as profiles show.
 static IMAGE: AtomicUsize = AtomicUsize::new(0);
 
-/// A profile of this process that is there already is by a program that it was before it became
-/// this one by `exec`. It stays.
+/// If a profile of this process exists already, it is of the program that it was before it became
+/// this one by `exec`. That profile is kept.
 fn keep_earlier_images() {
     const MOST: usize = 10_000;
     if !guest().config.output.as_os_str().as_bytes().windows(2).any(|pair| pair == b"%p") {
@@ -695,8 +700,8 @@ fn program_name() -> String {
         .map_or_else(|| "unknown".to_owned(), |name| name.to_string_lossy().replace('/', "_"))
 }
 
-/// Blocks all signals on the calling thread, for good; those that the C library keeps for itself it
-/// leaves open.
+/// Blocks all signals on the calling thread, for good, except for those that the C library keeps
+/// for itself.
 pub(super) fn block_signals() {
     // SAFETY: (1) a set to fill and to read.
     unsafe {
@@ -706,7 +711,8 @@ pub(super) fn block_signals() {
     }
 }
 
-/// Takes the signal that asks for the profile, unless the program has a use for it already.
+/// Installs the handler of the signal that requests the profile, unless the program has a use for
+/// that signal already.
 fn take_signal() {
     let signal = config().signal;
     if signal == 0 || sites::count() == 0 {
@@ -717,20 +723,20 @@ fn take_signal() {
     }
 }
 
-/// Has a signal come to us.
+/// Installs the profiler's handler of a signal.
 pub(super) fn hear(signal: i32) -> Result<(), os::OsError> {
     // SAFETY: (1) the handler is safe in a signal.
     unsafe { signals::install(signal, asked, libc::SA_RESTART) }.map(drop)
 }
 
-/// Whether it does: the program may have taken it since.
+/// Whether it is still installed: the program may have replaced it.
 pub(super) fn hears(signal: i32) -> bool {
     let ours = asked as *const () as usize;
     signals::action(signal).is_ok_and(|action| action.sa_sigaction == ours)
 }
 
-/// What the kernel calls. It comes to the signal stack, if the thread has one: the program may run
-/// on stacks with no room for a frame.
+/// Called by the kernel, on the signal stack, if the thread has one: the program may run on stacks
+/// with no room for a frame.
 #[unsafe(naked)]
 extern "C" fn asked(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     naked_asm!(
@@ -759,7 +765,7 @@ extern "C" fn asked_with_room(
     false
 }
 
-/// A handler that the program has installed later passes the signal on.
+/// Called by a handler that the program has installed later, and that passes the signal on.
 extern "C" fn asked_by_handler(
     signal: i32,
     info: *mut libc::siginfo_t,
@@ -768,8 +774,8 @@ extern "C" fn asked_by_handler(
     asked_with_room(signal, info, context, &mut Onward { handler: 0, mask: 0 }, 0);
 }
 
-/// Takes ourselves out of the environment that children get: in its place, since some programs have
-/// functions of their own that change it.
+/// Removes the library from the environment that children get. It is changed in place, since some
+/// programs have functions of their own that change it.
 fn hide_from_children() {
     const KEY: &[u8] = b"LD_PRELOAD=";
     unsafe extern "C" {
@@ -782,8 +788,8 @@ fn hide_from_children() {
         .filter(|path| !path.is_empty() && !path.ends_with(b"libfastinst.so"))
         .collect();
     let text = others.join(&b':');
-    // SAFETY: (1) the loader's own time: there are no other threads yet; (2) the list ends with
-    // null, its texts with zero; (3) what is left of one is no longer than it was.
+    // SAFETY: (1) called while the loader starts the program: no other threads exist yet; (2) the
+    // list ends with null, its texts with zero; (3) what is left of one is no longer than it was.
     unsafe {
         let mut entry = environ;
         while !entry.is_null() && !(*entry).is_null() {
@@ -820,13 +826,14 @@ extern "C" fn after_fork() {
     drop(unsafe { (*HELD.0.get()).take() });
 }
 
-/// What was held is given back, and the rest left for [`begin_in_child`]: other handlers follow, of
-/// allocators perhaps, which have their locks yet. Stores to memory of ours only. What probes count
-/// meanwhile they count into the child's own memory.
+/// Releases what was held, and leaves the rest for [`begin_in_child`]: other handlers follow,
+/// possibly of allocators, which still hold their locks. Stores only to the profiler's memory. What
+/// probes count meanwhile, they count into the child's own memory.
 extern "C" fn in_child() {
     heap::inherit();
-    // SAFETY: (1) this thread holds the garden since `before_fork`. Nothing where nothing runs: in
-    // a process that has forbidden itself our system calls, or that we do not know.
+    // SAFETY: (1) this thread holds the garden since `before_fork`. Nothing is held where the
+    // profiler is not running: in a process that has forbidden itself our system calls, or that we
+    // do not know.
     let Some((garden, unloads)) = (unsafe { (*HELD.0.get()).take() }) else { return };
     drop(garden);
     UNLOADS.store(unloads, Relaxed);
@@ -852,12 +859,12 @@ extern "C" fn in_child() {
     }
 }
 
-/// A function that forks has returned, in the child perhaps, where all handlers have run: there it
-/// is observed as a process of its own from now on, or left alone. What else a child needs of its
-/// own is made here, before its agent.
+/// A function that forks has returned, possibly in the child, where all handlers have run: there
+/// the child is observed as a process of its own from now on, or left alone. What else a child
+/// needs of its own is made here, before its agent.
 ///
-/// A child of `_Fork` or of the system call has run no handlers. It finds nothing running, and is
-/// left alone.
+/// A child of `_Fork` or of the system call has run no handlers. In it the profiler is not running,
+/// and it is left alone.
 pub(crate) fn begin_in_child() {
     if !UNBEGUN.load(Acquire) || !is_own_process() || !UNBEGUN.swap(false, AcqRel) {
         return;
@@ -870,7 +877,7 @@ pub(crate) fn begin_in_child() {
         registered::inherit(&garden);
         drop(garden);
         if !wordpatch::owns_code() {
-            // What is switched here would be switched there.
+            // Switching here would switch the parent's code, too.
             RUNNING.store(false, Release);
             return Err("there was no memory for a copy of its code".to_owned());
         }
@@ -878,8 +885,8 @@ pub(crate) fn begin_in_child() {
         if !config().follow {
             functions::all().for_each(|id| modes::allow(id, false));
         } else if has_probes() {
-            // Before the program goes on: calls that are open when functions get their first modes
-            // are not timed.
+            // Before the program continues: calls that are open when functions get their first
+            // modes are not timed.
             return start_agent();
         }
         Ok(())

@@ -1,8 +1,8 @@
 //! Handing the profile over to `fastinst run` while the program runs: when, and what.
 //!
-//! Counts go over ten times a second, and a whole profile whenever a thousandth of the time has
-//! paid for the one before: [`Pace`] is the rule. A process that uses no processor time has nothing
-//! new.
+//! Counts are handed over ten times a second, and a whole profile whenever the cost of the previous
+//! one is at most a thousandth of the time since: [`Pace`] is the rule. A process that uses no CPU
+//! time has nothing new.
 
 use crate::handover::Writer;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub(super) fn claim(path: Option<&Path>) {
     }
 }
 
-/// Takes a slot of this memory.
+/// Takes a slot in this memory.
 pub(super) fn claim_of(handover: &crate::handover::Handover) -> bool {
     let writer = handover.writer();
     let is_there = writer.is_some();
@@ -33,7 +33,7 @@ pub(super) fn claim_of(handover: &crate::handover::Handover) -> bool {
     is_there
 }
 
-/// Gives the slot up: its reader has it, and another one comes with memory of its own.
+/// Gives the slot up: its reader has it, and another reader brings memory of its own.
 pub(super) fn release() {
     let slot = SLOT.swap(std::ptr::null_mut(), AcqRel);
     // SAFETY: (1) null, or made by `claim` or `claim_of`; (2) by the agent, which alone uses it.
@@ -43,7 +43,7 @@ pub(super) fn release() {
     }
 }
 
-/// The slot, if there is one and a process reads it.
+/// The slot, if this process has one and a process reads it.
 pub(super) fn writer() -> Option<&'static Writer> {
     // SAFETY: (1) null, or made by `claim` and never dropped.
     #[allow(unsafe_code)]
@@ -57,13 +57,13 @@ pub(crate) fn forget() {
     SLOT.swap(std::ptr::null_mut(), AcqRel);
 }
 
-/// Counts are never older while the program runs.
+/// While the program runs, counts are never older than this.
 const AGE: Duration = Duration::from_millis(100);
-/// The first ones come sooner, for programs that are over by then.
+/// The first ones are handed over sooner, for programs that end before that.
 const FIRST: Duration = Duration::from_millis(5);
-/// A whole profile is paid for by so many times its own time.
+/// A whole profile is due after so many times the time that the previous one took.
 const PATIENCE: u32 = 1000;
-/// And by so many if it has functions that the one before has not.
+/// The same, if it has functions that the previous one did not have.
 const HASTE: u32 = 100;
 
 /// When something is handed over.
@@ -97,7 +97,7 @@ impl Pace {
         self.pause
     }
 
-    /// What is due, of a process that has used so much processor time and called so many functions.
+    /// What is due, for a process that has used so much CPU time and called so many functions.
     pub(super) fn due(&mut self, now: Instant, processor: Duration, functions: usize) -> Due {
         let is_new = functions > self.functions;
         if now.duration_since(self.counts) < self.pause || (processor == self.processor && !is_new)
@@ -114,10 +114,10 @@ impl Pace {
         }
     }
 
-    /// A whole profile of so many functions was handed over, which has taken a while.
+    /// Records that a whole profile of so many functions was handed over, and how long it took.
     pub(super) fn handed_over(&mut self, now: Instant, took: Duration, functions: usize) {
         (self.whole, self.functions) = (now, functions);
-        // One that was interrupted says little of the next.
+        // One that was interrupted says little about the next.
         self.took = if self.took.is_zero() { took } else { took.min(self.took * 2) };
     }
 }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     /// What is handed over in ten seconds by a process that is always busy: counts, whole profiles,
-    /// and the longest time without any.
+    /// and the longest time without either.
     fn played(took: Duration, functions: impl Fn(u64) -> usize) -> (u32, u32, Duration) {
         let start = Instant::now();
         let mut pace = Pace::new(start);

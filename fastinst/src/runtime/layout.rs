@@ -9,18 +9,18 @@
 //! ```
 //!
 //! Records and tallies have memory for as many functions as [`Header::capacity`] says. Where
-//! functions are found while threads run there is address space for more behind each: see
+//! functions are found while threads run, address space for more follows each: see
 //! [`room`](super::threads::room).
 //!
 //! A block is written by its thread, without locked instructions. The agent reads counts and the
 //! ring. Both take entries out of the ring, as [`drain`](super::drain) says: its tail is the only
-//! word that both write. Frames are address space for a recursion as deep as stacks are; pages of
-//! it come with the first call that is so deep. Signal handlers interrupt the thread anywhere and
-//! come back: so every place is taken by one instruction (`add`, `xadd`) before it is filled.
+//! word that both write. Frames are address space for a recursion as deep as stacks are; their
+//! pages are made by the first call that is so deep. Signal handlers interrupt the thread anywhere
+//! and return: so every place is taken by one instruction (`add`, `xadd`) before it is filled.
 //!
 //! A thread's *own clock* is the time stamp counter less [`Header::hidden`], the time that
-//! measuring has taken: it stands still while a call is being accounted for, and so hooks take no
-//! time of the calls that they lie in. All durations are by this clock.
+//! measuring has taken. It stands still while a call is being accounted for, so hooks take no time
+//! of the calls that they lie in. All durations are by this clock.
 
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
@@ -37,8 +37,8 @@ pub(crate) struct Frame {
     pub(crate) record: AtomicU32,
     /// The term of its function that it was entered in.
     pub(crate) term: AtomicU32,
-    /// What the timed calls directly inside of it took, without what is measured of a call that
-    /// does nothing.
+    /// What the timed calls directly inside of it took, without the time that is measured for a
+    /// call that does nothing.
     pub(crate) children: AtomicU64,
 }
 
@@ -62,8 +62,8 @@ pub(crate) struct Entry {
     /// function was open around it.
     pub(crate) ready: AtomicU32,
     pub(crate) unused: AtomicU32,
-    /// How long it took, with what is measured of a call that does nothing. Never less than that
-    /// and the calls inside.
+    /// How long it took, with the time that is measured for a call that does nothing. Never less
+    /// than that and the calls inside.
     pub(crate) ticks: AtomicU64,
     /// What the timed calls directly inside took.
     pub(crate) children: AtomicU64,
@@ -71,7 +71,7 @@ pub(crate) struct Entry {
     pub(crate) call_site: AtomicU64,
 }
 
-/// What a thread knows of a function.
+/// What a thread knows about a function.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Record {
@@ -90,21 +90,21 @@ pub(crate) struct Record {
     pub(crate) open: AtomicU32,
 }
 
-/// What all threads know of a function.
+/// What all threads know about a function.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(crate) struct Function {
     pub(crate) address: AtomicU64,
-    /// The term that is running, or ran last.
+    /// The current term, or the last one.
     pub(crate) term: AtomicU32,
     /// Calls to time in a term, on each thread.
     pub(crate) quota: AtomicI32,
     /// How many calls are left out between two that are timed: 256 equally likely numbers.
     pub(crate) skips: AtomicPtr<super::skip::Table>,
-    /// Entries that found no record: on a thread that is going, or in a hook that interrupted
+    /// Entries that found no record: on a thread that is ending, or in a hook that interrupted
     /// another.
     pub(crate) late: AtomicU64,
-    /// Who switches its sites.
+    /// Which party switches its sites.
     pub(crate) custody: callpatch::Custody,
     /// What its enter sites do when it is retired: see [`Rest`](super::modes::Rest).
     pub(crate) rest: AtomicU32,
@@ -119,25 +119,26 @@ pub(crate) struct Function {
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Header {
-    /// Behind the topmost frame.
+    /// The end of the topmost frame.
     pub(crate) top: AtomicPtr<Frame>,
     /// Where frames end.
     pub(crate) limit: AtomicPtr<Frame>,
-    /// The time that measuring has taken on this thread: what its own clock is behind the counter.
+    /// The time that measuring has taken on this thread: how far its own clock is behind the
+    /// counter.
     pub(crate) hidden: AtomicU64,
-    /// The part of it in which the thread did not run, but waited for a processor in the middle of
-    /// an event.
+    /// The part of it in which the thread did not run, but waited for a CPU in the middle of an
+    /// event.
     pub(crate) waited: AtomicU64,
-    /// Entries taken in the ring. It begins with one lap, so that memory of zeroes belongs to none
-    /// that is running.
+    /// Entries taken in the ring. It begins with one lap, so that memory of zeros belongs to no lap
+    /// in use.
     pub(crate) head: AtomicU64,
-    /// Calls that the timing stub has left out: what they have cost is no time of the program's.
+    /// Calls that the timing stub has left out: their cost is not the program's time.
     pub(crate) skipped: AtomicU64,
     /// A multiplicative random generator.
     pub(crate) random: AtomicU64,
-    /// The size of its records that there is memory for. It only grows.
+    /// How many bytes of its records have memory. It only grows.
     pub(crate) capacity: AtomicU64,
-    /// The size of its records that there is address space for.
+    /// How many bytes of its records have address space.
     pub(crate) reserved: AtomicU64,
     /// The stack pointer of the event that it is in the middle of, on the slow path; zero if it is
     /// in none.
@@ -147,19 +148,19 @@ pub(crate) struct Header {
     pub(crate) in_code: AtomicU64,
     /// | value | meaning | changed by |
     /// |---|---|---|
-    /// | 0 free | no thread's | the agent, from ended, when it has taken what was there |
+    /// | 0 free | no thread's | the agent, from ended, when it has taken the contents |
     /// | 1 live | its thread writes | a thread that takes it, from free |
-    /// | 2 ended | its thread is gone | its thread, at its end |
+    /// | 2 ended | its thread has ended | its thread, at its end |
     pub(crate) state: AtomicU32,
     /// Timed calls that never ended, or for which there was no memory.
     pub(crate) lost: AtomicU32,
     pub(crate) next: AtomicPtr<Header>,
     pub(crate) mapped: AtomicU64,
-    /// Its bytes that there is memory for.
+    /// How many of its bytes have memory.
     pub(crate) usable: AtomicU64,
     /// Rounds of thread-specific destructors that it has seen.
     pub(crate) farewells: AtomicU32,
-    /// The processor time of its thread, and of those that had it before.
+    /// The CPU time of its thread, and of those that had it before.
     pub(crate) clock: super::clock::ThreadClock,
     /// Where its tallies get their memory.
     pub(crate) slab: AtomicPtr<super::tally::Slab>,
@@ -167,13 +168,13 @@ pub(crate) struct Header {
     pub(crate) begun: AtomicU64,
     /// See `begun`.
     pub(crate) done: AtomicU64,
-    /// Of them, those that the agent has taken. By the agent.
+    /// How many of them the agent has taken. By the agent.
     pub(crate) looked: AtomicU64,
-    /// Passes of pairs of points that are open: how many, and those.
+    /// The open passes of pairs of points, and their number.
     pub(crate) open_passes: AtomicU32,
     pub(crate) passes: [Pass; PASSES],
-    /// Calls that are followed: where they begin, where the next one comes, and where there is no
-    /// room. Null where there is no scope.
+    /// Calls that are followed: their first entry, where the next one is put, and where the room
+    /// ends. Null if no scope is used.
     pub(crate) scope_base: AtomicPtr<Followed>,
     /// See `scope_base`.
     pub(crate) scope_top: AtomicPtr<Followed>,
@@ -181,9 +182,9 @@ pub(crate) struct Header {
     pub(crate) scope_limit: AtomicPtr<Followed>,
     /// The term of its thread's [signal stack](super::signal_stack), in the upper bits.
     pub(crate) stack_term: AtomicU64,
-    /// Pages that are known to be none of that stack.
+    /// Pages that are known not to be part of that stack.
     pub(crate) clear: [Clear; CLEARS],
-    /// On lines of its own: what its thread writes all the time lies on the first.
+    /// On cache lines of its own: the first line holds what its thread writes all the time.
     pub(crate) drained: Drained,
 }
 
@@ -191,7 +192,7 @@ pub(crate) struct Header {
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Clear {
-    /// The page's number, and the term in which that is so.
+    /// The page's number, and the term in which this holds.
     pub(crate) key: AtomicU64,
     /// The stack, as the kernel has reported it: a `stack_t`.
     pub(crate) start: AtomicUsize,
@@ -199,7 +200,7 @@ pub(crate) struct Clear {
     pub(crate) size: AtomicUsize,
 }
 
-/// So many pages are known, each in the place that its number has.
+/// How many pages are known, each in the entry that its number selects.
 pub(crate) const CLEARS: usize = 8;
 
 /// A pass of a pair of points that has begun, or a call whose arguments are read.
@@ -212,16 +213,16 @@ pub(crate) struct Pass {
     pub(crate) record: AtomicU32,
     /// The term of that row.
     pub(crate) term: AtomicU32,
-    /// Of a call whose arguments are read: where its return address lies; else zero.
+    /// For a call whose arguments are read: where its return address lies; otherwise zero.
     pub(crate) frame: AtomicU64,
     /// The cell of its arguments.
     pub(crate) cell: AtomicU32,
 }
 
-/// So many of a thread may be open.
+/// How many passes of a thread may be open.
 pub(crate) const PASSES: usize = 64;
 
-/// What the agent writes, too.
+/// Fields that the agent writes, too.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(crate) struct Drained {
@@ -238,24 +239,24 @@ pub(crate) const FOLLOWED: usize = size_of::<Followed>();
 /// The lowest frame is a wall: its stack pointer lies above all others. A frame of a program that
 /// has probes takes 32 bytes of its stack at least, and stacks have eight megabytes.
 pub(crate) const FRAME_COUNT: usize = 1 << 18;
-/// Where there is no address space for so many.
+/// The number of frames where address space for so many is not available.
 pub(crate) const FEW_FRAMES: usize = 1 << 10;
 pub(crate) const RING: usize = 4096;
 pub(crate) const ENTRY: usize = size_of::<Entry>();
 pub(crate) const RING_COUNT: usize = 1024;
 /// The highest bit of [`Entry::ready`].
 pub(crate) const OUTERMOST: u32 = 1 << 31;
-/// The lowest bits of it.
+/// Its lowest bits.
 pub(crate) const LAPS: u32 = RECORD as u32 - 1;
-/// When so many entries are taken there is no room for more. A signal's handler may come between
-/// looking and taking, and take the last one itself; so some are left for as many handlers as
+/// When so many entries are taken, the ring is treated as full. A signal handler may run between
+/// checking and taking, and take the last one itself; so some are left for as many handlers as
 /// interrupt each other.
 pub(crate) const RING_ROOM: usize = RING_COUNT - 32;
 pub(crate) const RECORDS: usize = RING + ENTRY * RING_COUNT;
 pub(crate) const RECORD: usize = size_of::<Record>();
 pub(crate) const FUNCTION: usize = size_of::<Function>();
 
-// What the assembly takes for granted.
+// What the assembly assumes.
 const _: () = assert!(size_of::<Clear>() == 1 << 5 && CLEARS.is_power_of_two());
 const _: () = assert!(
     offset_of!(Clear, flags) - offset_of!(Clear, start) == offset_of!(libc::stack_t, ss_flags)
@@ -264,12 +265,12 @@ const _: () = assert!(
 const _: () = assert!(FRAME == 32 && ENTRY == 32 && RECORD == 32 && FUNCTION == 64);
 const _: () = assert!(RING_COUNT.is_power_of_two() && size_of::<Header>() <= RING);
 
-/// What lies before the frames, for records of that size.
+/// The size of what lies before the frames, for records of that size.
 pub(crate) const fn before_frames(records: usize) -> usize {
     RECORDS + records + records / RECORD * size_of::<usize>()
 }
 
-/// What [`Entry::ready`] has in its lowest bits in the lap of that entry.
+/// The lowest bits of [`Entry::ready`] in the lap of that entry.
 pub(crate) const fn lap(number: u64) -> u32 {
     (number / RING_COUNT as u64) as u32 & LAPS
 }
@@ -296,7 +297,7 @@ impl Header {
         self.at(RING + (number as usize % RING_COUNT) * ENTRY)
     }
 
-    /// Where the tally of the function is, whose record lies at that offset; `None` as for
+    /// The pointer to the tally of the function whose record lies at that offset; `None` as for
     /// [`Self::record`].
     pub(crate) fn tally<'b>(&self, offset: u32) -> Option<&'b AtomicPtr<super::tally::Tally>> {
         use std::sync::atomic::Ordering::Relaxed;

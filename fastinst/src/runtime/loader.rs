@@ -79,7 +79,7 @@ pub(crate) fn look() {
 /// Never freed, once it was made.
 static EAR: AtomicPtr<Ear> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Has the loader call [`changed`] from the first call of this on.
+/// Has the loader call `changed` from the first call of this on.
 pub(crate) fn listen(policy: &Policy) {
     static ASKED: AtomicBool = AtomicBool::new(false);
     if !ASKED.swap(true, AcqRel)

@@ -1,12 +1,12 @@
 //! Measured at the beginning: how fast the counter runs, and what a stub costs.
 //!
 //! The counter is compared with the kernel's raw monotonic clock over the time that planting takes,
-//! and again over the whole run for the report, so that no file of the system is asked about
-//! frequencies. Costs are those of the stubs themselves, on a function of our own.
+//! and again over the whole run for the report, so that no file of the system has to be read for
+//! frequencies. Costs are those of the stubs themselves, on a function of the profiler.
 //!
 //! # Safety
 //!
-//! This module exists to call stubs as a trampoline does.
+//! This module calls stubs as a trampoline does.
 #![allow(unsafe_code)]
 
 use super::drain;
@@ -24,7 +24,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use wordpatch::Ticks;
 
-/// No clock is read off a shorter time.
+/// The shortest time from which a clock's speed is computed.
 const BASELINE: Duration = Duration::from_micros(300);
 
 /// How many pairs are run in a round, and how many rounds.
@@ -39,7 +39,8 @@ pub(crate) struct Instants {
 }
 
 impl Instants {
-    /// Now: the reading between two of the counter that lie closest together.
+    /// Now: of several readings of the clock between two of the counter, the one where these lie
+    /// closest together.
     pub(crate) fn now() -> Self {
         let read = || {
             let before = Ticks::now();
@@ -87,8 +88,8 @@ pub(crate) fn clock(start: Instants) -> Clock {
     Clock { hz: start.speed(), step: step() }
 }
 
-/// The difference that most readings have: counters may go up in steps of many ticks, and between
-/// two steps by chance by less.
+/// The most frequent difference: counters may increase in steps of many ticks, and between two
+/// steps randomly by less.
 fn step() -> u64 {
     const READINGS: usize = 256;
     let mut seen: Vec<u64> =
@@ -98,7 +99,7 @@ fn step() -> u64 {
     often.map_or(1, |same| same[0])
 }
 
-/// Between two readings that follow each other.
+/// The difference of two consecutive readings.
 fn difference() -> u64 {
     let first = Ticks::now();
     Ticks::now().since(first).0
@@ -106,8 +107,8 @@ fn difference() -> u64 {
 
 static COSTS: OnceLock<Costs> = OnceLock::new();
 
-/// What the stubs cost, measured once, on a thread that is observed; those behind puns, if there
-/// are any.
+/// What the stubs cost, measured once, on a thread that is observed; with puns, the cost of their
+/// stubs.
 pub(crate) fn costs(behind_puns: bool, hz: f64) -> Costs {
     let costs = *COSTS.get_or_init(|| measure_costs(behind_puns, hz));
     stub::PAIR.store(costs.pair as u64, Relaxed);
@@ -115,23 +116,23 @@ pub(crate) fn costs(behind_puns: bool, hz: f64) -> Costs {
     costs
 }
 
-/// The same as far as they are known. Usable in a signal handler.
+/// The same, as far as it is known. Usable in a signal handler.
 pub(super) fn known_costs() -> Costs {
     COSTS.get().copied().unwrap_or(GUESS)
 }
 
 const GUESS: Costs = Costs { pair: 45.0, bias: 24.0, count: 2.0, toggle: 450.0, skip: 4.0 };
 
-/// The part of what counting takes back to back that a program which does something else as well is
-/// usually slowed down by: back to back each addition waits for the one before, elsewhere it hides
-/// behind the program's own work, or takes its place. Of 8 ticks back to back 57 million counted
-/// calls of the demo added 2.7 each (AMD of family 25, model 1); of 5 ticks, 108 million calls of a
-/// function of three instructions added 3.7 (model 17). The sampling controller corrects it by what
-/// it sees in the program.
+/// The share of the back-to-back cost of counting by which a program is usually slowed down that
+/// does other work as well. Back to back, each addition waits for the one before; in a program it
+/// overlaps with the program's own work, or takes its place. Of 8 ticks back to back, 57 million
+/// counted calls of the demo added 2.7 each (AMD of family 25, model 1); of 5 ticks, 108 million
+/// calls of a function of three instructions added 3.7 (model 17). The sampling controller corrects
+/// it by what it sees in the program.
 const VISIBLE: f64 = 0.45;
 
-/// What a pass of a pun takes of a program besides its stub, in seconds: three jumps between pages
-/// that nothing else is in, and registers that are put aside. It cannot be measured back to back,
+/// What a pass of a pun costs a program besides its stub, in seconds: three jumps between pages
+/// that are not used otherwise, and registers that are saved. It cannot be measured back to back,
 /// where branch predictors and caches know the way. Counting every call of a database's work takes
 /// 2.2 to 2.9 ns a call in all (AMD of family 25), 3.0 to 3.3 ns (AMD of family 26), 1.8 to 3.0 ns
 /// (Intel of family 6, model 207); its stub 0.4 to 1 ns of it.
@@ -175,12 +176,12 @@ fn measure_costs(behind_puns: bool, hz: f64) -> Costs {
     }
 }
 
-/// The least of some rounds: nothing makes a stub faster than it is.
+/// The minimum of some rounds: no disturbance makes a stub faster than it is.
 fn best(mut round: impl FnMut() -> f64) -> f64 {
     (0..ROUNDS).map(|_| round()).fold(f64::MAX, f64::min)
 }
 
-/// Ticks that one enter, and exit, of the function of our own takes.
+/// Ticks that one enter, and exit, of the profiler's own function takes.
 fn run(enter: extern "C" fn(), exit: Option<extern "C" fn()>) -> f64 {
     let start = Ticks::now();
     for _ in 0..PAIRS {
@@ -203,7 +204,7 @@ fn call(stub: extern "C" fn()) {
     }
 }
 
-/// What lies in the ring, taken out.
+/// Takes what is in the ring.
 fn drained(block: &Header) -> Vec<u64> {
     let mut ticks = Vec::new();
     let mut batch = [drain::Done::default(); drain::BATCH];

@@ -1,16 +1,15 @@
-//! The door of `mprotect`: text with probes stays writable, whatever the program makes of it
-//! otherwise.
+//! The door of `mprotect`: text with probes stays writable, whatever else the program requests for
+//! it.
 //!
 //! Some programs protect their own text: loaders of their own, interpreters that write to it,
-//! hardened allocators. Probes are switched by a store at any time, by the agent or by a hook, so
-//! that a page with probes that became read-only would kill the program. The pages of such a call
-//! are passed on in runs; those with probes are made writable besides. A program that protects its
-//! text by a bare `syscall` instruction, by `pkey_mprotect`, or by mapping something over it, is
-//! not seen.
+//! hardened allocators. The agent or a hook switches probes by a store at any time, so a page with
+//! probes that became read-only would kill the program. The pages of such a call are passed on in
+//! runs; those with probes are made writable, too. A program that protects its text by a bare
+//! `syscall` instruction, by `pkey_mprotect`, or by mapping something over it, is not seen.
 //!
 //! # Safety
 //!
-//! This module exists to pass on a call that changes what may be done with memory.
+//! This module passes on a call that changes what may be done with memory.
 #![allow(unsafe_code)]
 #![allow(unreachable_pub, reason = "the loader reaches it, by name")]
 
@@ -22,7 +21,7 @@ use wordpatch::{CodeAddr, stays_writable};
 
 pub(super) static MPROTECT: AtomicUsize = AtomicUsize::new(0);
 
-/// A stretch of pages that are protected alike.
+/// A range of pages that get the same protection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     start: usize,
@@ -44,7 +43,7 @@ fn runs(start: usize, len: usize, keeps: impl Fn(usize) -> bool) -> impl Iterato
     })
 }
 
-/// Changes the protection of pages; those that are stored to stay writable.
+/// Changes the protection of pages; pages whose probes are switched by stores stay writable.
 ///
 /// # Safety
 /// As for the C library's.
@@ -52,7 +51,7 @@ fn runs(start: usize, len: usize, keeps: impl Fn(usize) -> bool) -> impl Iterato
 pub unsafe extern "C" fn mprotect(start: *mut c_void, len: usize, protection: c_int) -> c_int {
     type Next = unsafe extern "C" fn(*mut c_void, usize, c_int) -> c_int;
     let pass = |start: usize, len: usize, protection: c_int| match MPROTECT.load(Relaxed) {
-        // Allocators call this while the loader is looking for it: the search would call them.
+        // Allocators call this while the loader searches it: the search would call them.
         // SAFETY: (1) the caller.
         0 => unsafe { libc::syscall(libc::SYS_mprotect, start, len, protection) as c_int },
         // SAFETY: (1) the C library's function has this type; (2) the caller.
@@ -74,7 +73,7 @@ pub unsafe extern "C" fn mprotect(start: *mut c_void, len: usize, protection: c_
         if result != 0 {
             return result;
         }
-        // The first probe of a module may have come to a page just now.
+        // The first probe of a module may have been put on a page just now.
         for late in runs(run.start, run.len, keeps)
             .filter(|late| late.keeps_writable && !run.keeps_writable)
         {

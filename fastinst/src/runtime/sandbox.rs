@@ -1,20 +1,21 @@
-//! Sandboxes that the program shuts itself in: the doors `syscall` and `prctl`, through which it
-//! goes for a filter of system calls.
+//! Sandboxes that the program puts itself into: the doors `syscall` and `prctl`, by which it
+//! installs a filter of system calls.
 //!
-//! A filter that kills for a call of ours, or refuses memory, ends the profile: what there is is
-//! written before it is installed, the agent's thread ends, the probes are switched off, and from
-//! then on this library makes no system call. One that refuses such calls is lived with. So it is
-//! where the program forbids its threads the time stamp counter, without which no hook works. What
-//! is done by a bare `syscall` instruction passes no door, and is not seen. A signal stack that
-//! changes through the door `syscall` ends what is [known](super::signal_stack) of them.
+//! A filter that kills for one of the profiler's calls, or refuses memory, ends the profile: the
+//! profile is written before the filter is installed, the agent's thread ends, the probes are
+//! switched off, and from then on this library makes no system call. A filter that refuses such
+//! calls is tolerated. The profile ends in the same way where the program forbids its threads the
+//! time stamp counter, without which no hook works. A bare `syscall` instruction passes no door,
+//! and is not seen. A signal stack that changes through the door `syscall` invalidates what is
+//! [known](super::signal_stack) of them.
 //!
-//! Both doors are passed by every call of that name, so they look at a number and go on; whatever
-//! else there is to do is done in Rust.
+//! Every call of either name passes its door, so the doors compare a number and continue;
+//! everything else is done in Rust.
 //!
 //! # Safety
 //!
-//! This module exists to pass on calls whose arguments it does not know, and to read a filter that
-//! the program points to.
+//! This module passes on calls whose arguments it does not know, and reads a filter that the
+//! program points to.
 #![allow(unsafe_code)]
 #![allow(unreachable_pub, reason = "the loader reaches them, by name")]
 
@@ -29,7 +30,7 @@ pub(super) static SYSCALL: AtomicUsize = AtomicUsize::new(0);
 pub(super) static PRCTL: AtomicUsize = AtomicUsize::new(0);
 const NAMES: [(&AtomicUsize, &CStr); 2] = [(&SYSCALL, c"syscall"), (&PRCTL, c"prctl")];
 
-/// The registers in which arguments are passed, as a door lays them down.
+/// The registers in which arguments are passed, as a door stores them.
 #[repr(C)]
 struct Arguments {
     rax: usize,
@@ -122,7 +123,7 @@ extern "C" fn pass(number: u32, given: &Arguments) -> usize {
     if let Some(why) = end {
         guest::stand_down(why);
     } else if guest::is_observed() && installs_filter(number, given) {
-        // What planting takes is more than what a profile does: code that is new and writable.
+        // Planting takes more calls than a profile does: it makes new, writable code.
         agent::do_with_less();
     }
     let next = doors::next(next, name);
@@ -130,7 +131,7 @@ extern "C" fn pass(number: u32, given: &Arguments) -> usize {
     next
 }
 
-/// Whether a filter is about to be there.
+/// Whether a filter is about to be installed.
 fn installs_filter(number: u32, given: &Arguments) -> bool {
     let [first, second] = [given.rdi, given.rsi].map(|argument| argument as libc::c_long);
     let by_prctl = |option| option == libc::c_long::from(libc::PR_SET_SECCOMP);
@@ -154,8 +155,8 @@ fn end_by_prctl(option: usize, value: usize, filter: usize) -> Option<&'static s
     }
 }
 
-/// Whether the filter at an address (`struct sock_fprog`) kills. What cannot be read the kernel
-/// will not take either.
+/// Whether the filter at an address (`struct sock_fprog`) kills. One that cannot be read is refused
+/// by the kernel, too.
 fn is_deadly(program: usize) -> bool {
     if !guest::is_observed() {
         return false;

@@ -1,9 +1,9 @@
-//! Scopes: calls are recorded by where they are on their thread: inside of a call of a function
-//! that the user names (`--under`), or only so deep (`--depth`).
+//! Scopes: calls are recorded by their position on their thread: inside of a call of a function
+//! that the user names (`--under`), or only to a certain depth (`--depth`).
 //!
 //! A thread keeps a stack of the open calls that matter: of the functions that are named, or, where
-//! depth matters, of all. It is apart from the frames of calls that are being timed, which come and
-//! go by terms. An entry is the stack pointer of an enter hook and the function's record:
+//! depth matters, of all. It is separate from the frames of calls that are being timed, which begin
+//! and end with terms. An entry is the stack pointer of an enter hook and the function's record:
 //!
 //! ```text
 //!   base ─▶ wall │ serve 0x7fe0 │ parse 0x7fa0 │ ◀─ top       depth: 2
@@ -11,25 +11,24 @@
 //!
 //! | function | its enter sites | its exit sites |
 //! |---|---|---|
-//! | named, or any one where depth matters | push; go on if it is not too deep | pop; go on |
-//! | another one | go on if such a call is open, and it is not too deep | as ever |
+//! | named, or any one where depth matters | push; continue if it is not too deep | pop; continue |
+//! | another one | continue if such a call is open, and it is not too deep | as without a scope |
 //!
-//! What they go on to is the stub that they would lead to without a scope: [`stubs`] has both in
-//! assembly, this module has all the rules. Programs without a scope have none of this in their
-//! way.
+//! They continue to the stub that they would lead to without a scope: [`stubs`] has both in
+//! assembly, this module has all the rules. Programs without a scope execute none of this.
 //!
-//! - **Exits pair with the latest open call of their function**; what lies above was left without
+//! - **Exits pair with the latest open call of their function**; entries above it were left without
 //!   an exit, by an exception or `longjmp`.
-//! - **What lies below an entering stack pointer is dead**, as frames are. `longjmp` is a door
-//!   where there is a scope: it says how far the stack is left, so that a call that follows at the
-//!   same place is not taken for one inside.
+//! - **Entries below an entering stack pointer are dead**, as frames are. `longjmp` is a door where
+//!   a scope is used: it shows how far the stack is left, so that a call that follows at the same
+//!   place is not taken for one inside.
 //! - **Functions whose ends have no probes are not followed**: they may be inside of a scope, and
 //!   open none.
 //!
 //! # Safety
 //!
-//! This module exists to hand out references into mappings that are never unmapped, and to stand
-//! before functions of the C library.
+//! This module hands out references into mappings that are never unmapped, and interposes functions
+//! of the C library.
 #![allow(unsafe_code)]
 #![allow(unreachable_pub, reason = "the loader reaches the doors, by name")]
 
@@ -58,18 +57,18 @@ static UNFOLLOWED: AtomicU64 = AtomicU64::new(0);
 
 /// By the number of a function.
 static ROLES: [AtomicU8; functions::MOST] = [const { AtomicU8::new(0) }; functions::MOST];
-/// It opens a scope.
+/// The function opens a scope.
 const OPENS: u8 = 1;
-/// Its ends are not seen.
+/// The function's ends are not seen.
 const ENDLESS: u8 = 2;
 
-/// Whether there is a scope.
+/// Whether scopes are used.
 #[inline]
 pub(super) fn is_used() -> bool {
     IS_USED.load(Relaxed)
 }
 
-/// As the settings say. Blocks that threads have already get stacks.
+/// Begins as the settings say. Blocks that threads have already get stacks.
 pub(super) fn begin(config: &Config) -> Result<(), String> {
     let is_used = !config.under.is_empty() || config.depth.is_some();
     if is_used && config.provider == Provider::Points {
@@ -91,10 +90,10 @@ pub(super) fn begin(config: &Config) -> Result<(), String> {
     Ok(())
 }
 
-/// Gives a block its stack. Returns whether there is memory for it.
+/// Gives a block its stack. Returns whether it has memory for it.
 pub(super) fn prepare(block: &Header) -> bool {
     if block.scope_base.load(Relaxed).is_null() {
-        // SAFETY: (1) a new mapping; its pages come when they are used.
+        // SAFETY: (1) a new mapping; its pages are made when they are used.
         let mapped = unsafe {
             pages::map_private(Place::Anywhere, FRAME_COUNT * FOLLOWED, Protection::ReadWrite)
         };
@@ -111,13 +110,13 @@ pub(super) fn prepare(block: &Header) -> bool {
     true
 }
 
-/// No call is open.
+/// Removes all open calls.
 fn clear(block: &Header) {
     let base = block.scope_base.load(Relaxed);
     block.scope_top.store(base.wrapping_add(1), Relaxed);
 }
 
-/// The forked child's block, of the thread that has forked: what was open is.
+/// In a forked child: copies the open calls of the thread that has forked to its new block.
 pub(super) fn inherit(block: &Header, parents: &Header) {
     let (from, to) = (parents.scope_base.load(Relaxed), block.scope_base.load(Relaxed));
     if from.is_null() || to.is_null() {
@@ -132,14 +131,14 @@ pub(super) fn inherit(block: &Header, parents: &Header) {
     block.scope_top.store(to.wrapping_add(count + 1), Relaxed);
 }
 
-/// Recording begins: what was open when it ended may have ended since.
+/// Recording begins: calls that were open when it ended may have ended since.
 pub(super) fn clear_all() {
     if is_used() {
         threads::all().for_each(clear);
     }
 }
 
-/// What a function is: whether it opens a scope, and whether its ends are seen. By the agent,
+/// Sets a function's role: whether it opens a scope, and whether its ends are seen. By the agent,
 /// which has its sites switched then.
 pub(super) fn set_role(id: Id, opens: bool, is_untimed: bool) {
     let board = id.function().switchboard();
@@ -174,12 +173,12 @@ fn following(id: Id) -> Following {
     }
 }
 
-/// Whether a function's calls are followed, also where the user has left it out.
+/// Whether a function's calls are followed even if the user has excluded it.
 pub(super) fn opens_in_any_case(id: Id) -> bool {
     is_used() && ROLES[id.0 as usize].load(Relaxed) == OPENS
 }
 
-/// Where a function's sites lead that would lead there without a scope.
+/// The stubs that follow calls, in place of those that a function's sites lead to without a scope.
 pub(super) fn gated(
     id: Id,
     (enter, exit): (Option<Stub>, Option<Stub>),
@@ -208,7 +207,7 @@ pub(super) fn gated(
     (enter, exit)
 }
 
-/// Whether exits that the function has in common with others are to be on for its sake.
+/// Whether exits that the function shares with others have to be on because of it.
 pub(super) fn needs_exits(id: Id) -> bool {
     is_used() && spans::is_recording() && following(id) != Following::Never
 }
@@ -273,7 +272,7 @@ fn push(block: &Header, id: Id, sp: u64) -> bool {
     true
 }
 
-/// A function is left: the latest open call of it, and what lies above. By the thread.
+/// A function is left: removes its latest open call, and the entries above. By the thread.
 pub(super) fn leaves(block: &Header, id: Id) {
     if !is_used() {
         return;
@@ -291,13 +290,13 @@ pub(super) fn holds(block: &Header) -> bool {
     !is_used() || (LEAST.load(Relaxed)..MOST.load(Relaxed)).contains(&open())
 }
 
-/// The stack is left as far as this stack pointer, without an exit: it is that of a function which
-/// goes on. By the thread.
+/// The stack is left down to this stack pointer, without an exit: it is that of a function which
+/// continues. By the thread.
 fn jumps(to: u64) {
     let Some(block) = threads::observed().filter(|_| is_used()) else { return };
     let here = 0u8;
     let here = std::ptr::from_ref(&here).addr() as u64;
-    // A handler's stack may lie above the one that it leaves for.
+    // A handler's stack may lie above the stack that it jumps to.
     let between = |sp: u64, to: u64| match here <= to {
         true => (here..to).contains(&sp),
         false => sp >= here || sp < to,
@@ -308,7 +307,7 @@ fn jumps(to: u64) {
         let enters = board.map_or(&[][..], |board| board.enters());
         let is_pun =
             enters.iter().filter_map(|&number| sites::get(number)).any(sites::Site::is_pun);
-        // A compiled-in hook is called by the function that goes on, too: a return address lower.
+        // A compiled-in hook is called by the function that continues, too: a return address lower.
         between(sp, to.saturating_sub(if is_pun { 0 } else { 8 }))
     };
     while open(block) > 0 && is_left(top(block)) {
@@ -316,7 +315,7 @@ fn jumps(to: u64) {
     }
 }
 
-/// What a reader of the profile has to know.
+/// What a reader of the profile has to know about scopes.
 pub(crate) fn notes() -> Vec<String> {
     let mut notes = Vec::new();
     if !is_used() {

@@ -2,22 +2,22 @@
 //! the stubs.
 //!
 //! A table holds 256 equally likely values of the distribution, so that a draw is a multiplication,
-//! a shift and a load. Behind them it says which drawn call of a term is not timed: in its place
-//! the enter stub goes on at the exit stub, so that the null is measured where calls are timed.
+//! a shift and a load. The entry after them says which drawn call of a term is not timed: in its
+//! place the enter stub continues at the exit stub, so that the null is measured where calls are
+//! timed.
 
 use std::sync::LazyLock;
 
-/// The means that there are tables for; the nearest is taken.
+/// The means that have tables; the nearest is used.
 const MEANS: [f64; 9] = [0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0, 3_000.0];
 
 /// Values of a table: a byte draws one.
 pub(crate) const DRAWS: usize = 256;
 
-/// Values, and of which drawn call a null takes the place: the one that leaves so many of the
-/// quota.
+/// Values, and which drawn call is replaced by a null: the one that leaves so many of the quota.
 pub(crate) type Table = [u16; DRAWS + 1];
 
-/// No term is without one that is drawn, but for the shortest.
+/// Every term has a null, except for the shortest.
 const NULL_LEAVES: u16 = 5;
 /// Of no call: no quota is left where one is drawn that is larger.
 const NEVER: u16 = u16::MAX;

@@ -1,18 +1,17 @@
 //! Spans: when the program is recorded.
 //!
-//! Recording is switched by a function that is entered, by a signal, or by the time
-//! ([`Trigger`]). While it is off every function's sites are off, whatever the function's mode is:
-//! [`modes`] asks [`is_recording`]. So nothing is added to what a hook does, and a program that is
-//! not recorded pays nothing. Only the enter sites of functions that are waited for stay on; they
-//! lead to the slow path, which asks here.
+//! Recording is switched by a function that is entered, by a signal, or by the time ([`Trigger`]).
+//! While it is off, every function's sites are off, whatever the function's mode is: [`modes`]
+//! queries [`is_recording`]. So hooks do nothing more than otherwise, and a program that is not
+//! recorded pays nothing. Only the enter sites of functions that switch recording stay on; they
+//! lead to the slow path, which calls this module.
 //!
-//! A thread that enters such a function switches all sites itself, in its hook, before it goes on:
-//! its very next call is recorded, or is not. Signals and times are the agent's matter.
+//! A thread that enters such a function switches all sites itself, in its hook, before it
+//! continues: its very next call is recorded, or is not. The agent handles signals and times.
 //!
-//! Every clock of ours stands still outside of the spans: that of the sampling controller
-//! ([`clock`]), the profile's duration and the processor time ([`recorded`]), and the sampling
-//! clock's shares, which the agent pauses. So rates are of the spans, and what is estimated is
-//! estimated of the spans.
+//! All of the profiler's clocks stand still outside of the spans: that of the sampling controller
+//! ([`clock`]), the profile's duration and the CPU time ([`recorded`]), and the sampling clock's
+//! shares, which the agent pauses. So rates and estimates are those of the spans.
 
 use super::clock;
 use super::functions::{self, Id};
@@ -33,7 +32,7 @@ use wordpatch::os::{clocks, signals};
 /// | `ON` | a span | a thread that ends it: to `ENDING` |
 /// | `ENDING` | it reads the clocks, and then switches sites | the same thread: to `OFF` |
 ///
-/// A thread that finds another one at it leaves it at that: its own event may as well have come a
+/// A thread that finds another one switching does nothing: its own event might as well have been a
 /// moment earlier.
 static PHASE: AtomicU32 = AtomicU32::new(ON);
 const OFF: u32 = 0;
@@ -44,7 +43,7 @@ const ENDING: u32 = 3;
 /// Whether recording can be switched at all, and by functions.
 static IS_USED: AtomicBool = AtomicBool::new(false);
 static HAS_FUNCTIONS: AtomicBool = AtomicBool::new(false);
-/// Sites could not be switched when recording was: the agent does it.
+/// Whether sites could not be switched when recording was: the agent does that later.
 static IS_OWED: AtomicBool = AtomicBool::new(false);
 
 /// What entering a function does, by its number: [`START`] and [`STOP`].
@@ -54,13 +53,13 @@ pub(super) const STOP: u8 = 2;
 
 /// Signals that begin and end recording, at most.
 const SIGNALS: usize = 8;
-/// Each as its number, and what it does in the bits above; zero where there is none.
+/// Each as its number, and its role in the bits above; zero in free entries.
 static SIGNALLED: [AtomicI32; SIGNALS] = [const { AtomicI32::new(0) }; SIGNALS];
 const ROLE: u32 = 8;
-/// Those that have come: roles.
+/// The roles of the signals that have arrived.
 static CAME: AtomicU8 = AtomicU8::new(0);
 
-/// The spans, as readings of the counter and of processor clocks. `VERSION` is odd while they are
+/// The spans, as readings of the counter and of CPU clocks. `VERSION` is odd while they are
 /// changed.
 static VERSION: AtomicU32 = AtomicU32::new(0);
 static IS_OPEN: AtomicBool = AtomicBool::new(false);
@@ -70,14 +69,14 @@ static COUNT: AtomicU64 = AtomicU64::new(0);
 /// When the first of them began and ended.
 const TOLD: usize = 16;
 static FIRST: [[AtomicU64; 2]; TOLD] = [const { [AtomicU64::new(0), AtomicU64::new(0)] }; TOLD];
-/// When the process began to be watched: the counter.
+/// The counter when profiling of this process began.
 static WATCHED: AtomicU64 = AtomicU64::new(0);
 /// When the program began; and which times have passed, bit by bit.
 static BEGAN: AtomicU64 = AtomicU64::new(0);
 static PASSED: AtomicU64 = AtomicU64::new(0);
 
-/// An instant, or a sum of distances: ticks of the counter, nanoseconds of processor time of the
-/// process, and of it the agent's; and ticks of switching.
+/// An instant, or a sum of distances: ticks of the counter, nanoseconds of CPU time of the process
+/// and, of these, the agent's; and ticks of switching.
 #[derive(Debug)]
 struct Reading([AtomicU64; 4]);
 
@@ -105,7 +104,7 @@ fn now() -> [u64; 4] {
 /// What was recorded.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorded {
-    /// Ticks of the counter; processor time of the process and, of it, of the agent.
+    /// Ticks of the counter; CPU time of the process and, of it, of the agent.
     pub(crate) counter: u64,
     pub(crate) process: Duration,
     pub(crate) agent: Duration,
@@ -127,18 +126,18 @@ pub(super) fn are_used() -> bool {
     IS_USED.load(Relaxed)
 }
 
-/// Whether entering a function switches recording, as it is now.
+/// Whether entering a function switches recording in its current state.
 pub(super) fn is_awaited(id: Id) -> bool {
     HAS_FUNCTIONS.load(Relaxed)
         && ROLES[id.0 as usize].load(Relaxed) & if is_recording() { STOP } else { START } != 0
 }
 
-/// Entering a function does this. By the agent, which has its sites switched then.
+/// Sets what entering a function does. By the agent, which has its sites switched then.
 pub(super) fn set_role(id: Id, role: u8) {
     ROLES[id.0 as usize].store(role, Relaxed);
 }
 
-/// As the settings say, from the beginning: nothing is recorded yet if something begins it.
+/// Begins as the settings say: nothing is recorded yet if some event is to begin recording.
 pub(super) fn begin(config: &Config) -> Result<(), String> {
     let is_used = !config.start_on.is_empty() || !config.stop_on.is_empty();
     let mut triggers = config.start_on.iter().chain(&config.stop_on);
@@ -208,7 +207,7 @@ fn take_signals(config: &Config) -> Result<(), String> {
     Ok(())
 }
 
-/// A signal has come. Returns whether it is one that switches recording. Usable in a signal
+/// A signal has arrived. Returns whether it is one that switches recording. Usable in a signal
 /// handler.
 pub(super) fn came(signal: i32) -> bool {
     let roles = SIGNALLED.iter().map(|place| place.load(Relaxed));
@@ -219,7 +218,7 @@ pub(super) fn came(signal: i32) -> bool {
     true
 }
 
-/// What a reader of the profile has to know.
+/// What a reader of the profile has to know about spans.
 pub(crate) fn notes() -> Vec<String> {
     let mut notes = Vec::new();
     if !are_used() {
@@ -257,7 +256,7 @@ pub(super) fn entered(id: Id) {
     }
 }
 
-/// Begins or ends a span, if there is none, or one. Usable in a signal handler.
+/// Begins a span if none is open, or ends the open one. Usable in a signal handler.
 fn switch(on: bool) {
     if on && modes::is_silent() {
         // The profiler leaves: no call would be counted.
@@ -288,7 +287,7 @@ fn account(change: fn()) {
     VERSION.fetch_add(1, Release);
 }
 
-/// All sites as recording is now.
+/// Switches all sites for the current state of recording.
 fn switch_sites() {
     if !modes::recording_has_changed() {
         IS_OWED.store(true, Release);
@@ -308,7 +307,7 @@ fn begin_span() {
 
 fn end_span() {
     let now = now();
-    // Where the agent begins anew at this moment, the span is no part of what is recorded.
+    // If the agent begins anew at this moment, the span is not part of what is recorded.
     if let Some(latest) = (COUNT.load(Relaxed) as usize).checked_sub(1) {
         let (begun, sum) = (BEGUN.get(), SUM.get());
         SUM.set(std::array::from_fn(|at| sum[at] + now[at].saturating_sub(begun[at])));
@@ -319,8 +318,8 @@ fn end_span() {
     IS_OPEN.store(false, Relaxed);
 }
 
-/// Carries out what signals and times say. Returns how long it is until the next time, if there is
-/// one. By the agent.
+/// Does what signals and times request. Returns the time until the next trigger, if one is set. By
+/// the agent.
 pub(super) fn attend(config: &Config, hz: f64) -> Option<Duration> {
     if !are_used() {
         return None;

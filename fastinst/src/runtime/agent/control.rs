@@ -1,16 +1,17 @@
-//! The control socket: what the agent is asked from outside while the program runs, and does.
+//! The control socket: requests to the agent from outside while the program runs.
 //!
-//! - **No thread more.** The agent looks at its socket ten times a second, and more often while a
-//!   client is there; nothing that it does there waits.
+//! - **No further thread.** The agent looks at its socket ten times a second, and more often while
+//!   a client is connected; nothing that it does there waits.
 //! - **A high descriptor, closed on exec** ([`wordpatch::os::descriptors`]). A program that closes
-//!   all that there are closes it, too: then there is no socket any more, and nothing of the
-//!   program's is taken for it.
-//! - **Nothing under a filter of system calls.** A socket takes calls that a profile does not. One
-//!   that the program installs closes it before; one that was there from the beginning may kill,
-//!   and it cannot be asked, so there is none unless it was asked for (`FASTINST_CONTROL=on`).
-//! - **Every figure is of one interval.** Functions that come or go, and measuring that stops,
-//!   would leave counts that belong to different times. So `on`, `only`, `exclude` and `reset`
-//!   begin the profile anew, and `off` keeps the one until then.
+//!   all descriptors closes this one, too: then the socket does not exist any more, and no
+//!   descriptor of the program's is taken for it.
+//! - **Nothing under a filter of system calls.** A socket takes calls that a profile does not. A
+//!   filter that the program installs closes the socket before; a filter that was installed from
+//!   the beginning may kill, and it cannot be queried, so the socket is opened only on request
+//!   (`FASTINST_CONTROL=on`).
+//! - **Every figure is of one interval.** If functions were added or removed, or measuring stopped,
+//!   counts would belong to different times. So `on`, `only`, `exclude` and `reset` begin the
+//!   profile anew, and `off` keeps the one until then.
 
 use super::{Agent, Pace};
 use crate::config::ControlChoice;
@@ -30,7 +31,7 @@ use wordpatch::os::descriptors::Own;
 use wordpatch::os::sockets::Listener;
 use wordpatch::os::threads;
 
-/// Whether a filter of system calls may be there: no call is made that only a socket takes.
+/// Whether a filter of system calls may be installed: no call is made that only a socket takes.
 static FORBIDDEN: AtomicBool = AtomicBool::new(false);
 
 /// Has the socket closed, and waits until no call for it is being made.
@@ -45,7 +46,7 @@ static OWNER: AtomicI32 = AtomicI32::new(0);
 static NUMBER: AtomicI32 = AtomicI32::new(-1);
 static IDENTITY: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
-/// In a forked child: its copy of the parent's socket is closed.
+/// In a forked child: closes its copy of the parent's socket.
 pub(in crate::runtime) fn close_copy() {
     let number = NUMBER.swap(-1, AcqRel);
     if number >= 0 && OWNER.load(Acquire) != threads::process() {
@@ -63,7 +64,7 @@ pub(in crate::runtime) fn remove() {
     }
 }
 
-/// The socket, and what was asked and not answered yet.
+/// The socket, and the requests that were not answered yet.
 #[derive(Debug, Default)]
 pub(super) struct Control {
     visitors: Option<Visitors>,
@@ -71,7 +72,7 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Returns with none where there cannot be one, and says so only if it was asked for.
+    /// Returns without a socket where none is possible, and reports why only if it was requested.
     fn open() -> Self {
         let choice = guest::config().control;
         if choice == ControlChoice::Off || FORBIDDEN.load(Acquire) {
@@ -100,11 +101,11 @@ impl Control {
         self.visitors.as_ref().map_or(std::time::Duration::MAX, Visitors::pause)
     }
 
-    /// Takes what has come. Returns whether something is asked.
+    /// Takes new requests. Returns whether any is unanswered.
     pub(super) fn look(&mut self) -> bool {
         let now = Instant::now();
         if self.visitors.as_ref().is_some_and(|visitors| visitors.is_due(now)) {
-            // Behind the lock: a thread that forbids it waits for us, or we see it.
+            // Checked under the lock: a thread that forbids it waits for the lock, or is seen here.
             let garden = garden();
             if FORBIDDEN.load(Acquire) {
                 self.visitors = None;
@@ -139,16 +140,16 @@ fn is_filtered() -> bool {
 }
 
 impl Agent {
-    /// Before the agent's thread begins, on the one that starts it: most often it is the program's
-    /// only one, or the program is stopped, so that no descriptor is closed meanwhile.
+    /// Before the agent's thread begins, on the thread that starts it: most often that is the
+    /// program's only one, or the program is stopped, so no descriptor is closed meanwhile.
     pub(in crate::runtime) fn open_control(&mut self) {
         self.control = Control::open();
     }
 
-    /// Answers what was asked. Returns whether the agent is to leave.
+    /// Answers requests. Returns whether the agent is to leave.
     pub(super) fn serve(&mut self) -> bool {
         let mut leaves = false;
-        // An agent that has much to do hardly sleeps, where it looks otherwise.
+        // A busy agent hardly sleeps, and sleeping is where it looks otherwise.
         self.control.look();
         for line in std::mem::take(&mut self.control.asked) {
             let request = Request::parse(&line).map_err(|error| error.to_string());
@@ -197,22 +198,22 @@ impl Agent {
         drop(unhindered);
         self.frozen = Some(Box::new(profile));
         self.silence();
-        // Its interrupts would cost time while nothing is measured.
+        // Its interrupts would take time while nothing is measured.
         self.witness = Witness::None { why: "measuring is off".to_owned() };
         Ok("off: all probes are off, the profile is kept; `on` starts a new one\n".to_owned())
     }
 
-    /// All sites off, whatever is decided later.
+    /// Switches all sites off, whatever is decided later.
     fn silence(&self) {
         let _garden = garden();
         modes::silence_all();
     }
 
-    /// A new profile from here on, under the settings as they are now.
+    /// Begins a new profile, under the current settings.
     fn begin_anew(&mut self) -> Result<(), String> {
         require_no_unloading()?;
         self.silence();
-        // The kernel counts the memory of its rings: these go before new ones come.
+        // The kernel counts the memory of its rings: these are closed before new ones are opened.
         self.witness = Witness::None { why: String::new() };
         let mut next = Self::blank(guest::clock(), self.began ^ u64::from(self.met));
         next.leave_the_past();
@@ -228,7 +229,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Other functions are measured from now on. Patterns that no function has are refused.
+    /// Measures other functions from now on. Patterns that match no function are refused.
     fn select(
         &mut self,
         change: impl FnOnce(&mut crate::config::Config),
@@ -263,8 +264,7 @@ impl Agent {
         Ok(format!("{selected} of {all} functions with probes: {then}\n"))
     }
 
-    /// Unmodified functions that were asked for by name get their probes now: they may never be
-    /// seen to run.
+    /// Plants the unmodified functions that were requested by name: they may never be seen running.
     fn plant_what_is_named(&mut self) {
         if !self.has_puns || guest::config().include.is_empty() || !super::may_plant() {
             return;
@@ -295,7 +295,7 @@ impl Agent {
         let programs = self.programs_time(agent).as_secs_f64();
         let spent = (agent.saturating_sub(self.agent_before)).as_secs_f64();
         let called = self.functions.iter().filter(|account| account.told > account.earlier).count();
-        // A line is one, also where an argument is a script.
+        // A status line must be one line, even if an argument is a script.
         let shown = |arg: std::ffi::OsString| arg.to_string_lossy().replace(char::is_control, " ");
         let command: Vec<String> = std::env::args_os().map(shown).collect();
         let mut text = String::new();

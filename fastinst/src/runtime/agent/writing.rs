@@ -1,5 +1,5 @@
-//! Writing: the profile as a file, as memory that another process reads, and what it says of how it
-//! came about.
+//! Writing: the profile as a file, as memory that another process reads, and its notes on how it
+//! was made.
 
 use super::{Agent, agent_time};
 use crate::format::Format;
@@ -16,19 +16,19 @@ use std::time::{Duration, Instant};
 use wordpatch::os::clocks;
 
 impl Agent {
-    /// Writes the profile, or hands it over; says once why not.
+    /// Writes the profile, or hands it over; reports once why it cannot.
     pub(super) fn write(&mut self) {
         self.written = Instant::now();
         let is_handed_over =
             handover::writer().is_some_and(|writer| writer.has_reader() && self.hand_over(writer));
-        // A process that was attached to is left nothing in its folder.
+        // The profiler leaves no file in the folder of a process that it was attached to.
         if is_handed_over || attached::is_tied() {
             return;
         }
         let hoard = heap::Hoard::begin();
         let (profile, _unhindered) = self.profile(guest::config().format);
         if profile.functions.is_empty() && !guest::has_probes() {
-            // A program without probes that might have loaded some.
+            // A program without probes, which might have loaded code with some.
             return;
         }
         let is_orphan = handover::writer().is_some_and(|writer| !writer.has_reader());
@@ -39,11 +39,11 @@ impl Agent {
         self.leftovers = Some((profile, hoard));
     }
 
-    /// To `fastinst run`, as much as is due.
+    /// Hands over to `fastinst run` as much as is due.
     pub(super) fn hand_over_if_due(&mut self) {
         let Some(writer) = handover::writer() else { return };
         let called = self.functions.iter().filter(|account| account.told > 0).count();
-        // Our own time is not the program's: one that rests has nothing new.
+        // The agent's time is not the program's: a program that rests has nothing new.
         let programs = clocks::of_process().saturating_sub(agent_time());
         match self.pace.due(Instant::now(), programs, called) {
             Due::Nothing => {}
@@ -63,7 +63,7 @@ impl Agent {
         }
     }
 
-    /// The whole profile. Returns whether it was taken.
+    /// Hands over the whole profile. Returns whether the reader's memory took it.
     fn hand_over(&mut self, writer: &Writer) -> bool {
         let start = agent_time();
         let hoard = heap::Hoard::begin();
@@ -105,13 +105,13 @@ impl Agent {
         (profile, unhindered)
     }
 
-    /// The processor time of the program since it is watched, without the agent's.
+    /// The program's CPU time since it is profiled, without the agent's.
     pub(super) fn programs_time(&self, agent: Duration) -> Duration {
         clocks::of_process().saturating_sub(agent).saturating_sub(self.before)
     }
 
-    /// Recording is switched by signals and times; the witness looks on while there is a span.
-    /// Returns how long it is until the next time, if there is one.
+    /// Switches recording as signals and times request; the witness continues while a span is open.
+    /// Returns the time until the next trigger, if one is set.
     pub(super) fn attend_to_spans(&mut self) -> Option<Duration> {
         let next = spans::attend(guest::config(), guest::clock().hz);
         let switches = spans::switches();
@@ -146,7 +146,7 @@ impl Agent {
         };
         let processor = processor.as_secs_f64();
         if recorded.is_some() {
-            // The agent comes a moment after recording was switched.
+            // The agent looks a moment after recording was switched.
             evidence.limit(processor * 1e9);
         }
         output::Facts {
@@ -169,7 +169,7 @@ impl Agent {
     }
 }
 
-/// How many probes there are.
+/// The number of probes.
 pub(super) fn probes(garden: &Garden) -> u64 {
     u64::from(sites::count()) + registered::probes(garden)
 }

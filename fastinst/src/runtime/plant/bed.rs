@@ -1,5 +1,5 @@
-//! A bed: one module, what was planted in it, and what is kept of it so that it can go and come
-//! again.
+//! A bed: one module, what was planted in it, and what is kept of it so that it can be unloaded and
+//! loaded again.
 
 use super::super::functions::{self, Id};
 use super::super::{sites, threads};
@@ -14,33 +14,33 @@ use std::sync::atomic::Ordering::Relaxed;
 #[derive(Debug)]
 pub(crate) struct Bed {
     pub(crate) module: Module,
-    /// What the kernel calls its file: the loader knows libraries by links to it.
+    /// The path that the kernel has for its file: the loader knows libraries by links to it.
     pub(crate) mapped_as: PathBuf,
-    /// Its sites: from the first number to behind the last.
+    /// Its sites: from the first number to the one after the last.
     pub(crate) sites: std::ops::Range<u32>,
-    /// Its trampolines. Threads may be in one for as long as the module is there.
+    /// Its trampolines. Threads may be in one for as long as the module is loaded.
     pub(super) islands: Option<Islands>,
-    /// A compiler may have prepared its functions otherwise than by hooks.
+    /// Whether a compiler may have prepared its functions by other means than hooks.
     pub(super) may_be_prepared: bool,
-    /// Its functions may be planted as they are.
+    /// Whether its functions may be planted as they are.
     pub(super) is_open: bool,
-    /// It has come since modules were opened last.
+    /// Whether it was loaded since modules were last opened.
     pub(super) is_new: bool,
-    /// Its sites in code that no compiler has prepared, if it may be unloaded; those too that it
-    /// had when it was loaded before.
+    /// If it may be unloaded: its sites in code that no compiler has prepared, including those that
+    /// it had when it was loaded before.
     pub(super) puns: BTreeSet<u32>,
     /// Whether it may be unloaded.
     pub(crate) transient: bool,
     pub(crate) gone: bool,
-    /// The file, as long as it is unchanged: loaded again, its functions and sites have the numbers
-    /// that they had.
+    /// The file, as long as it is unchanged: when it is loaded again, its functions and sites have
+    /// the numbers that they had.
     pub(super) identity: Option<Identity>,
-    /// The numbers of its sites in the order in which they are found; [`sites::UNKNOWN`] where one
-    /// was refused.
+    /// The numbers of its sites in the order in which they are found; [`sites::UNKNOWN`] for a site
+    /// that was refused.
     pub(super) numbers: Vec<u32>,
-    /// The functions that came with it have this number, or later ones.
+    /// The functions that were found with it have this number, or higher ones.
     pub(super) first: Id,
-    /// Those that were there when it went.
+    /// The functions that it had when it was unloaded.
     pub(super) functions: Vec<Id>,
 }
 
@@ -76,17 +76,17 @@ impl Bed {
         !self.sites.is_empty() || self.is_open || !self.has_file()
     }
 
-    /// Whether it is a program or a library, and no code that a runtime has made.
+    /// Whether it is a program or a library, not code that a runtime has made.
     pub(crate) fn has_file(&self) -> bool {
         self.module.registered.is_none()
     }
 
-    /// Whether the loader has it: it is not gone, and no code that a runtime has made.
+    /// Whether the loader has it: it is not gone, and not code that a runtime has made.
     pub(super) fn is_loaded(&self) -> bool {
         !self.gone && self.has_file()
     }
 
-    /// Code that a runtime has made. Its functions have that number, or later ones.
+    /// Code that a runtime has made. Its functions have that number, or higher ones.
     pub(in crate::runtime) fn of_registered(module: Module, first: Id) -> Self {
         Self {
             mapped_as: module.path.clone(),
@@ -106,7 +106,7 @@ impl Bed {
         }
     }
 
-    /// The code of a runtime is not there any more.
+    /// Marks the code of a runtime as gone.
     pub(in crate::runtime) fn bury_registered(&mut self) {
         self.gone = true;
         self.functions = functions::forget(&self.module.span, self.first);
@@ -117,8 +117,8 @@ impl Bed {
         self.module.registered.as_ref().is_some_and(|registered| registered.number == number)
     }
 
-    /// The same module, loaded anew: its functions are there again, and have the numbers that they
-    /// had.
+    /// The same module, loaded anew: its functions can be found again, and have the numbers that
+    /// they had.
     pub(super) fn moved_to(&self, module: Module) -> Self {
         for &id in &self.functions {
             let address = id.function().address.load(Relaxed) as usize;

@@ -1,8 +1,9 @@
-//! Leading: how one site gets its trampoline, and how sites are led there, all behind one barrier.
+//! Leading: how one site gets its trampoline, and how sites are redirected there, all with one
+//! barrier.
 //!
 //! # Safety
 //!
-//! This module exists to change where calls of the program go.
+//! This module changes the targets of calls of the program.
 #![allow(unsafe_code)]
 
 use super::super::functions::{self, Id};
@@ -42,7 +43,7 @@ pub(super) fn plant_site(
         found.function.or(found.within).and_then(|function| functions::add(function.get() as u64))
     };
     let function = former.map_or_else(discovered, |(_, site)| site.owner());
-    // A thread that comes by before its function has a mode is counted.
+    // A thread that passes before its function has a mode is counted.
     let is_enter = found.kind == Kind::Enter;
     let shared = match former.and_then(|(_, site)| site.shared_cell()) {
         Some(cell) => Some(sharing::begin_again(cell, partners)),
@@ -54,7 +55,7 @@ pub(super) fn plant_site(
         None if is_enter => Stub::Count,
         None => Stub::TimeExit,
     };
-    // No record, until its first event has said whose it is.
+    // No record, until its first event has shown which function it belongs to.
     let slots =
         islands.slot_pair(stub.address(false), shared.unwrap_or(NO_RECORD).into()).map_err(text)?;
     let (module, transient) = bed;
@@ -82,7 +83,8 @@ pub(super) fn plant_site(
     Ok(number)
 }
 
-/// All sites of these numbers, off, behind one barrier, to their trampolines, on.
+/// Switches all sites of these numbers off, redirects them to their trampolines with one barrier,
+/// and switches them on.
 pub(super) fn lead_all(
     numbers: impl Iterator<Item = u32>,
     islands: &mut Islands,
@@ -104,11 +106,11 @@ pub(super) fn lead_all(
     carry_out(batch)
 }
 
-/// Leads the sites of a batch. While the process has one thread no displacement needs a trap: the
-/// profiler of a program that was compiled with `-pg` may have its timer tick already, with a
+/// Redirects the sites of a batch. While the process has one thread, no displacement needs a trap:
+/// the profiler of a program that was compiled with `-pg` may already have its timer tick, with a
 /// handler that blocks the trap's signal.
 pub(in crate::runtime) fn carry_out(batch: Retarget<'_>) -> Result<(), String> {
-    // Before it is looked whether there are threads: a handler could make one.
+    // Before the check for other threads: a handler could make one.
     let blocked = Blocked::all();
     let result = if is_alone() {
         // SAFETY: (1) this thread is the only one; (2) it blocks all signals.

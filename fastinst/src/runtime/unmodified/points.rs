@@ -6,15 +6,15 @@
 //! ```
 //!
 //! A point is a row of its own: its title is its name, and its address its function. So counting,
-//! switching and sampling are those of functions; only how long a pass takes is found otherwise
+//! switching and sampling are those of functions. Only the duration of a pass is found differently
 //! ([`event::points`](crate::runtime::event::points)), since no frame of the stack lies around it.
 //!
 //! A semaphore is incremented before its point is switched on for the first time, and decremented
-//! when it is off for good. Several tools may stand at a point: it is a number.
+//! when it is off for good. Several tools may use a point: the semaphore is a number.
 //!
 //! # Safety
 //!
-//! This module exists to change words of the program that are there for that.
+//! This module changes words of the program that exist for that purpose.
 #![allow(unsafe_code)]
 
 use super::trampoline::{filled, len_of, point_code};
@@ -32,10 +32,10 @@ use std::sync::atomic::AtomicU16;
 use std::sync::atomic::Ordering::SeqCst;
 use wordpatch::CodeAddr;
 
-/// What is known of the points of a process.
+/// The state of the points of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Points {
-    /// Those that have probes, by their place; and whether their module was loaded later.
+    /// The points that have probes, by their place; and whether their module was loaded later.
     planted: BTreeMap<Place, bool>,
     /// The semaphores that were incremented, and the modules that they are in.
     semaphores: BTreeMap<CodeAddr, u32>,
@@ -85,7 +85,7 @@ impl super::Unmodified {
         let mut made = Vec::new();
         let mut roles = roles(&wanted, &pairs, &mut self.points.rows);
         wanted.retain(|(number, _)| is_asked(self.modules[*number].bed));
-        // Ends come first: a pair of which one has no probe is not timed.
+        // Ends are planted first: a pair whose end has no probe is not timed.
         let is_end = |title: &String| pairs.iter().any(|pair| pair.end == *title);
         let (ends, others): (Wanted, Wanted) =
             wanted.into_iter().partition(|(_, point)| is_end(&point.title()));
@@ -108,7 +108,7 @@ impl super::Unmodified {
         Ok(made)
     }
 
-    /// Plants points. Returns the titles of those that have got no probe.
+    /// Plants points. Returns the titles of those that got no probe.
     fn plant_some(
         &mut self,
         wanted: &Wanted,
@@ -153,7 +153,7 @@ impl super::Unmodified {
     }
 }
 
-/// What titles have in common, of which some have `rows` already.
+/// What titles have in common; some of them have `rows` already.
 fn roles(wanted: &Wanted, pairs: &[Pair], rows: &mut HashMap<String, Id>) -> HashMap<String, Role> {
     let mut roles: HashMap<String, Role> = HashMap::new();
     for (_, point) in wanted {
@@ -176,7 +176,7 @@ fn roles(wanted: &Wanted, pairs: &[Pair], rows: &mut HashMap<String, Id>) -> Has
     roles
 }
 
-/// A semaphore of a module that is loaded.
+/// Changes a semaphore of a module that is loaded.
 fn change(semaphore: CodeAddr, by: i16) {
     // SAFETY: (1) a word of data of a module that is loaded, which its program headers say is
     // writable; (2) it is there for tools to change, each by one instruction, and the program reads
@@ -186,7 +186,7 @@ fn change(semaphore: CodeAddr, by: i16) {
 }
 
 impl Points {
-    /// Tells the program how many tools stand at its points: one more, or one less.
+    /// Notifies the program how many tools use its points: one more, or one less.
     pub(crate) fn change_semaphores(&self, by: i16) {
         self.semaphores.keys().for_each(|semaphore| change(*semaphore, by));
     }
@@ -200,12 +200,12 @@ impl Points {
         }
     }
 
-    /// Modules of these numbers are gone, and their semaphores.
+    /// Modules of these numbers were unloaded, and their semaphores with them.
     pub(super) fn close(&mut self, beds: &[u32]) {
         self.semaphores.retain(|_, bed| !beds.contains(bed));
     }
 
-    /// What a reader of the profile has to know.
+    /// What a reader of the profile has to know about points.
     pub(crate) fn note(&self) -> String {
         const SHOWN: usize = 3;
         if self.planted.is_empty() && self.refused.is_empty() {

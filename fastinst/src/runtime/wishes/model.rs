@@ -1,7 +1,8 @@
-//! Every interleaving of the agent's round with two threads that call, ask, and wait.
+//! Every interleaving of the agent's round with two threads that call functions, make a request,
+//! and wait.
 //!
-//! A thread counts its calls one by one, asks, and ends when it is answered; what it had counted
-//! when it asked must be in the profile that was written by then.
+//! A thread counts its calls one by one, makes a request, and ends when it is answered. What it had
+//! counted when it made the request must be in the profile that was written by then.
 
 use super::Step;
 use std::collections::HashSet;
@@ -33,7 +34,7 @@ struct World {
     asked: u8,
     answered: u8,
     answers: u8,
-    /// The agent's: where it stands, what it took, what it saw, what it wrote.
+    /// The agent's: its step, what it took, what it saw, what it wrote.
     step: usize,
     taken: Option<u8>,
     seen: [u8; THREADS],
@@ -57,7 +58,7 @@ impl World {
         }
     }
 
-    /// After one step of thread `i`; `None` if it has to wait, or is over.
+    /// The world after one step of thread `i`; `None` if the thread has to wait, or has ended.
     fn thread(&self, i: usize, known: Known) -> Option<Self> {
         let mut next = self.clone();
         match self.threads[i] {
