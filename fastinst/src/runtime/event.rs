@@ -465,7 +465,7 @@ fn heal_code(block: &Header, frame: u64) {
 }
 
 /// Drops frames of calls that were left without an exit: they lie below the stack pointer, on the
-/// same stack, or on the signal stack when we do not.
+/// same stack, or on the signal stack when the thread is not on it.
 fn heal(block: &Header, stacks: Stacks<'_>) {
     let top = block.frame(depth(block) - 1).sp.load(Relaxed);
     if top >= stacks.0 {
@@ -482,7 +482,7 @@ fn heal(block: &Header, stacks: Stacks<'_>) {
 pub(super) fn is_left(frame: u64, (sp, signals): Stacks<'_>) -> bool {
     match (signals.holds(sp), signals.holds(frame)) {
         (true, true) => frame < sp,
-        // Who was interrupted.
+        // The frame is of the interrupted code.
         (true, false) => false,
         (false, true) => true,
         (false, false) => frame < sp && sp - frame < ANOTHER_STACK,
@@ -499,7 +499,7 @@ fn drop_frame(block: &Header, index: usize) {
     }
     if frame.time.load(Relaxed) != 0 {
         block.lost.fetch_add(1, Relaxed);
-        // The one below has called what it has called.
+        // What the dropped call has called counts as called by the frame below.
         block.frame(index - 1).children.fetch_add(frame.children.load(Relaxed), Relaxed);
     }
 }

@@ -1,10 +1,10 @@
-//! Stubs for puns, which keep every register.
+//! Stubs for puns, which preserve every register.
 //!
-//! A compiled-in hook is a call, and all that a call may change is free. Behind a pun nothing is:
-//! arguments and results are in registers, and callers in the same file may count on others that
-//! their callee is known not to change (`-fipa-ra`). So the stubs of [`stub`] are
-//! called with the general registers and flags put aside, and what goes on in Rust with the vector
-//! registers, too, as the processor saves them (`xsave`).
+//! A compiled-in hook is a call, and everything that a call may change is free. At a pun nothing is
+//! free: arguments and results are in registers, and callers in the same file may count on others
+//! that their callee is known not to change (`-fipa-ra`). So the stubs of [`stub`] are called with
+//! the general registers and flags saved; where they continue in Rust, the vector registers are
+//! saved too, by the processor (`xsave`).
 //!
 //! ```text
 //!   trampoline: keeps rsi, r10, r11 ──call──▶ keeping::time_enter: keeps the others, and flags
@@ -25,24 +25,24 @@ use std::mem::offset_of;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The states that are kept, as `xsave` takes them; zero where the processor has no such
-/// instruction, and `fxsave` does.
+/// The states that are saved, as `xsave` takes them; zero where the processor does not have that
+/// instruction, and `fxsave` is used.
 static STATES: AtomicU32 = AtomicU32::new(0);
 /// How much room that takes.
 static ROOM: AtomicU32 = AtomicU32::new(FXSAVE);
 
-/// The room of `fxsave`; of `xsave` the header lies behind it.
+/// The room of `fxsave`; the header of `xsave` follows it.
 const FXSAVE: u32 = 512;
 const HEADER: u32 = 64;
 /// XMM registers, the upper halves of YMM, and the three states of AVX-512 (Intel SDM, volume 1,
-/// 13.1). What we are made of uses no others.
+/// 13.1). The profiler's code uses no others.
 const VECTORS: u32 = 1 << 1 | 1 << 2 | 7 << 5;
 
 /// By how much the stack pointer in a stub lies below that of the site: seven registers and two
 /// return addresses, one of which the trampoline has counted.
 pub(super) const DROP: usize = x86::keeping::DROP + 7 * 8 + 8;
 
-/// Asks the processor. Once, before any pun is switched on.
+/// Queries the processor. Once, before any pun is switched on.
 pub(super) fn prepare() {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
     const OSXSAVE: u32 = 1 << 27;

@@ -5,19 +5,19 @@
 //! offset of the function's record and r10 the number of the site (both by the trampoline's).
 //! Nothing is saved and the stack is not touched.
 //!
-//! A stub takes the path on which nothing is unusual, and looks first: whatever it finds unusual
-//! goes to [`event`](super::event), which has all the rules, before anything was changed. The rules
-//! in short:
+//! A stub takes the path on which nothing is unusual, and checks first: whatever it finds unusual
+//! is passed to [`event`](super::event), which has all the rules, before anything was changed. The
+//! rules in short:
 //!
 //! - rdi must be the function whose record this is: compilers merge sites of several functions, and
-//!   what discovery believes is only believed;
+//!   what discovery believes may be wrong;
 //! - a term must have begun on this thread: a new one draws its first skip;
 //! - the topmost frame must not lie below the stack pointer: such a frame is dead;
 //! - while a frame of the function is open, every enter leaves one, so that exits pair last in,
 //!   first out.
 //!
-//! Two readings of the time stamp counter are what a timed call costs; everything else hides behind
-//! them. The first need not wait for anything; the second waits until everything before it is done
+//! A timed call costs two readings of the time stamp counter; everything else overlaps with them.
+//! The first need not wait for anything. The second waits until everything before it is done
 //! (`rdtscp`), or it would be taken while a short function still runs.
 //!
 //! # Safety
@@ -135,7 +135,7 @@ pub(crate) enum Stub {
 }
 
 impl Stub {
-    /// Where it lies; behind a pun it keeps all registers.
+    /// Its address; the variant for puns preserves all registers.
     pub(crate) fn address(self, is_pun: bool) -> CodeAddr {
         let stub: extern "C" fn() = match (self, is_pun) {
             (Self::Count, false) => count,
@@ -187,10 +187,10 @@ pub(crate) static FUNCTIONS: AtomicU64 = AtomicU64::new(0);
 /// clock stands still for so long. Zero until it is measured.
 pub(crate) static PAIR: AtomicU64 = AtomicU64::new(0);
 
-/// What is measured of a call that does nothing, in ticks. Zero until it is measured.
+/// The time that is measured for a call that does nothing, in ticks. Zero until it is measured.
 pub(crate) static BIAS: AtomicU64 = AtomicU64::new(0);
 
-/// What the random generator is multiplied by (Knuth's MMIX).
+/// The factor of the random generator (Knuth's MMIX).
 pub(crate) const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
 
 const RECORD_ADDRESS: usize = RECORDS + offset_of!(Record, address);
@@ -602,9 +602,9 @@ macro_rules! shared_exit {
 }
 
 shared_exit!(
-    /// Ends a timed call at a site that several functions share. The site's cell holds where its
-    /// owners are: they are asked for the function. A thread that has loaded the cell before the
-    /// site was shared has the offset of a record, and takes the slow path.
+    /// Ends a timed call at a site that several functions share. The site's cell refers to its
+    /// owners, in which the function is searched. A thread that has loaded the cell before the site
+    /// was shared has the offset of a record, and takes the slow path.
     shared_exit,
     time_exit
 );
@@ -666,10 +666,10 @@ extern "C" fn enough() {
     naked_asm!("mov edi, r11d", "lea rax, [rip + {}]", "jmp {}", sym event::enough, sym slowly)
 }
 
-/// To the function that rax holds, on a stack with room for it: the one for signals may have hardly
-/// any. Its fifth argument is what the kernel says of that stack: where the page is known to be
-/// none of it, what it has said before ([`signal_stack`](super::signal_stack)). Where nothing of
-/// ours runs no system call is made, and it is null.
+/// Jumps to the function that rax holds, on a stack with room for it: the one for signals may have
+/// hardly any. Its fifth argument is the kernel's answer about that stack. Where the page is known
+/// not to be part of it, this is an earlier answer ([`signal_stack`](super::signal_stack)). Where
+/// the profiler is not running, no system call is made, and the argument is null.
 #[unsafe(naked)]
 pub(super) extern "C" fn slowly() {
     naked_asm!(
@@ -704,9 +704,9 @@ pub(super) extern "C" fn slowly() {
     )
 }
 
-/// Calls what the user has attached to the site: with its number, the function and the place it was
-/// called from. Not if this thread is in such a call already: what is attached may itself come by
-/// probes.
+/// Calls the function that the user has attached to the site: with its number, the function and the
+/// place it was called from. Not if this thread is in such a call already: the attached function
+/// may itself pass probes.
 #[unsafe(naked)]
 pub(crate) extern "C" fn user() {
     naked_asm!(

@@ -329,7 +329,7 @@ impl Agent {
         text
     }
 
-    /// Where the profile goes.
+    /// Where the profile is written.
     fn destination(&self) -> String {
         match super::handover::writer().filter(|writer| writer.has_reader()) {
             Some(_) if attached::is_tied() => "to fastinst attach".to_owned(),
@@ -368,7 +368,7 @@ impl Agent {
         text
     }
 
-    /// Ends what is measured for good, when the last profile is written.
+    /// Ends measuring for good, when the last profile is written.
     pub(super) fn retire_for_good(&mut self) {
         self.silence();
         self.control = Control::default();
@@ -388,7 +388,7 @@ fn percent(share: f64) -> f64 {
     (share * 1e6).round() / 1e4
 }
 
-/// The functions that are to be measured, of those that have probes.
+/// The selected functions, of those that have probes.
 fn selected_functions() -> Vec<functions::Id> {
     let garden = garden();
     let is_selected = |id: &functions::Id| {

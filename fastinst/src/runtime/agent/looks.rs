@@ -1,30 +1,29 @@
-//! Looks at the program's counters, and how far apart they are for what they take.
+//! Looks at the program's counters, and the pauses between them, in proportion to their cost.
 
 use std::time::Duration;
 
-/// The share of one processor that looks may take; and where the conductor wants to be asked soon:
-/// as long as it has not been, functions that are called often are counted, which costs more than a
-/// look.
+/// The share of one CPU that looks may take; and where the conductor's next decision is near: until
+/// then functions that are called often are counted, which costs more than a look.
 const SHARE: u32 = 250;
 const SHARE_SOON: u32 = 30;
 
 /// What a look takes.
 ///
-/// Processor time, not time: beside other programs the agent waits for a processor in every other
-/// look, and would be away for the longest allowed pause after each. A hypervisor's interruption
-/// is in it all the same, so that one look makes the next pause at most twice as long.
+/// This is CPU time, not elapsed time: next to other programs the agent waits for a CPU in every
+/// other look, and would pause for the longest allowed time after each. CPU time still includes a
+/// hypervisor's interruption, so one look makes the next pause at most twice as long.
 #[derive(Debug, Default)]
 pub(super) struct Looks {
     usual: Option<Duration>,
 }
 
 impl Looks {
-    /// A look has taken so much processor time.
+    /// A look has taken so much CPU time.
     pub(super) fn took(&mut self, time: Duration) {
         self.usual = Some(self.usual.map_or(time, |usual| time.min(2 * usual)));
     }
 
-    /// How long to wait for the next one.
+    /// How long to wait for the next look.
     pub(super) fn pause(&self, is_soon: bool) -> Duration {
         self.usual.unwrap_or_default() * if is_soon { SHARE_SOON } else { SHARE }
     }

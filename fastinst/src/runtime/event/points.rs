@@ -1,9 +1,9 @@
-//! Points, of which two make a pair: how long a pass takes from the one to the other.
+//! Points, of which two make a pair: the duration of a pass from the one to the other.
 //!
 //! No frame of the stack lies between them: they may be in functions of their own, and passes of
-//! several pairs may overlap. So a thread has a list of what is open. An end belongs to the last
-//! beginning of its pair on the same thread; one that nothing has begun is only counted. What never
-//! ends is the first to be dropped when the list is full.
+//! several pairs may overlap. So a thread has a list of its open passes. An end belongs to the last
+//! beginning of its pair on the same thread; an end without a beginning is only counted. When the
+//! list is full, the oldest open pass is dropped, so passes that never end are dropped first.
 
 use super::{begin_term, draw, finish, in_hook, record_of};
 use crate::runtime::functions::Id;
@@ -13,7 +13,7 @@ use crate::runtime::stub::BIAS;
 use crate::runtime::{drain, modes};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A point was passed that begins a pair.
+/// A point that begins a pair was passed.
 pub(in crate::runtime) extern "C" fn begin(
     record: u32,
     _: u64,
@@ -25,7 +25,7 @@ pub(in crate::runtime) extern "C" fn begin(
     in_hook((sp, signals), || super::count_late(id), |block, _, now| begin_on(block, id, now));
 }
 
-/// A point was passed that ends a pair, of which a pass is open on this thread.
+/// A point that ends a pair was passed, while a pass of the pair is open on this thread.
 pub(in crate::runtime) extern "C" fn end(
     record: u32,
     _: u64,
@@ -59,7 +59,7 @@ pub(super) fn begin_on(block: &Header, id: Id, now: u64) {
     }
 }
 
-/// A pass is open from now on.
+/// Adds an open pass.
 fn push(block: &Header, id: Id, record: &Record, (frame, cell): (u64, u32), now: u64) {
     if block.open_passes.load(Relaxed) as usize >= PASSES {
         let oldest = &block.passes[0];
@@ -80,7 +80,7 @@ fn push(block: &Header, id: Id, record: &Record, (frame, cell): (u64, u32), now:
     record.open.fetch_add(1, Relaxed);
 }
 
-/// A call is open whose arguments are read: where its return address lies, and their cell.
+/// A call whose arguments are read was entered: where its return address lies, and their cell.
 pub(in crate::runtime) fn open(block: &Header, id: Id, call: (u64, u32), now: u64) {
     if let Some(record) = block.record(id.record()) {
         push(block, id, record, call, now);
@@ -105,8 +105,8 @@ pub(in crate::runtime) fn close(
     Some((cell, took.max(0) as u64))
 }
 
-/// Calls whose return addresses lie below that were left without returning, on the same stack, or
-/// on the signal stack when that is not ours.
+/// Drops calls that were left without returning: their return addresses lie below, on the same
+/// stack, or on the signal stack when `sp` is not on it.
 pub(in crate::runtime) fn drop_dead(block: &Header, (sp, signals): (u64, &SignalStack)) {
     let is_dead = |frame: u64| match (signals.holds(sp), signals.holds(frame)) {
         (false, true) => true,
@@ -121,7 +121,7 @@ pub(in crate::runtime) fn drop_dead(block: &Header, (sp, signals): (u64, &Signal
     }
 }
 
-/// Takes one out of the list, and off the account of its row.
+/// Removes a pass from the list, and from the account of its row.
 fn forget(block: &Header, at: usize) {
     if let Some(record) = block.record(block.passes[at].record.load(Relaxed)) {
         record.open.store(record.open.load(Relaxed).saturating_sub(1), Relaxed);
@@ -129,7 +129,7 @@ fn forget(block: &Header, at: usize) {
     remove(block, at);
 }
 
-/// Takes one out of the list: those behind it move up.
+/// Removes a pass from the list: those after it move up.
 fn remove(block: &Header, index: usize) {
     let count = block.open_passes.load(Relaxed) as usize;
     for at in index + 1..count {
@@ -148,7 +148,7 @@ fn end_on(block: &Header, id: Id, now: u64) {
     let term = record.term.load(Relaxed);
     let of_pair = |pass: &Pass| pass.record.load(Relaxed) == id.record();
     let count = block.open_passes.load(Relaxed) as usize;
-    // Of a term that is over: its ends may not have been looked at.
+    // Passes of an earlier term: their ends may not have been seen.
     for at in (0..count).rev() {
         if of_pair(&block.passes[at]) && block.passes[at].term.load(Relaxed) != term {
             remove(block, at);
@@ -161,7 +161,7 @@ fn end_on(block: &Header, id: Id, now: u64) {
     };
     let started = block.passes[at].time.load(Relaxed);
     let measured = now.wrapping_sub(block.hidden.load(Relaxed)).wrapping_sub(started) as i64;
-    // What is measured of a call that does nothing is taken off again.
+    // The time that is measured for a call that does nothing is subtracted again later.
     let ticks = measured.max(0) as u64 + BIAS.load(Relaxed);
     let outermost = record.open.load(Relaxed) == 1;
     remove(block, at);

@@ -28,7 +28,7 @@ pub(in crate::runtime) fn wants(module: &Module, address: CodeAddr) -> bool {
         || opens_in(module, address)
 }
 
-/// Whether the user wants a function that is described so.
+/// Whether the user wants a function of this description.
 pub(in crate::runtime) fn is_named(subject: &Subject<'_>) -> bool {
     guest().selector.as_ref().is_none_or(|selector| selector.names(subject))
 }
@@ -55,8 +55,9 @@ pub(in crate::runtime) fn opens_scope(garden: &Garden, address: CodeAddr) -> boo
     garden.bed_of(address).is_some_and(|(_, bed)| opens_in(&bed.module, address))
 }
 
-/// Gives functions without compiled-in hooks their probes that have them before their code runs, in
-/// modules of these numbers: all of them, or those that a compiler has prepared. Returns those.
+/// Gives probes to functions without compiled-in hooks that get them before their code runs, in
+/// modules of these numbers: all functions, or those that a compiler has prepared. Returns the
+/// functions.
 pub(super) fn plant_before(
     garden: &mut Garden,
     is_asked: impl Fn(u32) -> bool + Copy,
@@ -73,7 +74,7 @@ pub(super) fn plant_before(
     if !plants().0
         && [&guest().starting, &guest().stopping, &guest().under].iter().any(|one| one.is_some())
     {
-        // What is waited for may come before it was seen to run.
+        // A function that switches recording or opens a scope may run before it was seen running.
         let is_early = |at: &CodeAddr| role_of(garden, *at) != 0 || opens_scope(garden, *at);
         wanted.extend(unmodified.all(is_asked).into_iter().filter(is_early));
     }
@@ -92,7 +93,7 @@ fn plants() -> (bool, bool) {
     (config().plants_before(None), config().plants_before(Some(Maker::Patchable)))
 }
 
-/// Whether functions get probes when they are seen to run.
+/// Whether functions get probes when they are seen running.
 pub(in crate::runtime) fn plants_what_is_seen(garden: &Garden) -> bool {
     let Some(unmodified) = garden.unmodified.as_deref() else { return false };
     let (plants_any, plants_prepared) = plants();

@@ -1,5 +1,5 @@
 //! Unwinding: from registers and a copy of the stack to the places of its calls, by framehop: by
-//! unwind information where there is some, else by frame pointers.
+//! unwind information where it exists, otherwise by frame pointers.
 
 use super::mappings::Mappings;
 use crate::attribution::{Place, Stack};
@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use wordpatch::os::perf::Registers;
 
-/// No stack that was copied has more.
+/// No copied stack has more places.
 const MOST: usize = 256;
 
 type Bytes = Arc<[u8]>;
@@ -39,17 +39,17 @@ impl std::fmt::Debug for Unwinding {
     }
 }
 
-/// How a program comes to hooks.
+/// How a program calls hooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hooks {
-    /// It calls them.
+    /// By call instructions.
     Calls,
-    /// Some are behind puns, and put registers on its stack.
+    /// Some by puns, which put registers on its stack.
     Puns,
 }
 
 impl Unwinding {
-    /// The places of a stack. `is_ours` says which mapping is the library that we are.
+    /// The places of a stack. `is_ours` says which mapping is the profiler's library.
     pub(super) fn walk(
         &mut self,
         mappings: &mut Mappings,
@@ -100,7 +100,7 @@ impl Unwinding {
         Stack { places: places.into(), is_whole }
     }
 
-    /// Makes the unwinder know the mapping of a place.
+    /// Adds the mapping of a place to the unwinder.
     fn learn(&mut self, mappings: &mut Mappings, place: Place) {
         if self.generation != mappings.generation {
             *self = Self { generation: mappings.generation, ..Self::default() };
