@@ -144,7 +144,7 @@ pub(crate) enum Effects {
     SumsAndOnce,
     /// What this function does is something else.
     More(String),
-    /// Several functions set or add to a cell, so that their order tells.
+    /// Several functions set or add to a cell, so that their order matters.
     Ordered,
 }
 

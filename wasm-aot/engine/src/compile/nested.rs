@@ -6,8 +6,8 @@
 //! translator uses the other module's declarations. Constant arguments are folded, with the
 //! branches that depend on them.
 //!
-//! Inlined instructions keep the place of the instruction at which they are, with a bit that tells
-//! them apart ([`ASIDE`]).
+//! Inlined instructions carry the place of the instruction at which they are inserted, with a bit
+//! that marks them as inlined ([`ASIDE`]).
 
 use super::control::Frame;
 use super::control::FrameKind;

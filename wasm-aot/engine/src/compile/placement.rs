@@ -25,8 +25,8 @@ pub(crate) struct Loop {
 /// and its end.
 ///
 /// Jumps are looked for in the bytes, which a constant may look like one day: then a function has a
-/// place that is as good as any. To have the code generator tell blocks and edges takes it a time
-/// that grows with the square of large branch tables.
+/// place that is as good as any. The code generator could report blocks and edges, but the time for
+/// this grows with the square of the size of branch tables.
 pub(super) fn loops(code: &[u8]) -> Vec<Loop> {
     let back = code.windows(6).enumerate().filter_map(|(at, six)| match *six {
         [0x0F, 0x80..=0x8F, back, 0xFF, 0xFF, 0xFF] | [_, 0xE9, back, 0xFF, 0xFF, 0xFF] => {

@@ -3,7 +3,7 @@
 //! ```text
 //!   enter  host → Wasm   fn(vmctx, code, values)            one for each type: loads the arguments, calls, stores the results
 //!   leave  Wasm → host   a function of that type            one for each type: notes where it was, stores the arguments, calls the host
-//!   throw  Wasm → runtime                                   one: tells the runtime which frame throws
+//!   throw  Wasm → runtime                                   one: reports the frame that throws
 //! ```
 //!
 //! Values cross in an array of 16 bytes each.

@@ -244,7 +244,8 @@ impl Activation {
         frames.push(pc);
         // SAFETY: (1) the store outlives its activations.
         let store = unsafe { &*self.store };
-        // However deep a monitor is in itself, it is told where in the program it was called.
+        // However deep a monitor's own calls are, the frames include the place in the program that
+        // called it.
         let mut sought =
             store.instances.iter().any(|instance| instance.looks_on.get()) && !store.is_aside(pc);
         let reads = store.reads_frames;

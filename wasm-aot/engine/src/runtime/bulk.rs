@@ -49,7 +49,7 @@ pub(super) unsafe fn copy<T: Copy>(
     })
 }
 
-/// Has items worked on by pieces, each told by where it begins and how many there are.
+/// Processes items in pieces: `piece` receives where each begins and how many items it has.
 pub(super) fn in_pieces<T>(
     count: usize,
     backwards: bool,

@@ -66,8 +66,8 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: (1) mapped in `new`; (2) the instance is gone, and with it everybody who knows of
-        // the memory.
+        // SAFETY: (1) mapped in `new`; (2) the instance is gone, and with it all references to the
+        // memory.
         let _ = unsafe { pages::unmap(self.base, self.len.max(1)) };
     }
 }

@@ -326,7 +326,7 @@ impl Func {
         unsafe { boundary::entered(store, callee, ty, values, |store| self.enter(store, values)) }
     }
 
-    /// The same, without telling an observer.
+    /// The same, without notifying an observer.
     ///
     /// # Safety
     /// As above.

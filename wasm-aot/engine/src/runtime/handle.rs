@@ -182,8 +182,8 @@ impl Memory {
         self.extent_in(core)
     }
 
-    /// The same, for a host that tells an observer of the boundary itself what it writes there, by
-    /// [`StoreContextMut::wrote`](super::StoreContextMut::wrote).
+    /// The same, for a host that itself reports to an observer of the boundary what it writes
+    /// there, by [`StoreContextMut::wrote`](super::StoreContextMut::wrote).
     pub fn announced_extent(
         &self,
         mut store: impl AsContextMut,

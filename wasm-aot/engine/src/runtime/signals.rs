@@ -121,7 +121,7 @@ extern "C" fn in_child() {
     NUMBER.set(0);
 }
 
-/// How many activations are told of where a thread is.
+/// How many frames above the interrupted one are recorded at most.
 const DEPTH: usize = 16;
 
 extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {

@@ -140,8 +140,8 @@ fn resolve(reference: *const vm::FuncRef) -> (CallTarget, Option<Arc<ModuleInner
     // SAFETY: (1) the vmctx is an instance's, which it leads to, and which lives.
     let instance = unsafe { &**vmctx.add(vm::at::INSTANCE).cast::<*const InstanceData>() };
     let module = &instance.module;
-    // A reference may lie in the instance that refers to an imported function: its code tells the
-    // function then. SAFETY: (1) as above.
+    // A reference to an imported function may lie in the importing instance. The function is then
+    // found by its code. SAFETY: (1) as above.
     let code = unsafe { (*reference).code } as usize;
     let function = module.function_of_code(code).unwrap_or(u32::MAX);
     (CallTarget::Wasm(Arc::as_ptr(module) as usize, function), Some(Arc::clone(module)))

@@ -1,8 +1,8 @@
 //! `alloc`: what the program allocates, where, and how much of it is still live.
 //!
 //! Allocators are known by the names of their functions, exported or not; which argument is what
-//! follows from the name. Of allocators that call each other, the outermost counts. A site is where
-//! it was called from, and who had called that.
+//! follows from the name. Of allocators that call each other, the outermost counts. A site is the
+//! place that the allocator was called from, with the callers of that place.
 
 use super::hooked::HookedMonitor;
 use super::outline::Outline;

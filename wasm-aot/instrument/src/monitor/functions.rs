@@ -1,8 +1,8 @@
 //! `functions`: how often each function was called, and how much time it has taken itself.
 //!
-//! Every function has an account, also those that are imported and called directly. Who enters a
-//! function charges it, and charges who was charged before when it leaves, by whichever way. Time
-//! in functions that are not observed is their callers'.
+//! Every function has an account, also those that are imported and called directly. From its entry
+//! on, time is charged to a function; from its exit on, by whichever way, to the function that was
+//! charged before. Time in functions that are not observed is charged to their callers.
 
 use super::hooked::{HookedMonitor, fingerprint};
 use super::kept::{self, ProfileFile};

@@ -20,8 +20,8 @@
 //!
 //! # Safety
 //!
-//! This module exists to have itself notified of modules before `main`, and to tell the library
-//! where frames of machine code lie.
+//! This module exists to register for notifications of modules before `main`, and to show the
+//! library where frames of machine code lie.
 #![allow(unsafe_code)]
 
 use super::hooked::{Weight, ask_where, fingerprint, only_if};

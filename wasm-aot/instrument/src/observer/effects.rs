@@ -1,8 +1,8 @@
 //! Effect summaries: finds monitor functions that only add constants to cells of their memory, or
 //! set them, so that their effect follows from how often they would have been called.
 //!
-//! If all of a monitor's functions are of this kind, no reader can tell whether its cells change at
-//! once or just before they are read. So its functions are not called at all, see
+//! If all of a monitor's functions are of this kind, no reader can distinguish whether its cells
+//! change at once or just before they are read. So its functions are not called at all, see
 //! `virtual_probes.rs`.
 //!
 //! A function that is given the operand of a branch may do something else for each way of the

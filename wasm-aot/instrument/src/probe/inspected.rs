@@ -216,7 +216,7 @@ impl Inspected {
         self.cells[site].flag.store(flag, Relaxed);
     }
 
-    /// From now on it is told where activations end.
+    /// From now on it is notified when activations end.
     pub(super) fn watch_exits(&self) {
         if !self.watched.swap(true, Relaxed) {
             (0..self.sites.len()).for_each(|site| self.refresh(site));
