@@ -225,7 +225,8 @@ impl ModuleInner {
         self.own_words() + self.most_counters() as u32
     }
 
-    /// The plan of the module's own code, which is compiled into every variant, and its first word.
+    /// The plan of the module's own code, which is compiled into every variant, and where its words
+    /// begin, relative to those of attached plans.
     fn own_plan(&self) -> (Plan, u32) {
         let first = self.counters + 2 * self.calls;
         (self.code.plan().clone(), first.wrapping_sub(self.attached_words()))
