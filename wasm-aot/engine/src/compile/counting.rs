@@ -131,8 +131,8 @@ impl Translator<'_> {
         self.add_to_counter(words + 8);
     }
 
-    /// The trap code of an access of the present instruction. Code that counts, has readable frames
-    /// or charges a budget has to identify the access.
+    /// The trap code of an access of the present instruction. Code that counts, records
+    /// partial-block exits or charges a budget has to identify the access.
     pub(super) fn access_code(&self, stores: bool) -> TrapCode {
         let is_wanted = self.target.options.counts
             || self.target.options.budget == Budget::Pays

@@ -41,7 +41,7 @@ pub(super) struct Hooking<'a> {
     access: Option<Access>,
     /// The operands that it has taken, once it has begun: values and types from the top.
     taken: Vec<(Value, ValType)>,
-    /// Variables of hooks, by hook and number.
+    /// Variables of hooks, by the base of the hook's plan and by number.
     variables: HashMap<(u32, u64), Variable>,
     /// While a replacement of an instruction is emitted: the block of the instruction itself, and
     /// the block where control continues with results.
@@ -63,7 +63,7 @@ pub(super) struct Hooking<'a> {
 /// A block of the program that is replaced.
 #[derive(Debug)]
 struct Over {
-    /// The number of open frames when it begins.
+    /// The number of open frames inside of it, including its own.
     depth: usize,
     /// The block in which control continues after all hooks at its end.
     block: Block,

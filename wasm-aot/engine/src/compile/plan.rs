@@ -121,7 +121,7 @@ pub enum Capture {
 pub struct Call {
     /// What is called.
     pub receiver: Arc<dyn Receiver>,
-    /// What the receiver knows the hook by.
+    /// The number by which the receiver identifies the hook.
     pub number: u64,
     /// What it is given.
     pub captures: Vec<Capture>,
@@ -201,7 +201,7 @@ impl InstanceSlots {
 /// A hook that fires.
 #[derive(Debug)]
 pub struct Firing<'a> {
-    /// What the receiver knows the hook by.
+    /// The number by which the receiver identifies the hook.
     pub number: u64,
     /// The address of the instance's vmctx.
     pub vmctx: usize,

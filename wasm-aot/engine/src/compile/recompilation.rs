@@ -50,8 +50,8 @@ pub struct CodeChunk {
     pub elsewhere: Vec<(u32, Callee)>,
 }
 
-/// Everything that is computed before the first chunk, except for the module's bytes and its OSR
-/// points.
+/// Everything that is computed before the first chunk, except for the module's bytes and its loops
+/// with OSR exits.
 pub struct Recompilation {
     info: ModuleInfo,
     bodies: Vec<module::Apart>,
@@ -70,8 +70,8 @@ impl std::fmt::Debug for Recompilation {
 
 impl Recompilation {
     /// Reads a module that was compiled before, and its loops with OSR exits, unless those are
-    /// known. The last arguments are how many words of its instances come before those of counters,
-    /// and before those of the plan.
+    /// known. `before` and `first_word` are how many words of its instances come before those of
+    /// counters, and before those of the plan.
     pub fn new(
         bytes: &[u8],
         target: &Target,

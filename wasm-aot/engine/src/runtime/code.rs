@@ -27,7 +27,7 @@ pub struct Code {
     place: CodePlace,
     len: usize,
     pub tables: Tables,
-    /// What is compiled in.
+    /// The plan that is compiled in.
     plan: Plan,
 }
 
@@ -212,7 +212,7 @@ impl Code {
         }
     }
 
-    /// What is compiled in.
+    /// The plan that is compiled in.
     pub(crate) fn plan(&self) -> &Plan {
         &self.plan
     }

@@ -45,8 +45,8 @@ pub struct InterruptHandle {
 }
 
 impl InterruptHandle {
-    /// Has the store's code trap with [`Trap::Interrupted`](crate::Trap::Interrupted): what runs
-    /// now, or what is called next.
+    /// Has the store's code trap with [`Trap::Interrupted`](crate::Trap::Interrupted): the code
+    /// that runs now, or that is called next.
     pub fn interrupt(&self) {
         if let Some(interruption) = self.of.upgrade() {
             interruption.asked.fetch_add(1, SeqCst);
@@ -76,7 +76,7 @@ impl Interruption {
         }
     }
 
-    /// Has it stop: what runs now, or what is called next.
+    /// Has it stop: the code that runs now, or that is called next.
     pub fn insist(self: &Arc<Self>) {
         self.requested.store(true, SeqCst);
         self.ask();

@@ -104,7 +104,7 @@ pub trait Growth: std::fmt::Debug + Send + Sync {
     fn grown(&self, store: StoreContextMut<'_, ()>, told: [i64; 3]);
 }
 
-/// What does not depend on the embedder's data.
+/// The part of the store that does not depend on the embedder's data.
 #[derive(Debug)]
 pub struct StoreCore {
     /// What distinguishes it from others.
@@ -131,7 +131,7 @@ pub struct StoreCore {
     #[allow(clippy::vec_box, reason = "machine code knows where they are")]
     pub(crate) hosts: Vec<Box<HostFunction>>,
     pub(crate) heap: Heap,
-    /// Where functions of a type are entered.
+    /// The trampoline that enters functions of a type.
     enter: HashMap<TypeId, *const u8>,
     /// Why a host function has failed, until the failure is handled.
     pub(crate) pending: Option<Failure>,
@@ -315,7 +315,7 @@ impl StoreCore {
         self.module_at(pc).is_some_and(|(_, code, offset)| code.is_aside(offset))
     }
 
-    /// Where functions of a type are entered.
+    /// The trampoline that enters functions of a type.
     pub(crate) fn enter(&mut self, ty: TypeId) -> Result<*const u8, Error> {
         if let Some(known) = self.enter.get(&ty) {
             return Ok(*known);
@@ -502,7 +502,7 @@ impl<'a, T> StoreContextMut<'a, T> {
         Self { core, _data: std::marker::PhantomData }
     }
 
-    /// What does not depend on the embedder's data.
+    /// The part of the store that does not depend on the embedder's data.
     pub fn core(&mut self) -> &mut StoreCore {
         self.core
     }

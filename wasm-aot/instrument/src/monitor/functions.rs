@@ -30,11 +30,11 @@ pub(super) struct Functions {
     plan: OnceLock<Planned>,
     /// Ticks and calls of each account.
     sums: Mutex<InstanceSums<Vec<[u64; 2]>>>,
-    /// Where its profile goes.
+    /// The file of its profile.
     file: Option<ProfileFile>,
 }
 
-/// Where accounts are: one for no function, then one for each function of the module.
+/// The accounts: one for no function, then one for each function of the module.
 #[derive(Debug)]
 struct Planned {
     meter: Meter,
@@ -123,7 +123,7 @@ impl HookedMonitor for Functions {
 }
 
 impl Planned {
-    /// Adds what an instance says, all accounts in order.
+    /// Adds the accounts of an instance, in order.
     fn add(&self, slots: InstanceSlots, sums: &mut Vec<[u64; 2]>) {
         sums.resize(self.count as usize + 1, [0; 2]);
         for (i, sum) in sums.iter_mut().enumerate() {
