@@ -317,8 +317,8 @@ impl Due for FunctionSwitches {
             return true;
         }
         self.out[place].store(NOWHERE, SeqCst);
-        // The agent may have switched it on meanwhile, after the thread has seen that its hooks are
-        // in the code.
+        // The agent may have switched it on meanwhile, and the thread may have found its hooks
+        // still in the code.
         if !self.is_off(place) {
             let _ = self.changes.send(None);
         }

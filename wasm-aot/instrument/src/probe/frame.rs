@@ -185,7 +185,7 @@ impl<'a> Frame<'a> {
         Some(MemoryAccess { memory, address: index.checked_add(offset)?, size, reads, writes })
     }
 
-    /// What a memory of the instance holds. Empty if that is outside, or if there is no such
+    /// Bytes of a memory of the instance. Empty if the range is outside, or if there is no such
     /// memory.
     pub fn read_memory(&self, memory: u32, address: u64, len: usize) -> Vec<u8> {
         match self.vmctx {
