@@ -236,7 +236,7 @@ fn differ(what: &str, found: &[u8], expected: &[u8]) -> String {
 }
 
 /// Waits for the end of a command and of what it prints; ends its whole group if it takes too long,
-/// and tells so.
+/// and returns whether it did.
 fn finished(command: &mut Command) -> io::Result<(Output, bool)> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = command.spawn()?;

@@ -169,8 +169,8 @@ fn shared_number() -> &'static AtomicI32 {
     }
 }
 
-/// Traces `process` until it is told otherwise: 1 in `shared` says that it does, -1 that it must
-/// not, 2 that it shall end.
+/// Traces `process` until it is requested to end: 1 in `shared` says that it traces, -1 that it is
+/// not permitted to, 2 that it shall end.
 fn trace(process: i32, shared: &AtomicI32) -> ! {
     let nothing = std::ptr::null_mut::<libc::c_void>();
     // SAFETY: (1) calls of the kernel's on a process that waits for this one. Seizing does not stop

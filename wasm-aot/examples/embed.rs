@@ -1,8 +1,8 @@
 //! A host with functions, data and limits of its own, and a guest that works for it: `cargo run -p
 //! wasm-aot --example embed`.
 //!
-//! The guest sums up what the host's `price` says of each item, and tells its doubts by `log`. Then
-//! it is given work that never ends, and is stopped.
+//! The guest sums up what the host's `price` returns for each item, and reports doubts by `log`.
+//! Then it is given work that never ends, and is stopped.
 
 use std::time::Duration;
 use wasm_aot::{Caller, Engine, Error, Extern, Limits, Linker, Module, Store, Trap};
@@ -23,7 +23,7 @@ const GUEST: &str = r#"
         (local.get $sum))
     (func $forever (export "forever") (loop $again (br $again))))"#;
 
-/// What the host knows, and what it has been told.
+/// What the host knows, and the messages that it has received.
 struct Shop {
     prices: Vec<i64>,
     log: Vec<String>,

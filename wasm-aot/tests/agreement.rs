@@ -207,7 +207,7 @@ fn check(what: &str, bytes: &[u8]) {
     );
 }
 
-/// Functions, and who has called whom.
+/// Functions, and the calls between them.
 fn compare_calls<'a>(what: &str, interpreter: &Interpreter<'_>, table: impl Fn(&str) -> Table<'a>) {
     let record = &interpreter.record;
     let name = |function: &u32| interpreter.name(*function);

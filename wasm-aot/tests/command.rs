@@ -161,7 +161,7 @@ fn what_cannot_be_run_is_told_in_one_line() {
         &["run", "--timeout", "soon", &add][..],
         &["run", "--timeout=-1s", &add],
         &["run", "--monitor", "icount", "--monitor-timeout", "0s", &add],
-        // What means nothing is told before a program is looked for.
+        // Meaningless arguments are reported before a program is searched for.
         &["ctl", "report", "--every=-1s"],
         &["ctl", "report", "--every", "0s"],
         &["ctl", "budget", "much"],

@@ -236,7 +236,8 @@ fn blocks_are_covered_although_what_they_lead_to_calls_for_ever() {
             (if (i32.eqz (local.get 0)) (then (nop)) (else (call $spin) (nop)))))"#;
     let running = Running::start_program(&place, program, &["--monitor", "coverage"]);
     let report = running.good(&["report", "--csv"]);
-    // All before the choice; how far the block with the call is, is told when the call is over.
+    // All before the choice. How much of the block with the call was executed is reported when the
+    // call has returned.
     assert!(report.contains("coverage,begin,11,5,"), "{report}");
 }
 
@@ -316,7 +317,7 @@ fn rubbish_and_silence_harm_nobody() {
         let _ = stream.read_to_end(&mut answer);
         assert!(answer.is_empty() || answer.starts_with(b"error\n"), "{answer:?}");
     }
-    // One who says nothing is left after some seconds, and others are answered then.
+    // A client that sends nothing is dropped after some seconds, and others are answered then.
     let silent = UnixStream::connect(running.socket()).expect("it listens");
     assert!(running.good(&["status"]).contains("running"));
     drop(silent);
@@ -416,7 +417,7 @@ fn what_others_have_counted_is_not_reported() {
     assert!(running.calls() > 0);
 }
 
-/// A module whose report is none that counts could tell.
+/// A module whose report cannot be computed from counts.
 const LAST: &str = r#"(module (global $last (mut i32) (i32.const 0))
     (func (export "wasm:opcode:call (pc)") (param i32)
         (global.set $last (i32.mul (global.get $last) (local.get 0)))))"#;
@@ -597,7 +598,7 @@ fn the_words_of_native_programs_are_taken() {
     eventually("the other one is timed", || sees("long") && !sees("short"));
     assert!(running.good(&["off"]).contains("rests"));
     let before = functions();
-    // One thread: the call that it was in when the monitor came to rest is told when it ends.
+    // One thread: the call that it was in when the monitor came to rest is reported when it ends.
     let told = |functions: &[(String, u64)]| functions.iter().map(|it| it.1).sum::<u64>();
     for _ in 0..10 {
         let after = functions();

@@ -1,5 +1,5 @@
-//! Monitors with hooks say what an interpreter says that shares no code with us: there the program
-//! tells by itself what it does.
+//! Monitors with hooks report the same as an interpreter that shares no code with the engine: there
+//! the program itself reports what it does.
 //!
 //! Programs are texts with notes in braces. For us the notes are left out; for the interpreter they
 //! are calls of a function that writes down:

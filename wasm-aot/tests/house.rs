@@ -246,7 +246,7 @@ fn a_cycle_is_found() {
     assert_eq!(names(source, "crate::"), ["one", "two", "three", "self", "four"]);
 }
 
-/// What nobody but `wordpatch` does: to store into code by other means than its one store.
+/// What no crate but `wordpatch` does: to store into code by other means than its one store.
 const STORES: [&str; 9] = [
     "AtomicU8::from_ptr",
     "AtomicU16::from_ptr",
@@ -262,8 +262,8 @@ const STORES: [&str; 9] = [
 /// Those that may: the one store, and what measures processors by stores that are wrong on purpose.
 const OWNERS: [&str; 2] = ["wordpatch", "scripts/tmax"];
 
-/// Instructions are written by hand in `callpatch::x86` alone: nobody else has three bytes in a row
-/// that might be one. These read bytes, and write none.
+/// Instructions are written by hand in `callpatch::x86` alone: no other module has three bytes in a
+/// row that might be one. These read bytes, and write none.
 const READERS: [&str; 1] = ["compile/placement.rs"];
 
 #[test]

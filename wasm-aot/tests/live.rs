@@ -355,7 +355,7 @@ fn counts_begin_for_each_monitor_when_it_is_attached() {
     assert_eq!(executed(&live, "hotness"), Some(3));
     live.attach("icount").expect("attached");
     assert_eq!(executed(&live, "hotness"), Some(6));
-    // What is counted for somebody else meanwhile is not its own; what it has seen stays.
+    // What is counted for another monitor meanwhile does not belong to it; what it has seen stays.
     live.switch_one("hotness", false).expect("it rests");
     assert_eq!(executed(&live, "hotness"), Some(6));
     live.switch_one("hotness", true).expect("it observes");
@@ -382,7 +382,7 @@ const INDIRECT: &str = r#"(module (import "host" "tick" (func $tick))
             (br_if $again (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (local.get $n))))
         (local.get $s)))"#;
 
-/// How often calls through tables went where, as the monitor that is attached tells.
+/// How often calls through tables went where, as the attached monitor reports.
 fn targets(live: &MonitorSet) -> Vec<(String, u64)> {
     let report = live.reports(Some("calls")).remove(0).json();
     let rows = report["rows"].as_array().expect("rows");

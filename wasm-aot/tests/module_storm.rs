@@ -28,7 +28,8 @@ const PROGRAM: &str = r#"(module
             (br_if $again (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (local.get $n))))
         (local.get $s)))"#;
 
-/// Counts calls, turns and conditions, which are 0 or 1, in a way that nothing else tells.
+/// Counts calls, turns and conditions, which are 0 or 1, in a way that does not follow from counts
+/// of instructions.
 const MONITOR: &str = r#"(module
     (import "whamm:dyninstr" "remove_probe" (func $remove (param i32)))
     (global $calls (export "calls") (mut i32) (i32.const 0)) (global $turns (export "turns") (mut i32) (i32.const 0))
@@ -83,8 +84,8 @@ fn throw(observation: &Observation, dice: &mut Dice) {
     }
 }
 
-/// The program runs while somebody switches; then everything is on, and what it executes is counted
-/// to the last one: so many of each.
+/// The program runs while another thread switches; then everything is on, and every event is
+/// counted: so many of each.
 fn storm(monitor: &str, calls: ProbeCalls, expected: &[(&str, i64)]) {
     let quiet = {
         let bytes = wat::parse_str(r#"(module (func (export "wasm:opcode:unreachable")))"#)

@@ -20,7 +20,7 @@ fn exported(module: &Module) -> Vec<String> {
     functions.map(|export| export.name.to_owned()).collect()
 }
 
-/// Compares counters at all instructions, and flags, with what the program counts itself; tells
+/// Compares counters at all instructions, and flags, with what the program counts itself; returns
 /// whether something was executed.
 fn check(bytes: &[u8], is_attached: bool) -> bool {
     let engine = engine(Sites::ALL);
@@ -217,7 +217,7 @@ fn instructions_that_are_executed_together_share_a_site() {
     assert_eq!(within(added), (4 + 1, 1));
     assert_eq!(within(&added.repeat(3)), (12 + 1, 1));
     assert_eq!(within(&format!("{added} (block {added}) {added}")), (12 + 3, 1));
-    // What may trap, and who calls or branches, is the last of those that share its site.
+    // An instruction that may trap, call or branch is the last of those that share its site.
     assert_eq!(within("(i32.store (local.get 0) (i32.load (local.get 1)))"), (4 + 1, 3));
     assert_eq!(
         within(&format!("{added} (call $f (local.get 0) (local.get 1)) {added}")),
@@ -272,7 +272,7 @@ fn who_wants_something_of_one_instruction_does_not_notice_who_wants_something_of
     let module = Module::new(&engine, LOOP).expect("a module");
     let probes = Probes::new(&module);
     let [call, _] = call_and_branch();
-    // The local that is counted up, and who is called with the next turn: no branch and no trap
+    // The instruction that sets the counter, and the call of the next turn: no branch and no trap
     // comes between them.
     let set = Place::before(call.function, call.offset - 2);
     let go = |turns| assert_eq!(run(&module, &engine, turns, |_| {}), turns);
@@ -287,14 +287,14 @@ fn who_wants_something_of_one_instruction_does_not_notice_who_wants_something_of
     probes.switch(&[counter], false);
     go(5);
     assert_eq!((probes.is_flagged(late), probes.counted(call), probes.counted(set)), (true, 3, 0));
-    // The flags have switched the site off, which counts again for whoever comes later.
+    // The flags have switched the site off; it counts again for a counter that comes later.
     probes.switch(&[counter], true);
     let other = probes.count(set).expect("a site");
     go(7);
     assert!(probes.remove(other) && probes.remove(early));
     go(11);
     assert_eq!((probes.counted(call), probes.counted(set)), (3 + 7 + 11, 7));
-    // Switched off before it has seen anybody, a flag sees nobody.
+    // A flag that is switched off before it was reached is not set.
     let unseen = probes.flag(set).expect("a site");
     probes.switch(&[unseen], false);
     go(1);

@@ -109,7 +109,7 @@ fn several_sets_of_probes_have_one_order_and_counts_of_their_own() {
     let at = said.iter().position(|line| line == "a").expect("fired");
     assert_eq!(said[at..at + 5], ["a", "b", "*", "c", "d"]);
     assert!(one.remove(everywhere));
-    // What was counted before somebody has asked is not his.
+    // What was counted before a set of probes asked for it does not belong to that set.
     let (counted, measured) = (one.counted(place), one.histogram(place).iter().sum::<u64>());
     assert_eq!((counted, other.counted(place), other.histogram(place).len()), (1, 0, 0));
     other.count(place).expect("inserted");

@@ -162,8 +162,8 @@ fn observed(place: &Workshop, bytes: &[u8], monitors: &[&str]) -> (Module, Vec<R
     (module, reports, said)
 }
 
-/// The calls of a program's functions by their names, as the program tells them that was rewritten
-/// for it, and what it says.
+/// The calls of a program's functions by their names, as the rewritten program reports them, and
+/// its output.
 fn profiled(place: &Workshop, bytes: &[u8]) -> (BTreeMap<String, u64>, Vec<u8>) {
     let options =
         whamm_profile::Options { file: Some("calls.profile".into()), ..Default::default() };

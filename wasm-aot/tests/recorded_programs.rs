@@ -33,7 +33,7 @@ const PROGRAMS: [(&str, &str, &[&str], &str); 15] = [
     ("game", "calls.c", &["-DGAME", "-DTYPE=int"], "1"),
 ];
 
-/// A program, compiled, and what it is told to do.
+/// A program, compiled, and the argument that says how much it does.
 struct Compiled {
     name: &'static str,
     module: Vec<u8>,
@@ -97,7 +97,7 @@ fn world(engine: &Engine, place: &Path) -> (Store<WasiCtx>, Buffer) {
     (Store::new(engine, world.build().expect("a world")), said)
 }
 
-/// What a trace tells, to its end.
+/// The events of a trace, to its end.
 fn events(trace: &[u8]) -> Vec<Event> {
     let mut reader = Reader::new(trace).expect("a trace");
     let events = reader.by_ref().map(|event| event.expect("it is whole")).collect();

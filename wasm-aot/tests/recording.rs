@@ -200,7 +200,7 @@ fn node_repeats_all_runs() {
     succeed(Command::new("node").arg(script("engines.js")).args(written(&folder)));
 }
 
-/// JavaScript makes another NaN of one that tells.
+/// JavaScript does not keep the bits of a NaN.
 const NAN_BITS: &str = "nans-keep-their-bits-through-memory";
 
 /// Scripts that check themselves, of all runs but those that pass vectors.

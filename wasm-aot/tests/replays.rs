@@ -108,7 +108,8 @@ fn a_summary_compares_what_a_run_and_its_replay_execute() {
         assert!(told.contains(&format!("host: {calls} calls, ")), "{told}");
         assert!(!told.contains("not measured"), "{told}");
     }
-    // A trace that was made by another host tells no time; what leaves its trace has no summary.
+    // A trace that was made by another host has no times; a replay that leaves its trace has no
+    // summary.
     let text = place.good(&["trace", "show", "exits.r3"]);
     let shown = place.file("exits.txt", &text);
     assert!(place.good(&["replay", "--summary", &shown, &app]).contains("not measured"));
@@ -165,7 +166,7 @@ fn a_program_that_records_itself_has_the_same_replay() {
     assert_eq!(checked, "itself.r3: the program behaves as recorded\n");
     place.good(&["replay", "--check", "itself.r3", &app, "-o", "bench.wasm"]);
     assert_eq!(place.good(&["run", "bench.wasm"]), "");
-    // What tells everything is reduced to that: to what the host has done, and the program's exit.
+    // A raw trace is reduced to that: to what the host has done, and the program's exit.
     let file = Some("raw.r3".to_owned());
     let options = whamm_record::Options { name: "letters".into(), file, raw: true };
     let raw = whamm_record::record(&original, &options).expect("it can be recorded");
@@ -189,7 +190,7 @@ fn a_program_that_records_itself_has_the_same_replay() {
         text.lines().filter(|line| !line.starts_with("found ") && !line.starts_with('#')).count()
     };
     assert_eq!(calls("reduced.r3"), calls("itself.r3"));
-    // This engine tells about as much.
+    // This engine records about as much.
     assert_eq!(place.run(&["record", "-o", "seen.r3", &app]).status.code(), Some(3));
     let (itself, seen) = (count(&place, "itself.r3"), count(&place, "seen.r3"));
     assert!(itself <= 2 * seen && seen <= 2 * itself, "{itself} and {seen} events");

@@ -1,4 +1,4 @@
-//! Programs that record themselves on any engine: what they tell is what this engine sees at the
+//! Programs that record themselves on any engine: what they record is what this engine sees at the
 //! boundary.
 
 #[path = "../trace/tests/replays/micro.rs"]
@@ -101,7 +101,7 @@ fn programs_tell_every_way_across_the_boundary_themselves() {
         let found: Result<Vec<Event>, _> = reader.by_ref().collect();
         let found = found.unwrap_or_else(|error| panic!("{name}: {error}"));
         let ending = reader.ending().expect("it was read");
-        // What takes all calls away is not told: the trace ends there, and says so.
+        // An event that unwinds all calls is not recorded: the trace ends there, and says so.
         let (told, all) = (calls(&found), calls(&written));
         let is_cut = done.is_err() && *ending != Ending::Whole && all.starts_with(&told);
         if told != all && !is_cut {
@@ -144,7 +144,7 @@ fn programs_tell_every_way_across_the_boundary_themselves() {
     assert_eq!(names, NOT_TOLD, "{}", not.join("\n"));
 }
 
-/// What a rewritten program tells while the engine does what a trace says.
+/// What a rewritten program records while the engine does what a trace says.
 fn told(engine: &Engine, program: &micro::Micro, raw: bool) -> Option<Vec<Event>> {
     let options = Options { raw, ..Options::default() };
     let recording = record(&program.module, &options).ok()?;
@@ -297,7 +297,7 @@ const ENDS: [(&str, &str); 30] = [
     ("", "(call_indirect (i32.add (call $zero) (i32.const 1)))"),
 ];
 
-/// Runs a program that writes its trace to a file: how it ends, and what it has told.
+/// Runs a program that writes its trace to a file: how it ends, and what it has recorded.
 fn told_to_a_file(engine: &Engine, original: &[u8], folder: &Folder) -> (String, Vec<Event>) {
     let options = Options { file: Some("trap.r3".into()), ..Options::default() };
     let recording = record(original, &options).expect("it can be recorded");

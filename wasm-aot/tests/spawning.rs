@@ -48,7 +48,8 @@ fn run(place: &Place, arguments: &[&str], main: &str, thread: &str) -> Output {
 #[test]
 fn many_threads_have_instances_of_their_own_numbers_and_one_memory() {
     let place = Place::new("spawning-many");
-    // Each leaves its number where its argument says, and counts in a global that nobody else sees.
+    // Each stores its number where its argument says, and counts in a global that no other thread
+    // sees.
     let main = "(loop $l
             (if (i32.ne (i32.const 0) (i32.lt_s (call $spawn (local.get $i)) (i32.const 1))) (then (call $exit (i32.const 50))))
             (local.set $i (i32.add (local.get $i) (i32.const 1))) (br_if $l (i32.lt_u (local.get $i) (i32.const 20))))
@@ -109,7 +110,7 @@ fn the_start_s_return_ends_all_threads_and_a_thread_s_return_only_itself() {
         &others("(call $come)"),
     );
     assert_eq!((done.status.code(), errors(&done).as_str()), (Some(0), ""));
-    // Whose time is over is told once.
+    // The end of the time limit is reported once.
     let done = run(&place, &["--timeout", "300ms"], &format!("{FOUR} (call $sleep)"), &others(""));
     assert_eq!(done.status.code(), Some(134), "{}", errors(&done));
     assert_eq!(errors(&done).matches("interrupted").count(), 1, "{}", errors(&done));
@@ -150,7 +151,7 @@ fn a_thread_that_cannot_be_started_is_a_negative_number() {
 #[test]
 fn each_thread_has_instances_of_monitors_that_are_called() {
     let place = Place::new("spawning-monitor");
-    // It remembers the thread that it is told of, and says where it adds.
+    // It remembers the thread that it is notified of, and prints it where an addition is executed.
     let monitor = r#"(module (import "wizeng" "puti" (func $print (param i32))) (import "wasm-aot:ext" "v1" (func))
         (global $thread (mut i32) (i32.const -1))
         (func (export "engine:thread_start (thread)") (param i32) (global.set $thread (local.get 0)))

@@ -109,7 +109,7 @@ fn report(group: &str, (passed, skipped, failures): &Outcome) -> usize {
             None => messages.iter().take(20).for_each(|message| println!("    {file} {message}")),
         }
     }
-    // A directive that nobody ran is a failure too.
+    // A directive that was not run is a failure too.
     failed - allowed + skipped
 }
 

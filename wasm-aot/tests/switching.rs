@@ -341,7 +341,7 @@ fn threads_that_are_switched_all_the_time_do_what_they_would_do() {
 
 #[test]
 fn what_is_executed_when_something_is_attached_is_compiled_first() {
-    // Much before it in the module, and the loop calls nobody.
+    // Much code before it in the module, and a loop without calls.
     let filler = "(func (param i32) (result i32) (i32.mul (local.get 0) (i32.add (local.get 0) (i32.const 3))))\n".repeat(3000);
     let text = format!(
         r#"(module (import "host" "tick" (func $tick)) (memory (export "m") 1) {filler}

@@ -188,7 +188,7 @@ fn what_threads_report_becomes_what_one_would_have_reported() {
             let merged =
                 observation.merged("m", &reports).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(merged, alone, "{script}");
-            // What is only added up is told of all threads by the first.
+            // What is only summed is reported for all threads by the first.
             let is_counted = script.contains("br_if") && calls == ProbeCalls::Inlined;
             let is_theirs =
                 |report: &&str| *report != alone || is_counted || script.contains("reached");

@@ -15,7 +15,7 @@ use crate::syntax::ast::BinOp;
 use crate::types::Ty;
 use wasm_aot_body::report::{Declaration, Merging};
 
-/// What a program says of its variables; the scripts tell what keys of maps are called.
+/// What a program declares of its variables; the names of the keys of maps come from the scripts.
 pub(crate) fn declaration(program: &Program, scripts: &[Source]) -> Declaration {
     let mut declared = Declaration::default();
     let mut note = |variable: &Variable, merging: Merging| {

@@ -174,7 +174,7 @@ fn everything_that_is_wrong_is_told_in_one_run() {
     }
 }
 
-/// What the command says on the other stream, and how it ends, when nobody reads one of them.
+/// What the command says on the other stream, and how it ends, when one of them has no reader.
 fn unheard(args: &[&str], stdout: bool) -> (Option<i32>, String) {
     let (reader, writer) = std::io::pipe().expect("a pipe can be made");
     drop(reader);

@@ -111,7 +111,7 @@ impl Loop {
         Ok(unsafe { survey.adopt(self.site(), 5, Layout::One)? })
     }
 
-    /// Runs it until somebody stops it.
+    /// Runs it until it is stopped.
     pub(crate) fn run(&self, passes: &Passes) {
         // SAFETY: (1) the bytes written by `new` are a function of this type, whatever the site's
         // state; (2) it writes to the counters of one thread.

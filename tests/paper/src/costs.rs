@@ -123,7 +123,7 @@ impl Bench {
     ) -> Result<Self, Box<dyn Error>> {
         let target = Target::new(shape, placement)?;
         // SAFETY: (1) the memory lives as long as the site; (2) its words begin with an
-        // instruction, or lie inside one that nobody enters in the middle; (3) its faces share
+        // instruction, or lie inside one that no code enters in the middle; (3) its faces share
         // their layout; (4) the harness writes to it only between patches.
         let site = unsafe { survey.adopt(target.word_at(), shape.len(), shape.layout())? };
         let faces = [Face::Old, Face::New];

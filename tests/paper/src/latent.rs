@@ -1,4 +1,4 @@
-//! What an inactive site costs whoever passes it, by its form and by its place.
+//! What an inactive site costs when it is executed, by its form and by its place.
 //!
 //! A loop with one inactive site in it is run at each of the 64 offsets in a line, and across a
 //! page at each of its bytes. It is compared with the same loop without the site where that lies

@@ -16,7 +16,7 @@ pub(crate) const PROBES: usize = 20_002;
 pub(crate) struct Probes {
     corpus: Corpus,
     library: PathBuf,
-    /// Instrumented; the hooks come from whoever is preloaded.
+    /// Instrumented; the hooks come from the library that is preloaded.
     pub(crate) probed: PathBuf,
     /// The same with nops in the place of the calls.
     pub(crate) floor: PathBuf,

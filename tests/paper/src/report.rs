@@ -107,7 +107,7 @@ impl Report {
     }
 }
 
-/// A number of any size with the places that tell something.
+/// A number of any size with its significant places.
 fn short(number: f64) -> String {
     match number.abs() {
         size if size > 0.0 && size < 0.001 => format!("{number:.1e}"),

@@ -25,7 +25,7 @@ const SPINS: u32 = 1_000_000;
 /// Loads of the library in a run.
 const CYCLES: u32 = 1_000;
 
-/// A program, what it is told, and by how much its cost is divided.
+/// A program, its arguments, and by how much its cost is divided.
 struct Subject {
     name: String,
     program: PathBuf,

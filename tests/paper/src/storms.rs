@@ -102,7 +102,7 @@ fn cell(
 ) -> Result<Tally, Box<dyn Error>> {
     let target = Target::new(shape, placement)?;
     // SAFETY: (1) the target's memory outlives the site; (2) to (4) its words begin with an
-    // instruction and share their layout, and nobody else writes to them.
+    // instruction and share their layout, and no other code writes to them.
     let site = unsafe { PatchSite::adopt(target.word_at(), shape.len(), shape.layout(), policy)? };
     let budget = Budget::toggles(toggles).within(Duration::from_secs(600));
     let tally = Storm::new()?.adversary(adversary).run(&target, budget, |face| {

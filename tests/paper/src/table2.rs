@@ -90,8 +90,8 @@ fn rounds(
 }
 
 fn passes(probes: &Probes, quick: bool, report: &mut Report) -> Result<(), Box<dyn Error>> {
-    // Pairs in a burst that a thread's ring has room for: what is timed is the probe, and not
-    // whoever takes the samples.
+    // Pairs in a burst that a thread's ring has room for: what is timed is the probe, and not the
+    // thread that takes the samples.
     const WAYS: [(&str, &str, [&str; 2]); 3] = [
         ("invoke/off", "", ["100000", "1000"]),
         ("invoke/count", "count", ["100000", "1000"]),

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `P/slowdown` | profiled, with the default policy, and the uninstrumented build |
 //! | `P/slowdown_vs_floor` | profiled, and the same build with every hook call a nop: what the runtime itself costs |
-//! | `P/floor` | the floor, and the uninstrumented build: what the compiler's calls cost, whoever uses them |
+//! | `P/floor` | the floor, and the uninstrumented build: what the calls themselves cost |
 //! | `P/latent` | the floor with comparisons (`A9`) instead of nops, as calls are whose trampolines lie anywhere |
 //! | `P/clang` | clang, instrumented after inlining and profiled, and clang's uninstrumented build |
 //! | `P/toggles_per_s`, `P/samples_per_s`, `P/toggle_share`, `P/agent_share`, `P/memory` | from the profiles |

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 use wasm_aot::probe::{Place, Probes};
 use wasm_aot::{Config, Engine, Linker, Module, Sites, Store};
 
-/// A loop that calls the last of `functions` functions until somebody ends it, and counts its turns
-/// in a global that is exported.
+/// A loop that calls the last of `functions` functions until it is stopped, and counts its turns in
+/// a global that is exported.
 fn program(functions: usize, statements: usize) -> String {
     let mut text = String::from(
         "(module (import \"host\" \"tick\" (func $tick)) (global $turns (export \"turns\") (mut i64) (i64.const 0))\n",
@@ -103,7 +103,7 @@ fn toggle(module: &Module, times: u32) -> Result<f64, wasm_aot::Error> {
     Ok(each)
 }
 
-/// The longest that a thousand turns have taken since somebody has looked, in nanoseconds.
+/// The longest that a thousand turns have taken since it was last read, in nanoseconds.
 static LONGEST: OnceLock<AtomicU64> = OnceLock::new();
 
 /// That time, in milliseconds; from now on it is measured anew.

@@ -6,8 +6,7 @@
 //!
 //! - `fig11`: calls, switched by one byte (in the literature: calls that lie within a line).
 //! - `fig12`: words of which both sides of a line change, replaced by the trap protocol: a `call`,
-//!   which the trap handler carries out for those who run into the trap, and a `mov`, which it
-//!   cannot.
+//!   which the trap handler executes for threads that reach the trap, and a `mov`, which it cannot.
 //! - `fig13`: calls, toggled by the literature's four cases: `uncut`, and `cutN` with N bytes
 //!   before the end of a line.
 //!
@@ -21,7 +20,7 @@
 //! | row | what | beside |
 //! |---|---|---|
 //! | `THREADS/still/on`, `…/off` | passes in a millisecond of a site that stays | |
-//! | `THREADS/0` | the same, half on and half off, while nobody waits on the other processor either | what is due |
+//! | `THREADS/0` | the same, half on and half off, none waiting on the other CPU | what is due |
 //! | `THREADS/RATE` | passes in a millisecond under toggling | what is due |
 //! | `THREADS/RATE/balance` | passes that saw it on, in per mille | the share that is due for the time that it was on |
 //! | `THREADS/RATE/time-on` | the time that it was on, in per mille | |
@@ -83,7 +82,7 @@ impl Figure {
 const RATES: [(&str, f64); 6] =
     [("100", 1e2), ("1k", 1e3), ("10k", 1e4), ("100k", 1e5), ("1M", 1e6), ("max", f64::INFINITY)];
 
-/// Stops executers when it goes, so that nobody waits for them for ever where something failed.
+/// Stops executers when it is dropped, so that no thread waits for them for ever after a failure.
 #[derive(Debug)]
 pub(crate) struct Stop<'a>(pub(crate) &'a [Passes]);
 
@@ -213,8 +212,8 @@ impl Series<'_> {
         Ok(())
     }
 
-    /// What happens while `act` goes on, which tells the ticks that the site was on, all ticks and
-    /// the toggles; and which is `busy`, or asleep.
+    /// What happens while `act` runs, which is `busy` or asleep. It returns the ticks that the site
+    /// was on, all ticks and the toggles.
     fn spell(
         &self,
         busy: bool,
@@ -317,7 +316,7 @@ fn keep_toggling(
     }
 }
 
-/// What is told of one rate.
+/// The figures of one rate.
 #[derive(Debug, Default)]
 struct Cell {
     pace: Blocks,
@@ -337,7 +336,7 @@ impl Cell {
     }
 }
 
-/// What is told of all rates.
+/// The figures of all rates.
 #[derive(Debug, Default)]
 struct Figures {
     on: Blocks,

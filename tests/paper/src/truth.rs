@@ -442,7 +442,7 @@ impl Trial {
     }
 }
 
-/// Writes what is wrong, the worst first; tells the worst.
+/// Writes what is wrong, the worst first; returns the worst.
 fn findings(file: &Path, mut all: Vec<Finding>) -> std::io::Result<String> {
     all.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     let text: String = all.iter().map(|finding| format!("{}\n", finding.text)).collect();

@@ -1,5 +1,5 @@
 //! Exact call profiles that rewritten programs keep (`wasmprof`): the tables of a thesis of 2019,
-//! and whether what they tell is true.
+//! and whether what they report is true.
 //!
 //! Each round runs every program as it is and profiled, one after the other, each in a process of
 //! its own; a ratio is that of two runs of the same round, by the processors' time. Compilation is

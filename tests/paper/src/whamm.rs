@@ -67,7 +67,7 @@ macro_rules! monitor {
 struct Monitor {
     name: &'static str,
     script: &'static str,
-    /// Whether there is a built-in monitor that tells the same, which is made of counts.
+    /// Whether there is a built-in monitor that reports the same, which is made of counts.
     is_counted: bool,
 }
 

@@ -67,9 +67,9 @@ pub struct Situation {
     pub name: &'static str,
     /// The program's source.
     pub source: &'static str,
-    /// What the compiler is told.
+    /// The compiler's options.
     pub flags: &'static [&'static str],
-    /// What the shell is told; `$0` is the program.
+    /// The shell's command line; `$0` is the program.
     pub line: &'static str,
     /// What lies beside it.
     pub(super) helpers: &'static [Helper],

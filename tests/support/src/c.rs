@@ -6,7 +6,7 @@ use crate::tool::skip;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds the libraries of a crate below `folder` and tells where they are. They have a folder of
+/// Builds the libraries of a crate below `folder` and returns where they are. They have a folder of
 /// their own because, built alone, they are not the libraries that the other crates of the
 /// workspace were built with.
 #[track_caller]

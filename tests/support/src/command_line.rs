@@ -11,7 +11,7 @@ const UNKNOWN: &str = "--no-such-option";
 /// - an option that it does not have is one line on standard error that names it, and exit code 2;
 /// - `-o` is short for `--output`, and nothing else;
 /// - `--color` takes auto, always and never, and is auto by itself; `--json` takes nothing;
-/// - help keeps the width of a terminal of 80 columns, and is told to be lost where it cannot be
+/// - help keeps the width of a terminal of 80 columns, and its loss is reported where it cannot be
 ///   written;
 /// - `manual` prints a page of each command, and completions; of no other command;
 /// - readers that leave early are no failure.

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! blocks   offset, number, where its steps begin     of the first entry of each block
-//! steps    offset − last offset                      seven bits a byte, the eighth tells that more follow
+//! steps    offset − last offset                      seven bits a byte, the eighth: more follow
 //!          0 for NOTHING, or 1 + the zigzag of number − last number
 //! ```
 //!

@@ -62,8 +62,8 @@ traps! {
 impl std::error::Error for Trap {}
 
 /// Which access to memory traps, where that matters: a load may be made by the machine instruction
-/// of another Wasm instruction, which uses its value. The number in the table of traps tells the
-/// remainder of the access's place.
+/// of another Wasm instruction, which uses its value. The number in the table of traps encodes the
+/// access's place modulo `PLACES`, and whether it is a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access(u8);
 

@@ -1,4 +1,4 @@
-//! Lowering: decides what a monitor becomes in the program's code. Nothing else decides it.
+//! Lowering: decides how a monitor is implemented in the program's code. Only this file decides it.
 //!
 //! ```text
 //!   Facts (of the monitor) ──┐
@@ -7,7 +7,7 @@
 //!   program's code)
 //! ```
 //!
-//! Nothing here looks at a program or changes one. The cheapest lowering comes first:
+//! This file neither reads nor changes a program. The cheapest lowering comes first:
 //!
 //! | [`Action`] | what stands in the code | which monitors |
 //! |---|---|---|
@@ -29,14 +29,14 @@
 //! | `Own` | compiled into the program's own code: never, or by their words |
 //! | `Apart` | in variants of functions, which are patched in and out |
 //!
-//! Only this file makes an action, a gate or a layer ([`Seal`]). Elsewhere they are matched to do
-//! what they say: `observer/{composition,installed}.rs`, `monitor/built_in.rs`.
+//! Only this file makes an action, a gate or a layer ([`Seal`]). Other files match on them and
+//! apply them: `observer/{composition,installed}.rs`, `monitor/built_in.rs`.
 
 use std::fmt::{self, Display};
 use wasm_aot_engine::instrument::compile::Draft;
 use wasm_aot_engine::{Engine, Module};
 
-/// What cannot be made outside of this file.
+/// A value that only this file can make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seal(());
 
@@ -47,7 +47,7 @@ const SEAL: Seal = Seal(());
 pub(crate) enum Action {
     Nothing(Seal),
     Count(Seal),
-    /// Beside one-shot probes there may be effects that are sums.
+    /// Besides one-shot probes, some effects may be sums.
     OneShot {
         counts: bool,
         seal: Seal,
@@ -67,9 +67,9 @@ pub(crate) enum Gate {
     Once(Seal),
     Word {
         is_budget: bool,
-        /// Whether variants of functions leave out what is off.
+        /// Whether variants of functions leave out probes that are off.
         is_patched: bool,
-        /// Whether a thread looks for probes that have switched themselves off.
+        /// Whether the pruner searches for probes that have switched themselves off.
         is_pruned: bool,
         seal: Seal,
     },
@@ -100,7 +100,7 @@ pub(crate) enum Facts {
 pub(crate) struct Hooks {
     /// Whether it has to see programs from their beginning.
     pub(crate) is_early: bool,
-    /// Whether it writes to the program's own streams, as much as the program makes it.
+    /// Whether it writes to the program's own streams, without a limit.
     pub(crate) floods: bool,
 }
 
@@ -114,23 +114,23 @@ pub(crate) struct Functions {
     pub(crate) is_toggled: bool,
     pub(crate) is_limited: bool,
     pub(crate) is_contained: bool,
-    /// Whether it takes probes away itself, or puts some into the program.
+    /// Whether it removes probes itself, or inserts some.
     pub(crate) removes: bool,
     pub(crate) inserts: bool,
-    /// Whether it looks at its cells when a memory grows.
+    /// Whether it reads its cells when a memory grows.
     pub(crate) listens: bool,
-    /// Whether functions stand in place of instructions.
+    /// Whether its functions replace instructions.
     pub(crate) replaces: bool,
-    /// Whether it keeps something in activations of the program's functions.
+    /// Whether it keeps state in activations of the program's functions.
     pub(crate) keeps_slots: bool,
-    /// Whether each thread has an instance of it, and why their reports could not become one.
+    /// Whether each thread has an instance of it, and why their reports could not be merged.
     pub(crate) is_threaded: bool,
     pub(crate) unmergeable: Option<String>,
-    /// What calling it costs, and what counting costs, if the program is instantiated once.
+    /// The costs of calling it and of counting, if the program is instantiated once.
     pub(crate) costs: Option<Costs>,
 }
 
-/// What a module's functions do in sum (its effect summary).
+/// The effect summary of a module's functions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Effects {
     /// No function is called anywhere.
@@ -140,11 +140,11 @@ pub(crate) enum Effects {
     Sums,
     /// The same, by functions that remove their own probe.
     Once,
-    /// Some of them do the one, some the other.
+    /// Some functions have the one kind of effect, some the other.
     SumsAndOnce,
-    /// What this function does is something else.
+    /// This function has other effects.
     More(String),
-    /// Several functions set or add to a cell, so that their order tells.
+    /// Several functions set or add to a cell, so that their order matters.
     Ordered,
 }
 
@@ -155,14 +155,14 @@ pub(crate) struct Costs {
     pub(crate) counters: u64,
 }
 
-/// When a monitor comes.
+/// When a monitor is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Time {
     /// Before the program is compiled.
     Early,
-    /// When its code is there already, and not executed so far.
+    /// After its code was compiled, but before it is executed.
     Compiled,
-    /// When it runs.
+    /// While it runs.
     Running,
 }
 
@@ -179,19 +179,19 @@ pub(crate) struct Capabilities {
 }
 
 impl Capabilities {
-    /// Of code that an engine is about to make.
+    /// Of code that an engine is about to compile.
     pub(crate) fn of_engine(engine: &Engine) -> Self {
         let counts = engine.target().options.counts;
         Self { time: Time::Early, patches: engine.is_patchable(), counts, inlines: true }
     }
 
-    /// Of code that is there.
+    /// Of existing code.
     pub(crate) fn of_module(module: &Module, time: Time) -> Self {
         let counts = module.inner().options.counts;
         Self { time, patches: module.is_patchable(), counts, inlines: true }
     }
 
-    /// Of a file of machine code: what is in it knows no address of a process.
+    /// Of a file of machine code: its code contains no addresses of a process.
     pub(crate) fn of_file() -> Self {
         Self { time: Time::Early, patches: false, counts: true, inlines: true }
     }
@@ -202,7 +202,7 @@ impl Capabilities {
 pub(crate) enum Refusal {
     /// It would need one instance for each thread.
     Threads(String),
-    /// Its failures cannot be its own: it stands in place of instructions, or keeps slots.
+    /// Its failures cannot be contained: it replaces instructions, or keeps slots.
     Replaces,
     KeepsSlots,
     /// The program's code cannot be changed.
@@ -213,7 +213,7 @@ pub(crate) enum Refusal {
     Floods,
 }
 
-/// Why a cheaper action, gate or layer does not do.
+/// Why a cheaper action, gate or layer does not suffice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
     Values,
@@ -268,13 +268,13 @@ impl Display for Reason {
     }
 }
 
-/// What becomes of a monitor.
+/// How a monitor is implemented.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lowering {
     pub(crate) action: Action,
     pub(crate) gate: Gate,
     pub(crate) layer: Layer,
-    /// Why there is no cheaper one.
+    /// Why no cheaper one is possible.
     pub(crate) reasons: Vec<Reason>,
 }
 
@@ -321,7 +321,7 @@ impl Lowering {
     }
 }
 
-/// Whether a monitor can be had at all.
+/// Whether a monitor is possible at all.
 pub(crate) fn admit(facts: &Facts, code: &Capabilities) -> Result<(), Refusal> {
     let is_running = code.time == Time::Running;
     match facts {
@@ -344,7 +344,7 @@ pub(crate) fn admit(facts: &Facts, code: &Capabilities) -> Result<(), Refusal> {
     }
 }
 
-/// Why a module that comes late cannot have an instance for each thread.
+/// Why a module that is attached late cannot have an instance for each thread.
 const LATE: &str = "instances for several threads are known before the program is compiled: attach one that has none";
 
 /// Why a module cannot have an instance for each thread.
@@ -359,8 +359,8 @@ pub(crate) fn why_one_instance(monitor: &Functions) -> Option<String> {
     }
 }
 
-/// What becomes of monitors that come together. Where none of them needs the program counted but
-/// for few additions, these are made by their functions.
+/// Lowers monitors that are attached together. If none of them needs the program counted except for
+/// few additions, their functions are called to make these.
 pub(crate) fn lower(all: &[Facts], code: &Capabilities) -> Vec<Lowering> {
     let mut lowered: Vec<Lowering> = all.iter().map(|facts| lower_one(facts, code)).collect();
     let is_virtual = |lowering: &Lowering| {
@@ -407,7 +407,7 @@ fn lower_one(facts: &Facts, code: &Capabilities) -> Lowering {
 }
 
 impl Facts {
-    /// Whether it keeps something in activations of the program's functions.
+    /// Whether it keeps state in activations of the program's functions.
     pub(crate) fn keeps_slots(&self) -> bool {
         matches!(self, Self::Functions(Functions { keeps_slots: true, .. }))
     }
@@ -443,7 +443,7 @@ impl Functions {
         }
     }
 
-    /// What calls its functions, each probe by its word.
+    /// The lowering by calls of its functions, each probe gated by its word.
     fn gated(&self, code: &Capabilities, why: impl IntoIterator<Item = Reason>) -> Lowering {
         let is_there = code.time != Time::Early;
         let is_wanted = is_there || self.is_toggled && code.patches;
@@ -472,7 +472,7 @@ impl Functions {
         self.is_toggled || self.is_contained || self.is_limited
     }
 
-    /// Why its effects do not follow from counts or notes.
+    /// Why its effects cannot be computed from counts or one-shot probes.
     fn why_called(&self, code: &Capabilities) -> Option<Reason> {
         match &self.effects {
             _ if !code.inlines => Some(Reason::Direct),
@@ -496,13 +496,13 @@ pub(crate) struct Census {
 }
 
 impl Census {
-    /// Of what was drafted so far.
+    /// The census of the draft so far.
     pub(crate) fn of(draft: &Draft) -> Self {
         let [one_shot, inlined, called] = draft.census();
         Self { one_shot, inlined, called }
     }
 
-    /// What has come since then.
+    /// The probes that were added since then.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             one_shot: self.one_shot - before.one_shot,

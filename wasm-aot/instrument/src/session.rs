@@ -1,6 +1,6 @@
 //! One session for everything that observes a program: static monitors, attached ones and monitor
-//! modules. They have one name space and one set of verbs, so that a client (`ctl`, an embedder)
-//! asks one party.
+//! modules. They have one name space and one set of verbs, so that a user (`ctl`, an embedder) has
+//! a single interface.
 //!
 //! ```text
 //!   Session ──▶ clients: name, kind, whether it observes, what became of it
@@ -9,7 +9,7 @@
 //!      └── Observation  modules, from the beginning or attached
 //! ```
 //!
-//! Two clients of one name are distinguished by their kinds: the one that comes later in the order
+//! Two clients of one name are distinguished by their kinds: the one that is later in the order
 //! above is called `NAME (attached)`, `NAME (module)`, `NAME (module 2)`.
 
 use crate::lower::{Census, Lowering};
@@ -24,15 +24,15 @@ pub use crate::client::{Client, ClientKind};
 /// A monitor that was attached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attached {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What was attached in its place before, with its options.
+    /// The monitor that it has replaced, with its options.
     pub before: Option<String>,
-    /// How many probes and functions that the engine calls a module has.
+    /// How many probes a module has, plus its functions that the engine calls.
     pub matches: usize,
 }
 
-/// What became of a switch.
+/// The result of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Set {
     /// A built-in monitor observes, or rests.
@@ -41,7 +41,7 @@ pub enum Set {
     Probes(Switched),
 }
 
-/// Why something was not done.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
@@ -54,7 +54,7 @@ pub enum SessionError {
     /// It is compiled in.
     #[error("{0} is compiled in, and observes to the end: only what was attached can be switched")]
     Compiled(String),
-    /// The module is there, with the same options.
+    /// The module is attached already, with the same options.
     #[error("{0} looks at the program already: detach it first")]
     Already(String),
     /// Calls of these are not counted.
@@ -74,10 +74,10 @@ pub enum SessionError {
     Engine(#[from] Error),
 }
 
-/// What became of a client in the program's code.
+/// How a client was lowered in the program's code.
 #[derive(Clone, Debug)]
 pub struct Explanation {
-    /// What it is called in its session.
+    /// Its name in its session.
     pub name: String,
     pub(crate) lowering: Lowering,
     pub(crate) census: Census,
@@ -167,7 +167,7 @@ impl Session {
         found.ok_or_else(|| SessionError::NotAttached(name.into()))
     }
 
-    /// The one of that name that can go: a name may be a compiled one's, too.
+    /// The client of that name that can be detached: a compiled one may have the same name.
     fn guest(&self, name: &str) -> Result<Client, SessionError> {
         let client = self.client(name)?;
         match client.kind {
@@ -179,17 +179,17 @@ impl Session {
         }
     }
 
-    /// Whether something observes at the moment.
+    /// Whether any client observes at the moment.
     pub fn is_on(&self) -> bool {
         self.clients().iter().any(|client| client.is_on)
     }
 
-    /// Whether something observes that was attached.
+    /// Whether any attached client observes.
     pub fn is_attached(&self) -> bool {
         self.built_in.is_on()
     }
 
-    /// Whether there is something that could be switched.
+    /// The clients that can be switched, or an error if there are none.
     fn guests(&self) -> Result<Vec<Client>, SessionError> {
         let guests: Vec<Client> = self.clients().into_iter().filter(Client::can_go).collect();
         if guests.is_empty() { Err(SessionError::Nothing) } else { Ok(guests) }
@@ -207,15 +207,15 @@ impl Session {
         Ok(Attached { name, before, matches: 0 })
     }
 
-    /// Attaches a built-in monitor in place of one with the same name, and begins anew, also with
-    /// the same options.
+    /// Attaches a built-in monitor in place of one with the same name, and discards its earlier
+    /// data, even with the same options.
     pub fn attach_anew(&self, text: &str) -> Result<(), SessionError> {
         self.built_in.attach_anew(text)?;
         Ok(())
     }
 
-    /// Whether a module may be attached that was asked for so: it is not there with the same
-    /// options, and one with others can go.
+    /// Whether a module may be attached with this text: it is not attached with the same options,
+    /// and one with other options can be replaced.
     pub fn admit(&self, name: &str, text: &str) -> Result<(), SessionError> {
         match self.observation.client(name) {
             Some(client) if !client.can_go() || client.text == text => {
@@ -225,7 +225,7 @@ impl Session {
         }
     }
 
-    /// Attaches a module that was compared with the program, in place of one with the same name.
+    /// Attaches a module that was matched with the program, in place of one with the same name.
     pub fn attach_module(&self, matched: Matched) -> Result<Attached, SessionError> {
         let name = matched.name().to_owned();
         let before = self.observation.client(&name);
@@ -249,7 +249,7 @@ impl Session {
         Ok(())
     }
 
-    /// Detaches all that can go.
+    /// Detaches all clients that can be detached.
     pub fn detach_all(&self) -> Result<(), SessionError> {
         self.built_in.detach_all()?;
         for client in self.clients().iter().filter(|client| client.kind == ClientKind::Module) {
@@ -283,7 +283,7 @@ impl Session {
         }))
     }
 
-    /// Has all that can go observe, or rest.
+    /// Has all clients that can be switched observe, or rest.
     pub fn set_all(&self, on: bool) -> Result<(), SessionError> {
         self.guests()?;
         self.built_in.switch(on)?;
@@ -291,7 +291,7 @@ impl Session {
         Ok(())
     }
 
-    /// Has events counted that a burst waits for.
+    /// Starts to count the events that a burst waits for.
     pub fn count_events(&self) -> Result<(), SessionError> {
         let guests = self.guests()?;
         let counted = self.observation.count_events()?;
@@ -302,18 +302,18 @@ impl Session {
         Err(SessionError::NotCounted(names.join(", ")))
     }
 
-    /// Whether there is something that could be switched; what says why not.
+    /// Returns an error if no client can be switched.
     pub fn require(&self) -> Result<(), SessionError> {
         self.guests().map(drop)
     }
 
-    /// How many events all that can go has seen so far.
+    /// How many events the attached clients have seen so far.
     pub fn events(&self) -> u64 {
         self.built_in.events() + self.observation.events()
     }
 
-    /// All clients, or the one of that name, with what they have seen so far. A module has to be
-    /// asked by the program's thread, see [`Observation::report_of`].
+    /// All clients, or the one of that name, with their reports so far. A module has to report on
+    /// the program's thread, see [`Observation::report_of`].
     pub fn reports(
         &self,
         name: Option<&str>,
@@ -340,7 +340,7 @@ impl Session {
         Ok(each.collect())
     }
 
-    /// What became of each client in the program's code, and why not something cheaper.
+    /// How each client was lowered in the program's code, and why not more cheaply.
     pub fn explain(&self) -> Vec<Explanation> {
         let each = self.clients().into_iter().filter_map(|client| {
             let (lowering, census) = match client.kind {
@@ -355,7 +355,7 @@ impl Session {
     }
 }
 
-/// The name of a client's own, among those that come before it.
+/// A unique name of a client, among those before it.
 fn own_name(before: &[Client], client: &Client) -> String {
     let is_taken = |name: &str| before.iter().any(|other| other.name == name);
     if !is_taken(&client.name) {
@@ -371,7 +371,7 @@ fn own_name(before: &[Client], client: &Client) -> String {
     first.chain(further).find(|name| !is_taken(name)).unwrap_or_default()
 }
 
-/// Whether a name means a client: its own, or that of a monitor that is there twice.
+/// Whether a name means a client: its own, or that of a monitor that is present twice.
 fn is_meant(client: &Client, name: &str) -> bool {
     client.name == name || client.name.strip_prefix(name).is_some_and(|rest| rest == " (attached)")
 }

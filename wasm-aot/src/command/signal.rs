@@ -1,5 +1,5 @@
-//! Ctrl-C stops the program, as a trap would, so that what it has opened is closed and where it was
-//! is told. Before there is a program, and the second time, it ends everything.
+//! Ctrl-C stops the program as a trap would: what it has opened is closed, and the place that it
+//! had reached is reported. Before the program runs, and the second time, Ctrl-C ends the process.
 //!
 //! # Safety
 //!

@@ -49,7 +49,7 @@ impl<S: Sink + Send + std::fmt::Debug + 'static> Recorder<S> {
             return Err(refused(format!("it has {what}")));
         }
         let mut state = State {
-            // What there is to tell is looked for first: a refusal leaves no trace.
+            // The snapshot is taken before the writer is made, so that a refusal leaves no trace.
             writer: None,
             instances: vec![Some(instance)],
             modules: vec![module.clone()],
@@ -73,7 +73,7 @@ impl<S: Sink + Send + std::fmt::Debug + 'static> Recorder<S> {
 }
 
 impl<S: Sink> State<S> {
-    /// Tells what makes a new instance the same as this one.
+    /// Records the events that make a new instance the same as this one.
     fn snapshot(
         &mut self,
         store: &mut StoreContextMut<'_, ()>,

@@ -70,8 +70,8 @@ pub(crate) struct Interpreter<'a> {
     pub(crate) record: Record,
 }
 
-/// A block that is open: where branches to it go, how many operands lie under it and go with a
-/// branch, and who catches.
+/// A block that is open: where branches to it go, how many operands lie under it and are passed
+/// with a branch, and its catch clauses.
 struct Label {
     begins: usize,
     is_loop: bool,

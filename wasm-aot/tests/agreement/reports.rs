@@ -7,7 +7,7 @@ use wasm_aot::monitor::{Cell, Report};
 use wasmparser::Operator;
 
 /// The functions of a program, by their names, with how often each instruction was executed as
-/// somebody else has counted.
+/// counted by another party.
 pub(crate) type Functions<'a> = [(String, Vec<InstructionCount<'a>>)];
 
 /// A report, by columns.

@@ -44,7 +44,7 @@ enum Outcome {
     Values(Vec<u128>),
     /// The kind of trap.
     Trap(&'static str),
-    /// An exception that nobody has caught.
+    /// An uncaught exception.
     Exception,
     /// Something that engines may differ in, as the depth of their stacks: what follows is not
     /// compared.
@@ -144,7 +144,7 @@ fn agree<T: PartialEq + Debug>(bytes: &[u8], about: &str, found: &[(&str, T)]) {
     }
 }
 
-/// Where the module was written to, for whoever looks into a difference.
+/// Where the module was written to, for the analysis of a difference.
 fn shown(bytes: &[u8]) -> String {
     let path =
         std::env::temp_dir().join(format!("wasm-aot-difference-{}.wasm", std::process::id()));
@@ -245,7 +245,7 @@ fn argument(ty: ValType, u: &mut Unstructured<'_>) -> Result<u128> {
     })
 }
 
-/// FNV-1a, 64 bits: enough to tell memories apart.
+/// FNV-1a, 64 bits: enough to distinguish memories.
 fn digest(bytes: &[u8]) -> u128 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     u128::from(bytes.iter().fold(0xcbf2_9ce4_8422_2325, step))
@@ -265,7 +265,7 @@ mod compiled {
         _restless: Option<Restless>,
     }
 
-    /// Somebody who switches a module to and fro.
+    /// A thread that switches a module to and fro.
     struct Restless {
         stop: Arc<AtomicBool>,
         thread: Option<std::thread::JoinHandle<()>>,

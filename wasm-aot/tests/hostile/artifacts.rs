@@ -1,4 +1,4 @@
-//! Files of machine code that are damaged, or that nobody should trust; and caches of them.
+//! Files of machine code that are damaged or untrustworthy; and caches of them.
 
 use super::{Numbers, one_line, quick};
 use std::fs;
@@ -72,7 +72,7 @@ fn damage_elsewhere_is_refused_unless_it_touches_nothing_that_is_used() {
         match Module::from_file(&engine, &path) {
             Ok(module) => {
                 assert_eq!(sum(&engine, &module), 42, "damage at {at}");
-                // What is for debuggers alone is compared only by whoever compiles again.
+                // What is for debuggers alone is compared only by `verify`, which compiles again.
                 one_line(&verify(&path, None).expect_err("other bytes"));
             }
             Err(error) => {

@@ -1,5 +1,5 @@
-//! What nobody ought to give an engine, and what it says then: one line and no more, never a panic,
-//! never a crash.
+//! Input that an engine ought not to be given, and what it says then: one line and no more, never a
+//! panic, never a crash.
 
 mod artifacts;
 mod embedding;

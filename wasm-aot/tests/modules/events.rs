@@ -1,4 +1,4 @@
-//! What monitors are told, of instructions and of the engine.
+//! Events that monitors receive, of instructions and of the engine.
 
 use super::place::{Place, errors};
 use super::running::{CALLING, Running};
@@ -303,7 +303,7 @@ fn what_happens_in_the_engine_is_told() {
             );
         }
     }
-    // Versions that are made while the program runs, of what somebody who comes later looks at.
+    // Variants that are compiled while the program runs, for a monitor that is attached later.
     let later = r#"(module (import "wasm-aot:ext" "v1" (func)) (import "wizeng" "puti" (func $print (param i32)))
         (global $n (mut i32) (i32.const 0))
         (func (export "engine:function_compiled (bytes)") (param i64)

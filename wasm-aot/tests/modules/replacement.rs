@@ -4,7 +4,7 @@ use super::events::rows_of_both_targets;
 use super::*;
 use crate::place::errors;
 
-/// Calls, loads and conversions, whose values are noted in an order that tells.
+/// Calls, loads and conversions, whose values are recorded in an order that matters.
 const VALUES: &str = r#"(module (memory (export "memory") 1)
     (func $note (param i64))
     (func $add (param i32 i32) (result i32) (i32.add (local.get 0) (local.get 1)))

@@ -64,7 +64,7 @@ fn a_monitor_reports_while_the_program_runs_wherever_it_is() {
             assert!(errors(&running.ask(&["report", "turn"])).contains("turn is not attached"));
             let done = running.end();
             assert_eq!(done.status.code(), Some(130), "{}", errors(&done));
-            // What was said to somebody else is not printed.
+            // A report that was sent to a client is not printed.
             assert!(output_of(&done).parse::<i64>().is_ok(), "{}", output_of(&done));
         }
     }

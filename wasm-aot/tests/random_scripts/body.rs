@@ -1,5 +1,6 @@
 //! One script, one program, both targets: what a script says of a program has to be the same,
-//! whether its probes are in the program's code or in a monitor beside it, and whoever runs it.
+//! whether its probes are in the program's code or in a monitor beside it, and whichever engine
+//! runs it.
 //!
 //! A program is made from arbitrary bytes, with the arguments of its functions, and then a script
 //! for what is in it. The program runs as it was in an interpreter; rewritten in that interpreter
@@ -167,7 +168,7 @@ fn difference(one: &Outcome, other: &Outcome) -> String {
     format!("{ends}\nrewritten: {:#?}\nattached: {:#?}", only(one, other), only(other, one))
 }
 
-/// Where both were written to, for whoever looks into a difference.
+/// Where both were written to, for the analysis of a difference.
 fn shown(program: &[u8], script: &Source) -> String {
     let place = std::env::temp_dir().join(format!("wasm-aot-scripts-{}", std::process::id()));
     let kept = std::fs::write(place.with_extension("wasm"), program)

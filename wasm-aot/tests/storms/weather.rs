@@ -13,7 +13,7 @@ const LENGTH: Duration = Duration::from_millis(250);
 /// Turns of the weather without which a storm would prove nothing.
 const TURNS: u64 = 20;
 
-/// Numbers that nobody expects.
+/// Pseudo-random numbers.
 pub(crate) struct Dice(u64);
 
 impl Dice {

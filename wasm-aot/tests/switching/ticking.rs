@@ -1,4 +1,4 @@
-//! Programs that tell the host of every turn.
+//! Programs that notify the host of every turn.
 
 use wasm_aot::{Config, Engine, Instance, Linker, Module, Store};
 

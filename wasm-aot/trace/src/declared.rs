@@ -155,8 +155,8 @@ impl Declared {
         own.map(|(name, ..)| &**name)
     }
 
-    /// What the module has that changes while the program executes, so that a row of events does not
-    /// tell a run.
+    /// What the module has that changes while the program executes, if it has such a thing: a
+    /// sequence of events does not determine the run then.
     pub fn refusal(&self) -> Option<&'static str> {
         self.memories.iter().any(|memory| memory.shared).then_some("a memory that threads share")
     }

@@ -2,9 +2,9 @@
 //!
 //! A recorder that looks at the program alone sees a change when the program reads it
 //! ([`Event::Found`]), not when the host has made it. A replay may make it at any moment at which
-//! the host was active, provided that the program cannot tell the difference. It is put at the
-//! **latest** host activity before it was found: directly before the last event by which control
-//! went to the program.
+//! the host was active, provided that the program cannot observe the difference. The change is put
+//! at the **latest** host activity before it was found: directly before the last event by which
+//! control went to the program.
 //!
 //! Why that is right. Let the host have written value *v* to a place at activity *h*, let the
 //! program find it at *o*, and let *l* be the last host activity before *o*; so *h* ≤ *l* < *o*.

@@ -1,4 +1,4 @@
-//! Clocks: the machine's, or one that tells what a test wants.
+//! Clocks: the machine's, or one whose time a test chooses.
 
 use super::WasiCtx;
 use super::errno::Errno;

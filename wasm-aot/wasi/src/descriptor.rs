@@ -65,8 +65,8 @@ impl File {
         self.flags.contains(FdFlags::NONBLOCK)
     }
 
-    /// What a lent stream is good for. Terminals cannot seek: by that C libraries tell them from
-    /// other devices.
+    /// The rights of a lent stream. Terminals cannot seek: C libraries distinguish them from other
+    /// devices by that.
     pub(crate) fn lent_rights(&self, direction: Rights) -> Rights {
         let stream = direction
             .or(Rights::POLL_FD_READWRITE)

@@ -17,7 +17,7 @@ pub enum Randomness {
     Kernel,
     /// A sequence that follows from a seed: for tests, fit for nothing secret.
     Seeded(u64),
-    /// The embedder, who fills the slice.
+    /// The embedder fills the slice.
     Custom(Fill),
 }
 

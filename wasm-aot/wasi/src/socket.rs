@@ -1,4 +1,4 @@
-//! Sockets: there are none. A number that is open is told "not a socket", any other "bad
+//! Sockets: there are none. An open descriptor gives "not a socket", any other number "bad
 //! descriptor".
 
 use super::WasiCtx;

@@ -360,8 +360,8 @@ impl Wanted {
     }
 }
 
-/// Sets the times of a place. Kernels before 5.8 cannot be told an empty path; there the place is
-/// named by its descriptor, which says nothing of links themselves.
+/// Sets the times of a place. Kernels before 5.8 do not accept an empty path; there the place is
+/// named by its descriptor, which does not work for links themselves.
 fn set_times(place: BorrowedFd<'_>, times: &Timestamps) -> rustix::io::Result<()> {
     match rustix::fs::utimensat(place, "", times, AtFlags::EMPTY_PATH) {
         Err(rustix::io::Errno::INVAL) if !is_link(place)? => {

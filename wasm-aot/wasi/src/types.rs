@@ -59,8 +59,8 @@ impl Rights {
             | Self::POLL_FD_READWRITE.0,
     );
 
-    /// What a directory can be good for. No file's rights are among them: C libraries tell by
-    /// `FD_SEEK` what is a directory's.
+    /// The rights that a directory can have. No file's rights are among them: C libraries recognise
+    /// a directory by the absence of `FD_SEEK`.
     pub(crate) const DIRECTORY: Self = Self(
         Self::PATH_CREATE_DIRECTORY.0
             | Self::PATH_CREATE_FILE.0
@@ -265,8 +265,8 @@ impl From<&Stat> for Filestat {
     }
 }
 
-/// A time in one number. Those before 1970 cannot be told to guests and become zero, those too late
-/// the latest.
+/// A time in one number. Times before 1970 cannot be represented for guests and become zero; times
+/// too late become the latest one.
 pub(crate) fn nanoseconds(seconds: i64, rest: impl TryInto<u64>) -> u64 {
     let Ok(seconds) = u64::try_from(seconds) else { return 0 };
     seconds.saturating_mul(1_000_000_000).saturating_add(rest.try_into().unwrap_or(0))

@@ -1,4 +1,5 @@
-//! Exact call profiles of WebAssembly on any engine: who called whom, how often, and for how long.
+//! Exact call profiles of WebAssembly on any engine: which function called which, how often, and
+//! for how long.
 //!
 //! Rewrites a module so that it keeps a tree of its calling contexts in a memory of its own, and
 //! reports it when it ends or when the host asks:

@@ -5,7 +5,7 @@
 //! is, and where the report goes, are files of their own, of which one is taken.
 //!
 //! ```text
-//!     8 what a report tells of all   128 the host's node   208 that of what there was no room for
+//!     8 a report's totals            128 the host's node   208 that of what there was no room for
 //!   320 what is handed to WASI  336 numbers  512 what is to be written  1536 bytes that are lent
 //!  2560 frames of a stack   3584 texts, tables, names; behind them the tree
 //! ```

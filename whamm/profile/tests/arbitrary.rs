@@ -1,5 +1,5 @@
-//! Arbitrary programs: what their profiles tell is what an interpreter of the programs, which knows
-//! no bytecode and no node, finds by following them with a stack of its own.
+//! Arbitrary programs: what their profiles report is what an interpreter of the programs, which
+//! knows no bytecode and no node, finds by following them with a stack of its own.
 
 mod host;
 

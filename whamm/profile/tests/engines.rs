@@ -37,7 +37,7 @@ fn put(folder: &Folder, name: &str, text: &str, options: &Options) {
     std::fs::write(folder.join(name).with_extension("wasm"), module).expect("it is written");
 }
 
-/// Calls by caller and callee, as a profile tells them.
+/// Calls by caller and callee, from a profile.
 fn arcs(told: &serde_json::Value) -> BTreeMap<(String, String), u64> {
     let profile = Profile::from_file(told.to_string().as_bytes()).unwrap_or_else(|e| panic!("{e}"));
     assert!(profile.impossible().is_empty(), "{:?}", profile.impossible());
@@ -205,8 +205,8 @@ const ARCS: &str = r#"(module (import "host" "back" (func $back))
     (func (export "g") (call $f))
     (func (export "main") (call $f) (call $back)))"#;
 
-/// A program that tells arcs, in a folder with the glue and a script that instantiates programs in
-/// all ways.
+/// A program that reports arcs, in a folder with the glue and a script that instantiates programs
+/// in all ways.
 fn with_glue(name: &str) -> Folder {
     let folder = Folder::new(name);
     let options = Options { host_api: true, time_all: true, ..Options::default() };
@@ -295,7 +295,7 @@ fn the_glue_works_in_pages_and_their_workers() {
     browser.open(&folder.join("page.html"), view);
     assert_told(&browser.value("instantiateAll(bytes)"));
     assert_told(&browser.value("inWorker()"));
-    // The page comes to know what its worker has told.
+    // The page receives what its worker has reported.
     let main = "WasmProf.saveResults().functions.find((f) => f.name === 'main').called";
     let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
     while browser.value(main) != 8 && std::time::Instant::now() < until {

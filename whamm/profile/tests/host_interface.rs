@@ -8,7 +8,7 @@ const PROGRAM: &str = r#"(module (import "host" "back" (func $back))
     (func (export "g") (call $f))
     (func (export "main") (call $f) (call $back)))"#;
 
-/// What the host was told: an event for each call.
+/// What the host received: an event for each call.
 #[derive(Debug, Default)]
 struct Told {
     time: f64,
@@ -54,7 +54,7 @@ fn run(options: &Options) -> Vec<String> {
     let export = instance.get_typed_func::<(), ()>(&store, "exportData").expect("exported");
     export.call(&mut store, ()).unwrap_or_else(|e| panic!("{e}"));
     let events = std::mem::take(&mut store.data_mut().events);
-    // The same again, but that the host is not told to forget what it knows.
+    // The same again, except that the host is not requested to forget what it knows.
     let again = &events[at_the_end..];
     assert_eq!(again, &events[1..at_the_end], "{events:?}");
     events[..at_the_end].to_vec()

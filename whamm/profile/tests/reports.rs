@@ -1,4 +1,4 @@
-//! What profiled programs tell, and when.
+//! What profiled programs report, and when.
 
 mod host;
 
@@ -208,7 +208,7 @@ fn of_a_trap_the_newest_whole_profile_is_left_and_the_host_may_have_the_last_one
         let (name, file) = running.store.data().file.clone().expect("it was written");
         assert_eq!((&name[..], calls(&file, "step")), ("app.profile", 10.0));
         assert!(!String::from_utf8(file).expect("text").contains("while the program was"));
-        // Nothing is told twice.
+        // Nothing is reported twice.
         running.store.data_mut().file = None;
         assert!(running.call("fastinst:end"));
         assert_eq!(running.store.data().file, None);

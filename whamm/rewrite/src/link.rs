@@ -1,8 +1,8 @@
 //! A module of ours becomes part of the program: what code that is put in calls.
 //!
 //! A run-time support is easier to read as a module in text than as a row of instructions. Its
-//! functions, globals, memories and data stand behind those of the program then, and what it
-//! exports is told by name. It has no tables: what it calls, it calls by index.
+//! functions, globals, memories and data stand behind those of the program then, and its exports
+//! are identified by name. It has no tables: what it calls, it calls by index.
 
 use crate::Error;
 use crate::decode::Program;

@@ -84,7 +84,7 @@ pub(crate) struct Step {
     pub(crate) code: usize,
     /// Where it is in the program.
     pub(crate) place: Range<u64>,
-    /// Whether it is copied, or only its place is told.
+    /// Whether it is copied, or only its place is recorded.
     pub(crate) is_kept: bool,
 }
 

@@ -54,7 +54,7 @@ pub(crate) enum Calls {
         /// dropped; 0 if none were.
         left: usize,
     },
-    /// The engine, which is told the function's number in a list by a local.
+    /// The engine, which reads the function's number in a list from a local.
     Engine {
         /// The local, if there is anything to decide.
         decision: Option<u32>,
@@ -63,8 +63,8 @@ pub(crate) enum Calls {
     },
 }
 
-/// What an engine is told: what the probe gives is given, or what the first function gives, and so
-/// on. With 0, the instruction is executed.
+/// The decision that an engine reads: take what the probe gives, or what the first function gives,
+/// and so on. With 0, the instruction is executed.
 const GIVEN: i32 = 1;
 const FIRST: i32 = 2;
 

@@ -224,7 +224,7 @@ fn same(a: &Group<'_>, b: &Group<'_>) -> bool {
 }
 
 /// How many immediates engines have before those that scripts number: of `br_table` the count of
-/// its labels, of an access to a lane what tells where.
+/// its labels, of an access to a lane those that give its address.
 fn skipped(probe: &Probe) -> u32 {
     match probe.matched.event {
         Event::Opcode(op) if op.name == "br_table" => 1,

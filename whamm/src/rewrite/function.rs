@@ -658,7 +658,8 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    /// Keeps what a block is given, for as long as it lasts, for those who ask in it or behind it.
+    /// Keeps what a block is given, for as long as the block lasts, for probes in it or after it
+    /// that read it.
     fn give<'b>(
         &mut self,
         i: usize,

@@ -28,7 +28,8 @@ fn script(u: &mut Unstructured<'_>) -> Result<String> {
     Ok(text)
 }
 
-/// Any text is a script, or is told why not; what is laid out stays so.
+/// Any text is a script, or gets an error that says why not. Formatting a formatted script changes
+/// nothing.
 pub(crate) fn text(u: &mut Unstructured<'_>) -> Result<()> {
     let text = script(u)?;
     let source = Source::new("fuzz", text);

@@ -45,7 +45,7 @@ pub(crate) fn run(command: &mut Command) -> Result<Outcome> {
     child.stdout.take().expect("a pipe").read_to_end(&mut stdout)?;
     let stderr = complaints.join().unwrap_or_else(|_| Ok(Vec::new()))?;
     let (mut status, mut usage) = (0, std::mem::MaybeUninit::<libc::rusage>::uninit());
-    // SAFETY: (1) places to write to; a child of ours that nobody else waits for.
+    // SAFETY: (1) places to write to; a child of this process that no other thread waits for.
     let usage = unsafe {
         if libc::wait4(child.id().cast_signed(), &raw mut status, 0, usage.as_mut_ptr()) < 0 {
             return Err(Error::last_os_error());

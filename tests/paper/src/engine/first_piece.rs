@@ -1,9 +1,8 @@
 //! `fd_write` as the package for Python has it: of several pieces, only the first that has bytes is
 //! written.
 //!
-//! Both are right. But a program that is told that less was written goes on in another way than one
-//! that is told that all was, and where two engines are to count the same they must answer the
-//! same.
+//! Both are right. But a program continues in another way after a partial write than after a
+//! complete one. Where two engines are to count the same, they must answer the same.
 
 use rustix::fd::BorrowedFd;
 use wasm_aot::wasi::WasiCtx;

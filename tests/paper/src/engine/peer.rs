@@ -13,7 +13,7 @@ use crate::corpus::{CorpusError, child};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// An engine, and how it is told to work.
+/// An engine, and the mode in which it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Peer {
     WasmAot,

@@ -32,7 +32,7 @@ struct Runner {
     name: &'static str,
     program: PathBuf,
     /// The script that runs a replay there, and looks at what it exports; an engine without one
-    /// tells by its exit code whether the replay has trapped.
+    /// shows by its exit code whether the replay has trapped.
     script: Option<PathBuf>,
     /// Whether it runs the replay that is a script.
     is_for_scripts: bool,

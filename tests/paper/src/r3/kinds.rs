@@ -8,7 +8,7 @@ use std::ops::AddAssign;
 use std::path::Path;
 use wasm_aot::trace::{Change, Event, Reader};
 
-/// The kinds that the literature tells apart, and what is left.
+/// The kinds that the literature distinguishes, and what is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Kinds {
     /// Loads; in a trace, what the host has written.
@@ -45,7 +45,7 @@ impl Kinds {
     }
 
     /// What recording everything would write: of counts of instructions, as the monitor `opcodes`
-    /// tells them, and of what a trace of the same run keeps.
+    /// reports them, and of what a trace of the same run keeps.
     pub(super) fn of_counts(report: &str, kept: &Self) -> Self {
         let mut kinds = Self::default();
         let mut calls = 0;

@@ -1,8 +1,8 @@
 //! How long the executers have worked.
 //!
 //! Where there are more threads than processors, and where others use the machine, passes in a
-//! second tell who was given a processor. Passes in a second of the executers' own processor time
-//! tell what toggling costs them.
+//! second show which thread was given a CPU. Passes in a second of the executers' own CPU time show
+//! what toggling costs them.
 //!
 //! # Safety
 //!

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Both sides of the line change, so that no single store can do it. Where passes add the word to a
-//! counter, one that saw half of each face would add something else, and the sum would be no
-//! multiple of the on face: that is how a tear is told.
+//! counter, one that saw half of each face would add something else, and the sum would not be a
+//! multiple of the on face: that is how a tear is detected.
 //!
 //! # Safety
 //!
@@ -127,7 +127,7 @@ impl Subject {
         matches!(self.way, Way::Word { .. }).then(|| self.retried.load(Ordering::Relaxed))
     }
 
-    /// Runs it until somebody stops it.
+    /// Runs it until it is stopped.
     pub(super) fn run(&self, passes: &Passes) {
         self.code.run(passes);
     }

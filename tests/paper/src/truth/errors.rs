@@ -3,7 +3,7 @@
 //! A figure whose interval is wider than itself, or that is missing, is a miss: it counts as an
 //! error of 100 % or more and as an interval without the truth, unless the function has less than
 //! half a percent of the processor time. Functions with a hundredth of the time and more ("hot")
-//! are told apart.
+//! are listed apart.
 
 use super::possible::impossible;
 use super::stacks::Runs;
@@ -11,7 +11,7 @@ use super::told::{Told, ToldFunction, ToldProfile};
 use crate::report::{Report, Row};
 use std::collections::BTreeMap;
 
-/// A share from which on a function must not be told as unknown.
+/// A share from which on a function must not be reported as unknown.
 const NOTABLE: f64 = 0.005;
 /// A share from which on a function is hot.
 const HOT: f64 = 0.01;
@@ -56,7 +56,7 @@ pub(super) struct Errors {
     pub(super) findings: Vec<Finding>,
 }
 
-/// A self share that was told, beside the true one.
+/// A self share that was reported, beside the true one.
 #[derive(Clone, Debug)]
 struct ShareError {
     /// Which program, run and function.
@@ -66,7 +66,7 @@ struct ShareError {
     /// The standard deviation of their difference: both are known by a number of samples, and runs
     /// of a program differ.
     deviation: f64,
-    /// Whether the interval that was told holds the truth, as far as that is known.
+    /// Whether the reported interval holds the truth, as far as that is known.
     is_covered: bool,
 }
 

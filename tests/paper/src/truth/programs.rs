@@ -1,8 +1,8 @@
 //! The programs that are judged: the demo, our own with a known behaviour, and the corpus.
 //!
-//! All are built with debug information, so that inlined functions can be told from their callers.
-//! How often each function is called is the same in every run; a program of which two complete
-//! counts differ is not judged by counts.
+//! All are built with debug information, so that inlined functions can be distinguished from their
+//! callers. How often each function is called is the same in every run; a program of which two
+//! complete counts differ is not judged by counts.
 
 use crate::corpus::floor::{self, Face};
 use crate::corpus::{Corpus, CorpusError, PROGRAMS, Program};

@@ -61,7 +61,7 @@ pub(super) struct ToldFunction {
     pub(super) wall: Option<Told>,
     pub(super) mean: Option<Told>,
     pub(super) min: Option<f64>,
-    /// p50, p90, p99, p99.9, those that are told, in this order.
+    /// p50, p90, p99, p99.9, those that are reported, in this order.
     pub(super) percentiles: Vec<f64>,
     pub(super) max: Option<f64>,
     /// The names of its callers; `None` among them is a caller that is not known.

@@ -1,5 +1,5 @@
 //! The validation program of the thesis' appendix B: `f_main_1` to `f_main_4` make as many calls of
-//! `add`, by other ways, so that a profile has to tell the same times of all, of `f_half` a half
+//! `add`, by other ways, so that a profile has to report the same times for all, of `f_half` a half
 //! and of `f_quarter` a quarter.
 //!
 //! | row | what is compared |

@@ -1,5 +1,5 @@
-//! Monitors that are written by hand, in the text of modules: what somebody would write who knows
-//! what the engine makes of it.
+//! Monitors that are written by hand, in the text of modules, as an author would write them that
+//! knows what the engine makes of them.
 //!
 //! The same with empty functions is what it takes to get there: operands are handed over, and
 //! nothing is done with them.

@@ -1,4 +1,4 @@
-//! A program with a monitor in it, by one of those who can put it there.
+//! A program with a monitor in it, put there by one of the tools that can do so.
 
 use super::handwritten;
 use super::monitor::Monitor;
@@ -82,8 +82,8 @@ pub(super) struct Variant {
 }
 
 impl Variant {
-    /// Puts a monitor into a program, several times; none if nobody is there to do it, or it cannot
-    /// be done so.
+    /// Puts a monitor into a program, several times; none if the tool for it is missing, or it
+    /// cannot be done so.
     pub(super) fn make(
         workshop: &Workshop,
         plain: &Subject,

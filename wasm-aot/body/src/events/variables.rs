@@ -50,7 +50,8 @@ pub enum Bound {
     RefTaken,
     /// The size of the memory that is accessed, in bytes.
     MemoryBytes,
-    /// Whether the instruction is about to trap, where its operands alone do not tell.
+    /// Whether the instruction is about to trap, where this does not follow from its operands
+    /// alone.
     Trap,
     /// What an engine reports of what happens in it.
     Told(Told),
@@ -151,7 +152,7 @@ const WIDE_ACCESS: &str = "offset > memory_bytes || (data_size as u64) > memory_
 const WIDE_ATOMIC: &str = "offset > memory_bytes || (data_size as u64) > memory_bytes - offset \
     || addr > memory_bytes - offset - (data_size as u64) || (addr + offset) % (data_size as u64) != 0";
 
-/// Instructions of which tables, segments or references tell whether they trap.
+/// Instructions that trap depending on tables, segments or references.
 const LOOKED_UP: [&str; 36] = [
     "call_indirect",
     "return_call_indirect",

@@ -21,8 +21,8 @@ pub struct Access {
 }
 
 impl Access {
-    /// The access of an instruction, if it makes one of a size that is known. Waiting for others
-    /// and waking them is none.
+    /// The access of an instruction, if it makes one of a size that is known. Waiting for other
+    /// threads and waking them is not an access.
     pub fn of(op: &Operator<'_>) -> Option<Self> {
         if let Operator::MemoryAtomicNotify { .. }
         | Operator::MemoryAtomicWait32 { .. }
@@ -35,10 +35,10 @@ impl Access {
             memory: memory_of(memarg),
             offset: memarg.offset,
             size: 1 << memarg.max_align,
-            // The index comes before what is stored.
+            // The index comes before the stored value.
             index: operands - 1,
             reads: results > 0,
-            // Whatever has an operand beside the index puts it there, or into a vector.
+            // An instruction with an operand besides the index stores it, or loads into a vector.
             writes: operands > 1 && !loads_lane(op),
         })
     }

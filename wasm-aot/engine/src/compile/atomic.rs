@@ -2,7 +2,7 @@
 //!
 //! Every access is sequentially consistent, and traps unless its address is a multiple of its size.
 //! Accesses that are narrower than their operands use the operands' low bits and extend what was
-//! there with zeros: that goes for the value that `cmpxchg` expects, too.
+//! there with zeros: this applies to the value that `cmpxchg` expects, too.
 
 use super::function::Translator;
 use super::memory::memory_of;
@@ -14,7 +14,7 @@ use cranelift_codegen::ir::types::{I8, I16, I32, I64};
 use cranelift_codegen::ir::{AtomicRmwOp, InstBuilder, Type, Value};
 use wasmparser::{MemArg, Operator};
 
-/// What is done to a place in memory.
+/// An operation on a place in memory.
 #[derive(Clone, Copy)]
 enum AtomicAccess {
     Load,
@@ -23,7 +23,7 @@ enum AtomicAccess {
     Exchange,
 }
 
-/// What built-in functions give instead of a result, and what it means.
+/// The numbers that built-in functions return instead of a result, and the traps that they mean.
 const FAILURES: [(i64, Trap); 4] = [
     (-1, Trap::MemoryOutOfBounds),
     (-2, Trap::UnalignedAtomic),
@@ -101,7 +101,7 @@ impl Translator<'_> {
         self.ask(Builtin::Notify, &[memory, place, count]);
     }
 
-    /// Pops an index, and returns where in the memory it is together with the offset.
+    /// Pops an index, and returns its sum with the offset.
     fn place(&mut self, memarg: &MemArg) -> Value {
         let index = self.pop();
         let index = self.widened(index);
@@ -118,7 +118,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Pushes what a built-in function gives, unless it reports a failure.
+    /// Pushes the result of a built-in function, unless it reports a failure.
     fn ask(&mut self, builtin: Builtin, args: &[Value]) {
         let result = self.builtin(builtin, args).expect("a result");
         for (number, trap) in FAILURES {
@@ -148,7 +148,7 @@ macro_rules! widths {
     };
 }
 
-/// The table of accesses: what is done, where, how much of it is in memory, and as what it is an
+/// The table of accesses: the operation, its memory argument, and its types in memory and as an
 /// operand.
 #[rustfmt::skip]
 fn lookup<'a>(op: &'a Operator<'_>) -> Option<(AtomicAccess, &'a MemArg, Type, Type)> {

@@ -1,9 +1,9 @@
 //! Emits the code that charges budgets of instructions.
 //!
-//! An instruction of which something is seen outside of its activation, as of a store, a call or a
-//! branch, is paid for before it is executed, together with those before it in its *row*, which
-//! only compute. Code that cannot pay stops there: nothing is seen of an instruction that there was
-//! no budget for, as if the code had stopped at the first of those.
+//! An instruction whose effect is visible outside of its activation, such as a store, a call or a
+//! branch, is charged before it is executed, together with those before it in its *row*, which only
+//! compute. Code stops there if the budget does not suffice: no effect is visible of an instruction
+//! that the budget did not suffice for, as if the code had stopped at the first of those.
 //!
 //! ```text
 //!    local.get 0     ┐
@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Where rows begin and end depends on the instructions alone. So a function is read once more to
-//! find what a trap has left unpaid in the middle of a row, and which instruction of a row was the
-//! first that could not be paid for.
+//! find the instructions that a trap has left uncharged in the middle of a row, and the first
+//! instruction of a row that the budget did not suffice for.
 
 use super::access::Access;
 use super::function::Translator;
@@ -26,23 +26,23 @@ use cranelift_codegen::ir::{InstBuilder, MemFlagsData, condcodes::IntCC, types};
 use serde::{Deserialize, Serialize};
 use wasmparser::{FunctionBody, Operator};
 
-/// Whether code pays for its instructions.
+/// Whether code charges its instructions to a budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Budget {
-    /// It knows of no budget: it is not executed in a store that has one.
+    /// It does not charge: it is not executed in a store that has a budget.
     #[default]
     Unknown,
-    /// It pays from its store's budget.
+    /// It charges its store's budget.
     Pays,
-    /// It is no program, and executed in stores that have one all the same.
+    /// It is not a program, and is executed also in stores that have a budget.
     Exempt,
 }
 
-/// The instructions that are not paid for yet, where they are in the module.
+/// The offsets in the module of the instructions that are not charged yet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BudgetRow {
     unpaid: Vec<u32>,
-    /// Whether locals are seen, since frames can be read.
+    /// Whether locals are visible because frames can be read.
     shows_locals: bool,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct BudgetRow {
 pub(crate) struct Unpaid {
     /// The instructions up to that one.
     pub(crate) row: Vec<u32>,
-    /// Whether they are paid for before it is executed.
+    /// Whether they are charged before it is executed.
     pub(crate) is_due: bool,
 }
 
@@ -60,14 +60,13 @@ impl BudgetRow {
         Self { unpaid: Vec::new(), shows_locals }
     }
 
-    /// Control comes to `op`: how many instructions have to be paid for before it joins what comes
-    /// from elsewhere.
+    /// Control reaches `op`: how many instructions have to be charged before it joins control from
+    /// other blocks.
     fn join(&mut self, op: &Operator<'_>) -> usize {
         if joins(op) { std::mem::take(&mut self.unpaid).len() } else { 0 }
     }
 
-    /// `op` comes next: how many instructions have to be paid for before it is executed, itself
-    /// among them.
+    /// `op` is executed next: how many instructions have to be charged before, including itself.
     fn take(&mut self, op: &Operator<'_>, at: u32) -> usize {
         self.unpaid.push(at);
         if self.is_seen(op) { std::mem::take(&mut self.unpaid).len() } else { 0 }
@@ -97,13 +96,13 @@ impl BudgetRow {
     }
 }
 
-/// Whether control may come to an instruction from elsewhere.
+/// Whether control may reach an instruction from other blocks.
 fn joins(op: &Operator<'_>) -> bool {
     matches!(op, Operator::Loop { .. } | Operator::End | Operator::Delegate { .. })
 }
 
-/// Whether something of an instruction is seen outside of its activation, or it says where control
-/// goes on. All others compute, load or trap.
+/// Whether an instruction's effect is visible outside of its activation, or it transfers control.
+/// All others compute, load or trap.
 fn is_seen(op: &Operator<'_>) -> bool {
     match op {
         Operator::Else
@@ -139,7 +138,7 @@ fn is_seen(op: &Operator<'_>) -> bool {
 }
 
 impl Translator<'_> {
-    /// Control comes to `op`, before which it may join what comes from elsewhere.
+    /// Charges before `op`, at which control may join that from other blocks.
     pub(super) fn pay_before_joining(&mut self, op: &Operator<'_>) {
         if self.target.options.budget == Budget::Pays {
             let due = self.row.join(op);
@@ -147,7 +146,7 @@ impl Translator<'_> {
         }
     }
 
-    /// `op` is executed next, or, if control joins others there, was begun just now.
+    /// Charges for `op`, which is executed next, or, if control joins there, was begun just now.
     pub(super) fn pay_for(&mut self, op: &Operator<'_>) {
         if self.target.options.budget == Budget::Pays {
             let due = self.row.take(op, self.offset as u32);
@@ -155,14 +154,14 @@ impl Translator<'_> {
         }
     }
 
-    /// The function's own end is executed, after which nothing follows.
+    /// Charges for the function's own end, which nothing follows.
     pub(super) fn pay_for_the_end(&mut self) {
         if self.target.options.budget == Budget::Pays {
             self.pay(1);
         }
     }
 
-    /// Takes so many instructions from the budget, or stops.
+    /// Subtracts this many instructions from the budget, or stops.
     fn pay(&mut self, due: usize) {
         if due == 0 || !self.reachable {
             return;

@@ -1,7 +1,7 @@
 //! Translates calls: direct, through tables, through references, tail calls, and calls of the
 //! runtime.
 //!
-//! Inside of a try region every call that may throw is a `try_call` whose exceptional way leads to
+//! Inside of a try region every call that may throw is a `try_call` whose exceptional edge leads to
 //! the innermost landing.
 
 use super::function::{FUNCTIONS, Translator, signature};
@@ -15,7 +15,7 @@ use cranelift_codegen::ir::{
     condcodes::IntCC, types,
 };
 
-/// What is called.
+/// The callee.
 #[derive(Clone, Copy)]
 pub(super) enum Called {
     /// A function of this module.
@@ -93,7 +93,7 @@ impl Translator<'_> {
             // Every element is of that type; at most it is null.
             return self.enter(function, Trap::UninitializedElement);
         }
-        // A null reference is found by the processor: nothing is mapped at its address.
+        // A null reference is detected by a fault: nothing is mapped at its address.
         let flags = MemFlagsData::new()
             .with_aligned()
             .with_readonly()
@@ -154,7 +154,7 @@ impl Translator<'_> {
         self.reachable = false;
     }
 
-    /// Calls, with a way for exceptions if there is a landing.
+    /// Calls, with an edge for exceptions if there is a landing.
     pub(super) fn call_that_may_throw(
         &mut self,
         target: Called,

@@ -1,8 +1,8 @@
 //! Translates blocks, loops, conditions and branches.
 //!
-//! A frame remembers where a branch to it goes and how high the operand stack was. Code that cannot
-//! be reached is not translated: only its frames are counted, as [`FrameKind::Dead`]. Where a frame
-//! ends, translation goes on if a branch led there or control fell through.
+//! A frame records the target of branches to it and the height of the operand stack. Code that
+//! cannot be reached is not translated: only its frames are counted, as [`FrameKind::Dead`]. At the
+//! end of a frame, translation continues if a branch led there or control fell through.
 
 use super::function::{Translator, machine_type};
 use super::plan::Mode;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use wasm_aot_body::{Way, Ways};
 use wasmparser::{BlockType, BrTable};
 
-/// What kind of frame.
+/// The kind of a frame.
 pub(super) enum FrameKind {
     /// A frame in code that is not reached.
     Dead,
@@ -23,9 +23,9 @@ pub(super) enum FrameKind {
     Loop { start: Block },
     /// A loop around the one that the code begins in: branches to it leave the code.
     Outer { start: Block, at: usize, below: Vec<Value> },
-    /// A condition whose other side is still to come.
+    /// An `if` whose other side follows.
     If { otherwise: Block, params: Vec<Value>, at: usize },
-    /// A condition whose other side has begun, or cannot be reached.
+    /// An `if` whose other side has begun, or cannot be reached.
     Else,
     /// A block whose exceptions go to `landing`.
     Try(super::exception::Try),
@@ -34,15 +34,15 @@ pub(super) enum FrameKind {
 /// What is known of a frame.
 pub(super) struct Frame {
     pub(super) kind: FrameKind,
-    /// Where translation goes on behind it. Its parameters are the results.
+    /// The block in which translation continues after it. Its parameters are the results.
     pub(super) behind: Block,
-    /// How many operands a branch takes along.
+    /// How many operands a branch passes.
     pub(super) arity: usize,
     /// How many operands it leaves.
     pub(super) results: usize,
     /// How many operands were below its parameters.
     pub(super) height: usize,
-    /// Whether control goes behind it.
+    /// Whether control reaches its end.
     pub(super) reached: bool,
 }
 
@@ -76,7 +76,7 @@ impl Translator<'_> {
         block
     }
 
-    /// What a block takes and gives.
+    /// The parameters and results of a block.
     pub(super) fn block_type(&self, ty: BlockType) -> Result<FuncType, CompileError> {
         Ok(match ty {
             BlockType::Empty => FuncType::new([], []),
@@ -142,7 +142,7 @@ impl Translator<'_> {
     pub(super) fn begin_if(&mut self, ty: BlockType) -> Result<(), CompileError> {
         let ty = self.block_type(ty)?;
         let condition = self.pop();
-        // Before the branch: what gives vectors their common shape belongs to this block.
+        // Before the branch: the casts that give vectors their common shape belong to this block.
         let params = self.peek_many(ty.params().len());
         let (then, otherwise) = (self.builder.create_block(), self.builder.create_block());
         self.builder.ins().brif(condition, then, &[], otherwise, &[]);
@@ -164,7 +164,7 @@ impl Translator<'_> {
         let FrameKind::If { otherwise, params, at } =
             std::mem::replace(&mut frame.kind, FrameKind::Else)
         else {
-            // Code that begins on the one side never comes to the other one.
+            // Code that begins on one side never reaches the other one.
             self.reachable = false;
             return;
         };
@@ -216,7 +216,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Goes on in `block`, whose parameters become operands.
+    /// Continues in `block`, whose parameters become operands.
     pub(super) fn go_on_in(&mut self, block: Block) {
         self.builder.switch_to_block(block);
         self.stack.extend_from_slice(self.builder.block_params(block));
@@ -240,7 +240,7 @@ impl Translator<'_> {
         self.frames.last().expect("validated: a frame")
     }
 
-    /// Where a branch goes, and how many operands it takes along.
+    /// The target of a branch, and how many operands it passes.
     pub(super) fn branch_target(&mut self, depth: u32) -> (Block, usize) {
         let index = self.frames.len() - 1 - depth as usize;
         let frame = &mut self.frames[index];
@@ -269,7 +269,7 @@ impl Translator<'_> {
         self.branch_when(condition, depth);
     }
 
-    /// Branches if `condition` is not zero, and goes on otherwise.
+    /// Branches if `condition` is not zero, and continues otherwise.
     pub(super) fn branch_when(&mut self, condition: Value, depth: u32) {
         let (target, arity) = self.branch_target(depth);
         let values = arguments(&self.peek_many(arity));
@@ -280,7 +280,7 @@ impl Translator<'_> {
                 self.builder.ins().brif(condition, target, &values, next, &[]);
             }
             counter => {
-                // Between here and there: elsewhere, others come by.
+                // A block on this edge only: other edges lead to the target, too.
                 let between = self.builder.create_block();
                 self.builder.ins().brif(condition, between, &[], next, &[]);
                 self.builder.seal_block(between);
@@ -297,8 +297,8 @@ impl Translator<'_> {
         let index = self.pop();
         let (_, arity) = self.branch_target(table.default());
         let values = arguments(&self.peek_many(arity));
-        // Operands go along once for each place, however many entries lead there; but entries may
-        // be counted.
+        // Operands are passed once for each target, however many entries lead there; but entries
+        // may be counted.
         let mut edges = BTreeMap::new();
         let ways = Ways::of(table);
         let default = self.edge(
@@ -330,7 +330,7 @@ impl Translator<'_> {
         matches!(self.frames[self.frames.len() - 1 - depth as usize].kind, FrameKind::Loop { .. })
     }
 
-    /// Goes to a branch's target, observing the way.
+    /// Jumps to a branch's target, observing the edge.
     fn observe_way(
         &mut self,
         counter: Option<i32>,
@@ -351,8 +351,8 @@ impl Translator<'_> {
         };
     }
 
-    /// Where an entry of a table leads: to its target if no operands go along and it is not
-    /// counted, and to a block of its own otherwise, which takes them there.
+    /// The block that an entry of a table leads to: its target if no operands are passed and it is
+    /// not counted; otherwise a block of its own, which passes them.
     fn edge(
         &mut self,
         depth: u32,

@@ -87,8 +87,8 @@ impl Counting {
         Some(layout.counter(self.before + self.first[defined] + counter))
     }
 
-    /// Where the counter is of activations that come from another variant to a loop of a function,
-    /// or that go into one.
+    /// The counter of activations that enter a loop of a function from another variant, or leave it
+    /// for one.
     fn osr_exit(&self, defined: usize, layout: &Layout, at: usize, comes: bool) -> Option<i32> {
         let places = self.functions.get(defined)?;
         let counter = if comes { places.coming(at as u32) } else { places.going(at as u32) }?;
@@ -109,7 +109,7 @@ fn sums(numbers: impl Iterator<Item = usize>) -> Result<Vec<u32>, CompileError> 
 }
 
 impl Translator<'_> {
-    /// Notes which function the present instruction calls through a table or a reference.
+    /// Counts which function the present instruction calls through a table or a reference.
     pub(super) fn count_target(&mut self, function: Value) {
         let defined = (self.index - self.info.imported.functions) as usize;
         let Some(place) = self.counting.call(defined, self.offset) else { return };
@@ -131,8 +131,8 @@ impl Translator<'_> {
         self.add_to_counter(words + 8);
     }
 
-    /// What the table of traps says of an access of the present instruction. Who counts, marks or
-    /// pays has to know which one it was.
+    /// The trap code of an access of the present instruction. Code that counts, records
+    /// partial-block exits or charges a budget has to identify the access.
     pub(super) fn access_code(&self, stores: bool) -> TrapCode {
         let is_wanted = self.target.options.counts
             || self.target.options.budget == Budget::Pays
@@ -149,7 +149,8 @@ impl Translator<'_> {
         self.counting.counter(defined as usize, self.layout, at, way)
     }
 
-    /// Counts that an activation comes to the loop at `at` from another variant, or goes into one.
+    /// Counts that an activation enters the loop at `at` from another variant, or leaves it for
+    /// one.
     pub(super) fn count_osr(&mut self, at: usize, comes: bool) {
         let defined = self.index - self.info.imported.functions;
         if let Some(counter) = self.counting.osr_exit(defined as usize, self.layout, at, comes) {
@@ -178,7 +179,8 @@ impl Translator<'_> {
     }
 
     pub(super) fn add_to_counter(&mut self, counter: i32) {
-        // Nothing else ever touches it: nothing is kept from being remembered by the store.
+        // No other code accesses the counter: the store invalidates no values that were loaded
+        // before.
         let flags = MemFlagsData::trusted().with_alias_region(Some(self.regions.counters));
         let count = self.builder.ins().load(types::I64, flags, self.vmctx, counter);
         let count = self.builder.ins().iadd_imm_s(count, 1);

@@ -1,9 +1,9 @@
 //! Translates exceptions, in the standard's encoding and in the older one.
 //!
-//! A try region has a *landing*: a block that is given the exception, whichever call of the region
-//! it came out of. There the clauses are compared one after the other; what none of them takes goes
-//! on to the landing outside, or out of the function. The runtime therefore knows only which calls
-//! have a landing, and nothing of tags.
+//! A try region has a *landing*: a block that receives the exception, whichever call of the region
+//! has thrown it. There the clauses are compared one after the other; an exception that none of
+//! them takes continues to the landing outside, or out of the function. The runtime therefore knows
+//! only which calls have a landing, and nothing of tags.
 
 use super::control::{Frame, FrameKind, arguments};
 use super::function::{SINGLES, Translator, machine_type};
@@ -21,17 +21,17 @@ use wasmparser::{BlockType, Catch, TryTable};
 
 /// A try region.
 pub(super) struct Try {
-    /// Where its exceptions go.
+    /// The block that receives its exceptions.
     landing: Block,
-    /// Where the exception is compared next, once the landing has begun.
+    /// The block in which the exception is compared next, once the landing has begun.
     next: Option<Block>,
     /// The exception, once the landing has begun.
     exception: Option<Value>,
-    /// Whether the body is over: what is thrown now goes outside.
+    /// Whether the body has ended: exceptions that are thrown now go outside.
     caught: bool,
-    /// Whether everything is taken.
+    /// Whether all exceptions are caught.
     exhaustive: bool,
-    /// What the standard's encoding says in front.
+    /// The clauses at the beginning, in the standard's encoding.
     clauses: Vec<Catch>,
     /// Where it begins.
     at: usize,
@@ -53,7 +53,7 @@ impl FrameKind {
         }
     }
 
-    /// The body is over; a clause is what goes on, with an exception that is not known yet.
+    /// Ends the body; a clause follows, with an exception that is not known yet.
     pub(super) fn go_on(&mut self, placeholder: Value) {
         if let Self::Try(attempt) = self {
             (attempt.caught, attempt.exception) = (true, Some(placeholder));
@@ -62,12 +62,12 @@ impl FrameKind {
 }
 
 impl Translator<'_> {
-    /// Where exceptions go that are thrown here.
+    /// The landing of exceptions that are thrown here.
     pub(super) fn landing(&self) -> Option<Block> {
         self.landing_within(self.frames.len())
     }
 
-    /// Where exceptions go that are thrown outside of all but the first `count` frames.
+    /// The landing of exceptions that are thrown outside of all except the first `count` frames.
     fn landing_within(&self, count: usize) -> Option<Block> {
         let within = self.frames[..count].iter().rev().find_map(|frame| match &frame.kind {
             FrameKind::Try(attempt) if !attempt.caught => Some(attempt.landing),
@@ -112,8 +112,8 @@ impl Translator<'_> {
         }
     }
 
-    /// Leaves the body, or the clause before, and begins to look at the exception where that is not
-    /// done yet.
+    /// Leaves the body, or the clause before, and begins to compare the exception, unless that has
+    /// begun.
     fn begin_clause(&mut self) -> Option<Value> {
         self.fall_through();
         let height = self.frames.last().expect("validated: a frame").height;
@@ -183,8 +183,8 @@ impl Translator<'_> {
         self.end();
     }
 
-    /// Ends a region: what no clause has taken goes outside. The frame is no longer on the stack of
-    /// frames.
+    /// Ends a region: an exception that no clause has taken goes outside. The frame is no longer on
+    /// the stack of frames.
     pub(super) fn end_try(&mut self, mut attempt: Try, frame: &mut Frame) {
         let (at, exception) = match (attempt.next, attempt.exception) {
             (Some(next), Some(exception)) => (next, exception),
@@ -210,7 +210,8 @@ impl Translator<'_> {
         self.stack.truncate(frame.height);
     }
 
-    /// Compares with one clause of the standard's encoding. Tells whether it takes everything.
+    /// Compares with one clause of the standard's encoding. Returns whether it takes all
+    /// exceptions.
     fn clause(&mut self, clause: Catch, exception: Value, counter: Option<i32>) -> bool {
         let height = self.stack.len();
         let (tag, label, with_reference) = match clause {
@@ -258,7 +259,7 @@ impl Translator<'_> {
         self.info.types[self.info.tags[tag as usize] as usize].clone()
     }
 
-    /// What an exception carries.
+    /// The values of an exception.
     fn payload(&mut self, exception: Value, tag: u32) -> Vec<Value> {
         let flags = MemFlagsData::trusted().with_readonly();
         let ty = self.tag_type(tag);
@@ -292,7 +293,7 @@ impl Translator<'_> {
         self.throw_exception(exception, self.landing());
     }
 
-    /// Goes to a landing of this function, or leaves it.
+    /// Jumps to a landing of this function, or leaves it.
     pub(super) fn throw_exception(&mut self, exception: Value, landing: Option<Block>) {
         match landing {
             Some(landing) => {

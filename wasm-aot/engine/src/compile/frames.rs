@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A number of 32 bits takes the lower half of its place. Vectors and references are not kept, nor
-//! are locals behind the first thousand.
+//! are locals after the first thousand.
 
 use super::function::Translator;
 use cranelift_codegen::CompiledCode;
@@ -18,11 +18,12 @@ use cranelift_codegen::ir::{
 
 /// The most locals of a frame that are kept.
 const MOST: usize = 1000;
-/// What the place of a frame's locals is known by among what else the frame has.
+/// The key by which the slot of a frame's locals is found among its other slots.
 const KEY: u64 = 1;
 
 impl Translator<'_> {
-    /// Makes the place where the function's frames keep what can be read of them, if they are to.
+    /// Makes the slot where the function's frames keep their readable values, if they are to be
+    /// readable.
     pub(super) fn keep_frame(&mut self) {
         if !self.target.options.frames {
             return;
@@ -42,7 +43,7 @@ impl Translator<'_> {
         }
     }
 
-    /// A local of the function has another value.
+    /// Keeps the new value of a local.
     pub(super) fn keep_local(&mut self, index: u32, value: Value) {
         let Some(slot) = self.kept.filter(|_| !self.is_nested() && (index as usize) < MOST) else {
             return;
@@ -53,7 +54,7 @@ impl Translator<'_> {
     }
 }
 
-/// How far below its frame pointer a frame keeps what can be read of it; 0 if it keeps nothing.
+/// How far below its frame pointer a frame keeps its readable values; 0 if it keeps none.
 pub(super) fn distance(compiled: &CompiledCode) -> u32 {
     let Some(layout) = compiled.buffer.frame_layout() else { return 0 };
     let key = Some(StackSlotKey::new(KEY));
@@ -61,7 +62,7 @@ pub(super) fn distance(compiled: &CompiledCode) -> u32 {
     kept.map_or(0, |slot| layout.frame_to_fp_offset - slot.offset)
 }
 
-/// How many locals of a function that has so many are kept.
+/// How many locals are kept of a function that has `locals` of them.
 pub(crate) fn kept(locals: usize) -> usize {
     locals.min(MOST)
 }

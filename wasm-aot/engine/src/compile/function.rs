@@ -38,14 +38,14 @@ use wasmparser::{FuncValidator, FuncValidatorAllocations, ValidatorResources};
 
 /// The name space of functions in CLIF.
 pub(super) const FUNCTIONS: u32 = 0;
-/// The name space of what every module may have once.
+/// The name space of functions that every module may have once.
 pub(super) const SINGLES: u32 = 1;
 
 /// The most values of one function while it is translated: many times those that registers can be
 /// allocated for.
 const VALUES: usize = 1 << 23;
 
-/// What a call goes to.
+/// The target of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Callee {
     /// The function with that index.
@@ -76,10 +76,10 @@ pub(crate) struct Compiled {
     /// Where threads can change the variant (OSR exits).
     pub(crate) osr_exits: Vec<OsrExit>,
     pub(crate) patchable_sites: Vec<PatchableSite>,
-    /// Where something is noted, in order.
+    /// Sites of one-shot probes, in order.
     pub(crate) one_shot_sites: Vec<OneShotSite>,
-    /// How far below their frame pointers its frames keep what can be read of them; 0 if they keep
-    /// nothing.
+    /// How far below their frame pointers its frames keep their readable values; 0 if they keep
+    /// none.
     pub(crate) frame: u32,
 }
 
@@ -97,9 +97,9 @@ pub(super) struct Setting<'a> {
 }
 
 impl<'a> Setting<'a> {
-    /// The loops of a function, and the number of the first. Where control falls through behind
-    /// branches, other locals are live than the program's code says, which other variants do not
-    /// hand over.
+    /// The loops of a function, and the number of the first. A function in which hooks make control
+    /// fall through after branches has none: other locals are live there than the program's code
+    /// implies, and other variants do not pass them.
     fn loops_of(&self, index: u32) -> (&'a Loops, u32) {
         static NONE: Loops = Loops::none();
         if self.plan.falls_through(index) {
@@ -109,9 +109,9 @@ impl<'a> Setting<'a> {
     }
 }
 
-/// What a thread needs to compile, and keeps from function to function. A translation that does not
-/// come to its end leaves blocks and variables of its own in the frontend, so that the next
-/// function begins with a new one.
+/// The state that a thread compiles with, and keeps from function to function. A translation that
+/// fails leaves its blocks and variables in the frontend, so that the next function begins with a
+/// new one.
 pub(super) struct Compiler {
     context: Context,
     frontend: FunctionBuilderContext,
@@ -137,15 +137,16 @@ impl Compiler {
         Ok(compiled.expect("every function has a beginning"))
     }
 
-    /// Compiles a function from its beginning, or from the header of one of its loops. None if the
-    /// loop has no entry, since more is on the stack there than the OSR buffer takes.
+    /// Compiles a function from its beginning, or from the header of one of its loops. `None` if
+    /// the loop has no entry because more operands are on the stack there than the OSR buffer
+    /// holds.
     pub(super) fn code(
         &mut self,
         setting: Setting<'_>,
         body: &Body<'_>,
         osr_entry: Option<usize>,
     ) -> Result<Option<Compiled>, CompileError> {
-        // Without OSR exits there is nothing that could be unexpected.
+        // Without OSR exits, no branch can have an unexpected shape.
         for has_osr_exits in [true, false] {
             match self.attempt(setting, body.again(), osr_entry, has_osr_exits)? {
                 Attempt::Done(compiled) => return Ok(compiled.map(|compiled| *compiled)),
@@ -185,7 +186,8 @@ impl Compiler {
         self.allocations = validator.into_allocations();
         let Some((cold, shared_sites)) = translated else { return Ok(Attempt::Done(None)) };
         let compiled = finish(&mut self.context, setting.target, (loops, first), &shared_sites)?;
-        // What is known to be equal is no comparison any more: the OSR exit would be taken always.
+        // A comparison of values that are known to be equal is folded: the OSR exit would always be
+        // taken.
         let compiled = compiled.filter(|_| !osr::jumps_to(&self.context.func, &cold));
         Ok(compiled.map_or(Attempt::Unexpected, |compiled| Attempt::Done(Some(Box::new(compiled)))))
     }
@@ -195,7 +197,7 @@ impl Compiler {
 enum Attempt {
     /// With code, or none for a loop that has no entry.
     Done(Option<Box<Compiled>>),
-    /// With branches that no place can be made of.
+    /// With branches that cannot be made OSR exits.
     Unexpected,
 }
 
@@ -242,8 +244,8 @@ pub(super) fn finish(
         .get_srclocs_sorted()
         .iter()
         .map(|range| OffsetEntry { offset: range.start, number: located(range.loc.bits()) });
-    // What simplification has made belongs to nothing: it is taken for part of what it stands
-    // behind. The prologue stands behind nothing.
+    // Instructions that simplification has made have no location: they are attributed to the
+    // instruction before them. The prologue has none before it.
     let mut is_prologue = true;
     let belongs = |entry: &OffsetEntry| {
         is_prologue &= entry.number == NOTHING;
@@ -311,7 +313,7 @@ fn call_at(
     func: &Function,
 ) -> Result<CallAt, CompileError> {
     let FinalizedRelocTarget::ExternalName(ExternalName::User(name)) = target else {
-        // Rounding and fused multiplication without instructions for them.
+        // The CPU has no instructions for rounding and fused multiplication.
         return Err(CompileError::Target(format!(
             "it lacks instructions for what code generation needs ({target:?}): SSE4.1 is the least"
         )));
@@ -367,13 +369,12 @@ pub(super) struct Translator<'a> {
     pub(super) loops: &'a Loops,
     pub(super) first_loop: u32,
     pub(super) osr_entry: Option<usize>,
-    /// How many frames are open that are before the loop that the code begins in, and not around
-    /// it.
+    /// How many open frames are before the loop that the code begins in, and not around it.
     pub(super) skipped_frames: u32,
     /// Whether there are OSR exits, and where they lead.
     pub(super) has_osr_exits: bool,
     pub(super) cold: Vec<Block>,
-    /// Crossings whose code is still to be written, and where locals are in the buffer.
+    /// OSR exits whose code is still to be emitted, and where locals are in the OSR buffer.
     pub(super) pending: Vec<PendingOsrExit>,
     pub(super) osr_buffer_layout: Option<OsrBufferLayout>,
     pub(super) target: &'a Target,
@@ -383,7 +384,7 @@ pub(super) struct Translator<'a> {
     pub(super) regions: Regions,
     pub(super) stack: Vec<Value>,
     pub(super) frames: Vec<Frame>,
-    /// Whether what is translated now can be executed.
+    /// Whether the code that is translated now can be executed.
     pub(super) reachable: bool,
     pub(super) locals: Vec<(Variable, Type)>,
     pub(super) signatures: HashMap<u32, SigRef>,
@@ -392,9 +393,9 @@ pub(super) struct Translator<'a> {
     /// The placeholder callee of patchable sites, and which instructions have one.
     pub(super) placeholder_callee: Option<FuncRef>,
     pub(super) shared_sites: SharedSites,
-    /// Where its frames keep what can be read of them, if they are to.
+    /// The slot where its frames keep their readable values, if they are to be readable.
     pub(super) kept: Option<StackSlot>,
-    /// What is not paid for yet, if code pays for its instructions.
+    /// The instructions that are not charged yet, if code charges its instructions.
     pub(super) row: BudgetRow,
     /// Where the operator that is translated is in the module.
     pub(super) offset: usize,
@@ -531,14 +532,14 @@ impl<'a> Translator<'a> {
         Ok(Some((self.cold, self.shared_sites)))
     }
 
-    /// The instruction at `offset` is translated now.
+    /// Begins the translation of the instruction at `offset`.
     pub(super) fn arrive(&mut self, offset: usize) {
         self.offset = offset;
         self.builder.set_srcloc(SourceLoc::new(offset as u32));
     }
 
-    /// A few bytes of Wasm may stand for thousands of values: results of calls, operands that
-    /// blocks pass on. Memory is not to run out before code generation refuses them.
+    /// A few bytes of Wasm may produce thousands of values: results of calls, operands that blocks
+    /// pass. This limit keeps memory from running out before code generation refuses them.
     pub(super) fn limit_values(&self) -> Result<(), CompileError> {
         match self.builder.func.dfg.num_values() <= VALUES {
             true => Ok(()),
@@ -587,7 +588,7 @@ impl<'a> Translator<'a> {
         self.locals[index as usize]
     }
 
-    /// What locals hold at first.
+    /// The initial value of a local.
     pub(super) fn zero(&mut self, ty: ValType) -> Value {
         match ty {
             ValType::I32 => self.builder.ins().iconst(types::I32, 0),
@@ -606,7 +607,7 @@ impl<'a> Translator<'a> {
         self.stack.push(value);
     }
 
-    /// The value that a local has now.
+    /// The current value of a local.
     pub(super) fn local(&mut self, index: u32) -> Value {
         self.builder.use_var(self.variable(index).0)
     }
@@ -616,7 +617,7 @@ impl<'a> Translator<'a> {
         self.set_local(index, value);
     }
 
-    /// Gives a local another value.
+    /// Sets a local.
     pub(super) fn set_local(&mut self, index: u32, value: Value) {
         let value = self.plain(value);
         self.builder.def_var(self.variable(index).0, value);
@@ -659,8 +660,8 @@ impl<'a> Translator<'a> {
         self.stack[from..].to_vec()
     }
 
-    /// A value in the shape in which it is passed on: vectors have many shapes, and one that all
-    /// agree on.
+    /// A value in the shape in which it is passed on: vectors have many shapes, and one common
+    /// shape.
     pub(super) fn plain(&mut self, value: Value) -> Value {
         match self.builder.func.dfg.value_type(value).is_vector() {
             true => self.cast(value, types::I8X16),

@@ -1,4 +1,4 @@
-//! Globals: words of the vmctx, or of the instance that defined them; constants where nothing can
+//! Globals: words of the vmctx, or of the instance that defined them; constants if nothing can
 //! change them.
 
 use super::function::{Translator, machine_type};
@@ -34,7 +34,7 @@ impl Translator<'_> {
         }
     }
 
-    /// The value of a global that never has another.
+    /// The value of a global that never changes.
     fn constant_global(&mut self, index: u32) -> Option<Value> {
         let defined = index.checked_sub(self.info.imported.globals)?;
         if self.info.globals[index as usize].mutable {

@@ -28,51 +28,51 @@ const OPERANDS: usize = 1024;
 pub(super) struct Hooking<'a> {
     /// All of the function's.
     hooks: &'a [Hook],
-    /// The number of the instance's first word that is given out to hooks.
+    /// The number of the instance's first word that is assigned to hooks.
     first_word: u32,
     /// The types of the function's locals.
     locals: Vec<ValType>,
     /// The types of operands in the present mode, from the top of the stack.
     operands: Vec<ValType>,
-    /// How many of them the program may be given others for: those below belong to frames outside,
-    /// which are entered by other ways, too.
+    /// How many of them may be replaced: those below belong to frames outside, which other edges
+    /// enter, too.
     writable: usize,
     /// The access of the present instruction.
     access: Option<Access>,
-    /// What it has found on the stack, once it has begun: values and types from the top.
+    /// The operands that it has taken, once it has begun: values and types from the top.
     taken: Vec<(Value, ValType)>,
-    /// Variables of hooks, by what they call them.
+    /// Variables of hooks, by the base of the hook's plan and by number.
     variables: HashMap<(u32, u64), Variable>,
-    /// While something is written that stands in place of an instruction: where the instruction
-    /// itself is, and where control goes on with results.
+    /// While a replacement of an instruction is emitted: the block of the instruction itself, and
+    /// the block where control continues with results.
     replacing: Option<(Block, Block)>,
-    /// Whether control has gone on behind an instruction that never falls through by itself.
+    /// Whether control has continued after an instruction that never falls through by itself.
     falls_through: bool,
-    /// Blocks in whose place something stands, from the outermost one that has not ended.
+    /// Replaced blocks, from the outermost one that has not ended.
     over: Vec<Over>,
-    /// Where exceptions go that leave the function, if that is hooked.
+    /// The block for exceptions that leave the function, if that is hooked.
     pub(super) unwinding: Option<Block>,
-    /// Where captured values are put for receivers.
+    /// The slot in which captured values are passed to receivers.
     slot: Option<StackSlot>,
-    /// Whether it is noted where frames were that are taken away.
+    /// Whether the places of unwound frames are recorded.
     pub(super) notes_partial_exits: bool,
-    /// Why a hook's code could not be written.
+    /// Why a hook's code could not be emitted.
     pub(super) failure: Option<CompileError>,
 }
 
-/// A block of the program in whose place something stands.
+/// A block of the program that is replaced.
 #[derive(Debug)]
 struct Over {
-    /// How many frames there are inside of it.
+    /// The number of open frames inside of it, including its own.
     depth: usize,
-    /// Where control goes on behind all that stands at its end.
+    /// The block in which control continues after all hooks at its end.
     block: Block,
-    /// How many operands are below what it takes.
+    /// How many operands are below its parameters.
     height: usize,
 }
 
 impl<'a> Hooking<'a> {
-    /// What stands in a function.
+    /// The hooks of a function.
     pub(super) fn new(plan: &'a Plan, function: u32, first_word: u32) -> Self {
         Self {
             hooks: plan.of(function),
@@ -97,19 +97,19 @@ impl<'a> Hooking<'a> {
 }
 
 impl<'a> Translator<'a> {
-    /// A local has been declared.
+    /// Records the type of a local.
     pub(super) fn know_local(&mut self, ty: ValType) {
         if !self.hooking.hooks.is_empty() {
             self.hooking.locals.push(ty);
         }
     }
 
-    /// Whether something stands in this mode at the present instruction.
+    /// Whether the present instruction has a hook in this mode.
     pub(super) fn is_hooked(&self, mode: Mode) -> bool {
         !self.hooking.at(self.offset as u32, Some(mode)).is_empty()
     }
 
-    /// Translates an instruction, and what stands at it.
+    /// Translates an instruction, and its hooks.
     pub(super) fn hooked_operator(
         &mut self,
         op: &Operator<'_>,
@@ -141,7 +141,8 @@ impl<'a> Translator<'a> {
     ) -> Result<(), CompileError> {
         let is_hooked = !self.hooking.at(offset, None).is_empty();
         let is_patchable = self.target.options.sites.have_site_before(op);
-        // Where branches land, control comes to the instruction behind the place where it stands.
+        // At a target of branches, control reaches the instruction only after its translation has
+        // begun the block.
         let is_landing =
             matches!(op, Operator::Loop { .. } | Operator::End | Operator::Delegate { .. });
         if !is_landing {
@@ -194,7 +195,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// An instruction at which nothing stands.
+    /// Translates an instruction without hooks.
     fn unhooked(
         &mut self,
         op: &Operator<'_>,
@@ -210,7 +211,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// An instruction in whose place something stands, which gives what it gives, or has it
+    /// Translates an instruction that may be replaced: the hook gives its results, or has it
     /// executed.
     fn replaceable(
         &mut self,
@@ -256,7 +257,7 @@ impl<'a> Translator<'a> {
         )
     }
 
-    /// An instruction that takes operands, gives results and goes on.
+    /// The same for an instruction that takes operands, gives results and falls through.
     fn replaceable_plain(
         &mut self,
         op: &Operator<'_>,
@@ -279,7 +280,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// The validator goes on behind an instruction.
+    /// Moves the validator past an instruction.
     fn validated(
         &self,
         validator: &mut FuncValidator<ValidatorResources>,
@@ -292,12 +293,12 @@ impl<'a> Translator<'a> {
         })
     }
 
-    /// Code behind a branch may use operands that are not there.
+    /// The error if code after a branch uses operands that do not exist.
     fn stuck(&self, error: &BinaryReaderError) -> CompileError {
         self.unsupported(invalid_behind(error))
     }
 
-    /// What stands in place of an instruction that never falls through by itself leaves.
+    /// The fall-through of a hook that replaces an instruction that never falls through by itself.
     fn replaced_fall_through(&mut self, op: &Operator<'_>) -> Option<&'a FallThrough> {
         if !self.reachable || !never_falls_through(op) {
             return None;
@@ -308,7 +309,8 @@ impl<'a> Translator<'a> {
         left
     }
 
-    /// A branch, a return or a trap, behind which control goes on with what stands in its place.
+    /// Translates a branch, a return or a trap after which control continues with the results of
+    /// its replacement.
     fn fall_through_instead(
         &mut self,
         op: &Operator<'_>,
@@ -332,8 +334,8 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// The second arm of a choice, which has been entered: what stands in its place goes on at the
-    /// choice's end.
+    /// The second arm of an `if`, which has been entered: its replacement continues at the end of
+    /// the `if`.
     fn replaceable_arm(&mut self) -> Result<(), CompileError> {
         let (itself, behind) = (self.block(&[]), self.top().behind);
         self.fire_instead(itself, behind)?;
@@ -341,7 +343,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// A block: what stands in its place goes on behind its end, and behind all that stands there.
+    /// A block: its replacement continues after its end, and after all hooks there.
     fn replaceable_block(
         &mut self,
         op: &Operator<'_>,
@@ -352,7 +354,7 @@ impl<'a> Translator<'a> {
         let (itself, over) = (self.block(&[]), self.block(ty.results()));
         let height = self.stack.len() - takes;
         if matches!(op, Operator::Loop { .. }) && self.is_hooked(Mode::Before) {
-            // Control has come to the loop, although it does not go into it.
+            // Control has reached the loop, although it does not enter it.
             let given = self.block(ty.results());
             self.write_instead(itself, given)?;
             self.builder.seal_block(given);
@@ -369,7 +371,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// Goes on behind a block in whose place something stands.
+    /// Continues after a replaced block.
     fn go_on_over(&mut self, over: &Over) {
         if self.reachable {
             let results = self.pop_many(self.stack.len() - over.height);
@@ -382,7 +384,7 @@ impl<'a> Translator<'a> {
         self.reachable = true;
     }
 
-    /// Writes what stands in place of an instruction. What is written next is the instruction
+    /// Emits the replacement of an instruction. The code that is emitted next is the instruction
     /// itself.
     fn fire_instead(&mut self, itself: Block, behind: Block) -> Result<(), CompileError> {
         self.write_instead(itself, behind)?;
@@ -402,7 +404,7 @@ impl<'a> Translator<'a> {
         self.builder.switch_to_block(itself);
     }
 
-    /// What stands at a loop that has just begun because code begins in it.
+    /// Fires the hooks of a loop that has just begun because code begins in it.
     pub(super) fn fire_landing(
         &mut self,
         op: &Operator<'_>,
@@ -436,13 +438,13 @@ impl<'a> Translator<'a> {
         self.stack.len().checked_sub(1 + place as usize).map(|at| self.stack[at])
     }
 
-    /// The function has been entered.
+    /// Fires the hooks of the function's entry.
     pub(super) fn fire_entry(&mut self) {
         self.hooking.operands.clear();
         self.fire_all(self.hooking.at(0, Some(Mode::Entry)));
     }
 
-    /// Exceptions that leave the function come by, if that is wanted.
+    /// Catches exceptions that leave the function, if hooks need that.
     pub(super) fn watch_unwinding(&mut self) {
         let is_meant = |hook: &Hook| matches!(hook.mode, Mode::Unwind | Mode::Thrown);
         if self.hooking.hooks.iter().any(is_meant) {
@@ -452,7 +454,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// The function is about to be left, with values of these types on the stack.
+    /// Fires the hooks of the function's exit, with values of these types on the stack.
     pub(super) fn fire_exit(&mut self, types: &[ValType]) {
         let hooks = self.hooking.at(0, Some(Mode::Exit));
         if !hooks.is_empty() {
@@ -462,7 +464,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Control comes to the function's own end, where everything goes that branches out of it.
+    /// Fires the hooks at the function's own end, which is the target of all branches out of it.
     pub(super) fn fire_end(&mut self) {
         self.pay_for_the_end();
         if self.target.options.sites.have_site_before(&Operator::End) {
@@ -476,7 +478,7 @@ impl<'a> Translator<'a> {
         self.fire_exit(types);
     }
 
-    /// Writes the code by which exceptions leave the function.
+    /// Emits the code by which exceptions leave the function.
     pub(super) fn finish_unwinding(&mut self) {
         let Some(block) = self.hooking.unwinding.take() else { return };
         self.builder.seal_block(block);
@@ -488,7 +490,7 @@ impl<'a> Translator<'a> {
         self.throw_exception(exception, None);
     }
 
-    /// Where exceptions go first that the present call ends by, if that is hooked.
+    /// The block that exceptions of the present call reach first, if that is hooked.
     pub(super) fn watch_call(&mut self) -> Option<Block> {
         (!self.is_nested() && self.is_hooked(Mode::Thrown)).then(|| {
             let block = self.builder.create_block();
@@ -498,7 +500,7 @@ impl<'a> Translator<'a> {
         })
     }
 
-    /// Writes what stands there, and the way on to the landing.
+    /// Emits the hooks in that block, and the jump to the landing.
     pub(super) fn fire_thrown(&mut self, block: Block, landing: Block) {
         self.builder.seal_block(block);
         self.builder.switch_to_block(block);
@@ -510,13 +512,13 @@ impl<'a> Translator<'a> {
         self.builder.ins().jump(landing, &arguments(&[exception]));
     }
 
-    /// Fires what stands in a mode at the present instruction.
+    /// Fires the hooks of a mode at the present instruction.
     pub(super) fn fire(&mut self, mode: Mode) {
         self.fire_all(self.hooking.at(self.offset as u32, Some(mode)));
     }
 
-    /// Fires what stands on the way back to a loop's beginning. What happens to operands there is
-    /// true there only: gives back those that the branch takes along.
+    /// Fires the hooks on the edge back to a loop's beginning. Changes of operands apply to that
+    /// edge only: returns the operands that the branch passes.
     pub(super) fn fire_aside(&mut self, arity: usize) -> Vec<Value> {
         let kept = self.stack.clone();
         self.fire(Mode::BackEdge);
@@ -553,7 +555,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The code of a hook while it is written.
+/// Emits the code of a hook.
 pub struct Emitter<'t, 'a> {
     pub(super) translator: &'t mut Translator<'a>,
     hook: &'a Hook,
@@ -567,18 +569,17 @@ impl std::fmt::Debug for Emitter<'_, '_> {
 }
 
 impl<'a> Emitter<'_, 'a> {
-    /// Whatever machine code consists of. The block that is current at last is where the function
-    /// goes on.
+    /// The builder of machine code. The function continues in the block that is current at the end.
     pub fn builder(&mut self) -> &mut FunctionBuilder<'a> {
         &mut self.translator.builder
     }
 
-    /// The hook that is written.
+    /// The hook that is emitted.
     pub fn hook(&self) -> &'a Hook {
         self.hook
     }
 
-    /// What it has read before anything fired in this mode.
+    /// The value that it has read before any hook fired in this mode.
     pub fn due(&self) -> Option<Value> {
         self.due
     }
@@ -609,8 +610,8 @@ impl<'a> Emitter<'_, 'a> {
         Some((self.translator.plain(value), ty))
     }
 
-    /// Gives the program another operand, of the same type. Tells whether it is one of the
-    /// innermost frame's: no others are changed.
+    /// Replaces an operand by another one of the same type. Returns whether it belongs to the
+    /// innermost frame: no others are changed.
     pub fn set_operand(&mut self, place: u32, value: Value) -> bool {
         let is_ours = (place as usize) < self.translator.hooking.writable;
         if is_ours {
@@ -636,10 +637,10 @@ impl<'a> Emitter<'_, 'a> {
         self.translator.hooking.access
     }
 
-    /// Where the access goes, as an index into its memory, with 64 bits.
+    /// The address of the access, as an index into its memory, with 64 bits.
     pub fn address(&mut self) -> Option<Value> {
         let access = self.access()?;
-        // Once the instruction is over, its index is no operand any more.
+        // After the instruction, its index is no longer an operand.
         let (index, _) = self.taken(access.index).or_else(|| self.operand(access.index))?;
         let index = self.translator.widened(index);
         Some(match access.offset {
@@ -648,12 +649,12 @@ impl<'a> Emitter<'_, 'a> {
         })
     }
 
-    /// Where the instruction is in whose place the hook stands.
+    /// The block of the instruction that the hook replaces.
     pub fn replaced(&self) -> Option<Block> {
         self.translator.hooking.replacing.map(|(itself, _)| itself)
     }
 
-    /// Goes on behind the instruction with these results.
+    /// Continues after the instruction with these results.
     pub fn replace(&mut self, results: &[Value]) {
         let (_, behind) =
             self.translator.hooking.replacing.expect("it stands in an instruction's place");
@@ -662,7 +663,7 @@ impl<'a> Emitter<'_, 'a> {
         self.builder().ins().jump(behind, &arguments(&results));
     }
 
-    /// Calls a function of the program's, as an instruction of the program does.
+    /// Calls a function of the program, as an instruction of the program does.
     pub fn call_function(
         &mut self,
         function: u32,
@@ -677,8 +678,8 @@ impl<'a> Emitter<'_, 'a> {
 
     // --- words of the instance, and of the activation
 
-    /// A variable of 64 bits that the activation has for hooks alone, by any number; at first it is
-    /// zero.
+    /// A variable of 64 bits of the activation, for hooks alone, by any number; it is zero at
+    /// first.
     pub fn variable(&mut self, number: u64) -> Variable {
         let builder = &mut self.translator.builder;
         *self
@@ -694,7 +695,7 @@ impl<'a> Emitter<'_, 'a> {
         self.translator.hook_word(word.plus(self.hook.base))
     }
 
-    /// How words are accessed: nothing of the program's lies there.
+    /// How words are accessed: they do not alias data of the program.
     pub fn flags(&self) -> MemFlagsData {
         MemFlagsData::trusted().with_alias_region(Some(self.translator.regions.counters))
     }
@@ -731,7 +732,7 @@ impl<'a> Emitter<'_, 'a> {
         self.translator.trap_if(condition, trap);
     }
 
-    /// Calls a function of the runtime, which is given the instance if it wants to be.
+    /// Calls a function of the runtime, with the instance if it takes one.
     pub fn builtin(&mut self, builtin: Builtin, args: &[Value]) -> Option<Value> {
         match builtin.takes_vmctx() {
             true => self.translator.builtin(builtin, args),
@@ -739,7 +740,7 @@ impl<'a> Emitter<'_, 'a> {
         }
     }
 
-    /// Calls a receiver with what the program has.
+    /// Calls a receiver with the captured values.
     pub fn receive(&mut self, call: &'a Call) {
         let captured: Vec<Option<Value>> =
             call.captures.iter().map(|capture| self.captured(*capture)).collect();
@@ -761,14 +762,14 @@ impl<'a> Emitter<'_, 'a> {
         }
     }
 
-    /// What the receiver has just made of the value that was captured at that place: its first
-    /// word.
+    /// The first word of the value that was captured at that place, as the receiver has just left
+    /// it.
     pub fn received(&mut self, place: usize) -> Value {
         let slot = self.slot(place + 1);
         self.builder().ins().stack_load(types::I64, types::I64, slot, 16 * place as i32)
     }
 
-    /// Gives a receiver a word, which is all that it is given, and gives what it makes of it.
+    /// Passes a single word to a receiver, and returns the word as the receiver has left it.
     pub fn exchange(&mut self, call: &'a Call, word: Value) -> Value {
         debug_assert!(call.captures.is_empty(), "nothing of the program's");
         let slot = self.slot(1);
@@ -777,7 +778,7 @@ impl<'a> Emitter<'_, 'a> {
         self.builder().ins().stack_load(types::I64, types::I64, slot, 0)
     }
 
-    /// Gives a receiver values that the hook's code has made, as many as the call captures.
+    /// Passes values of the hook's code to a receiver, as many as the call captures.
     pub fn hand_over(&mut self, call: &'a Call, values: &[Value]) {
         debug_assert_eq!(call.captures.len(), values.len(), "as many as the receiver expects");
         let slot = self.slot(values.len());

@@ -1,9 +1,9 @@
-//! Translates accesses to linear memory: addresses, and what keeps them inside.
+//! Translates accesses to linear memory: addresses, and bounds checks.
 //!
 //! A memory with 32-bit addresses has a reservation of eight gigabytes and a page: an index and an
 //! offset, both below four, cannot leave it, and what is beyond the memory's end is not mapped. So
-//! nothing is compared, and its base never moves. Every other memory is compared with its length,
-//! and its base is loaded anew.
+//! no bounds check is needed, and its base never moves. Accesses to any other memory are compared
+//! with its length, and its base is loaded each time.
 
 use super::function::Translator;
 use crate::trap::Trap;
@@ -21,7 +21,7 @@ pub(super) fn memory_of(memarg: &MemArg) -> u32 {
     }
 }
 
-/// Where an access goes.
+/// The address of an access.
 pub(super) struct Address {
     pub(super) base: Value,
     pub(super) offset: i32,
@@ -29,7 +29,7 @@ pub(super) struct Address {
 }
 
 impl Translator<'_> {
-    /// Pops the index of an access of `size` bytes, and keeps it inside of the memory.
+    /// Pops the index of an access of `size` bytes, and ensures that it is inside of the memory.
     pub(super) fn address(&mut self, memarg: &MemArg, size: u32) -> Address {
         let index = self.pop();
         self.address_of(memarg, index, size)
@@ -71,7 +71,7 @@ impl Translator<'_> {
             self.trap_if(outside, Trap::MemoryOutOfBounds);
             return address;
         }
-        // The access itself traps at address 0, and speculation sees nothing but that.
+        // The access itself traps at address 0, and speculation reads only from there.
         let null = self.builder.ins().iconst(types::I64, 0);
         self.builder.ins().select_spectre_guard(outside, null, address)
     }
@@ -116,7 +116,7 @@ impl Translator<'_> {
         }
     }
 
-    /// A size that was given with 64 bits, as the memory or table counts.
+    /// A size of 64 bits, in the width in which the memory or table counts.
     pub(super) fn narrowed(&mut self, value: Value, wide: bool) -> Value {
         if wide { value } else { self.builder.ins().ireduce(types::I32, value) }
     }
@@ -254,7 +254,7 @@ impl Translator<'_> {
         self.builder.ins().iconst(types::I32, i64::from(index))
     }
 
-    /// Calls a built-in function that returns how it has ended.
+    /// Calls a built-in function that returns whether it has succeeded.
     pub(super) fn checked_builtin(&mut self, builtin: Builtin, args: &[Value], trap: Trap) {
         let done = self.builtin(builtin, args).expect("a result");
         self.trap_unless(done, trap);
@@ -267,7 +267,7 @@ impl Translator<'_> {
         self.trap_if(interrupted, Trap::Interrupted);
     }
 
-    /// Calls a built-in function that grows something: the size before.
+    /// Calls a built-in function that grows a memory or table; returns the size before.
     pub(super) fn growth(&mut self, builtin: Builtin, args: &[Value]) -> Value {
         let before = self.builtin(builtin, args).expect("a result");
         let interrupted = self.builder.ins().icmp_imm_s(IntCC::Equal, before, GROWTH_INTERRUPTED);

@@ -1,7 +1,7 @@
 //! The compiler: from a module's bytes to machine code, every phase on one screen.
 //!
-//! Bodies are validated and compiled function by function on all processors; what each thread makes
-//! depends on its function alone, so that the same bytes give the same code.
+//! Bodies are validated and compiled function by function on all CPUs. The code of a function
+//! depends on the function alone, so that the same bytes give the same code.
 
 mod access;
 mod atomic;
@@ -76,7 +76,7 @@ pub(crate) fn shape(ty: &FuncType) -> (Vec<Type>, Vec<Type>) {
     (all(ty.params()), all(ty.results()))
 }
 
-/// The code by which functions of a type are entered, and by which host functions of it are called.
+/// The trampolines that enter functions of a type, and that call host functions of it.
 pub(crate) fn bridge(ty: &FuncType, target: &Target) -> Result<[Vec<u8>; 2], CompileError> {
     Ok(worker_stacks::with_enough_stack(|| trampoline::pair(ty, target))?
         .map(|compiled| compiled.code))
@@ -89,7 +89,7 @@ pub struct Compilation {
     pub text: Text,
     /// How many counters its instances have.
     pub(crate) counters: u32,
-    /// How many calls through tables and references are counted by where they go.
+    /// How many calls through tables and references are counted by target.
     pub(crate) calls: u32,
     /// How many loops there are at which threads can change the variant (OSR exits).
     pub(crate) loops: u32,
@@ -136,7 +136,7 @@ fn compile_here(bytes: &[u8], target: &Target, plan: &Plan) -> Result<Compilatio
                 .map_err(|error| error.within(index, info.function_name(index)))
         })
         .collect::<Vec<Result<Compiled, CompileError>>>();
-    // The first error by position, whichever thread was the first to meet one.
+    // The first error by position, whichever thread found one first.
     let functions = functions.into_iter().collect::<Result<Vec<_>, _>>()?;
     let trampolines = trampoline::all(&info, target)?;
     let code: usize = functions.iter().map(|compiled| compiled.code.len() + placement::MOST).sum();

@@ -6,8 +6,8 @@
 //! translator uses the other module's declarations. Constant arguments are folded, with the
 //! branches that depend on them.
 //!
-//! Inlined instructions keep the place of the instruction at which they are, with a bit that tells
-//! them apart ([`ASIDE`]).
+//! Inlined instructions carry the place of the instruction at which they are inserted, with a bit
+//! that marks them as inlined ([`ASIDE`]).
 
 use super::control::Frame;
 use super::control::FrameKind;
@@ -28,13 +28,13 @@ use cranelift_frontend::Variable;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The largest body that is written out where a program's instruction is, in bytes.
+/// The largest body that is inlined at a program's instruction, in bytes.
 const PROBE: usize = 160;
-/// The largest body that is written out in another that is written out.
+/// The largest body that is inlined in another inlined body.
 const CALLEE: usize = 80;
-/// How deep bodies are written out in one another.
+/// How deep bodies are inlined in one another.
 const DEPTH: u32 = 6;
-/// How many bytes are written out in one function.
+/// How many bytes are inlined in one function.
 const ALL: usize = 1 << 20;
 
 /// How functions of guests are called.
@@ -42,21 +42,20 @@ const ALL: usize = 1 << 20;
 pub enum Calls {
     /// By a call each time.
     Direct,
-    /// Not at all if they are small: their bodies are written out.
+    /// Inlined if they are small.
     #[default]
     Inlined,
 }
 
-/// A module whose code is in memory by now: its functions can be written out from their bodies, or
-/// called where they are.
+/// A module whose code is in memory: its functions can be inlined from their bodies, or called.
 pub trait Linked: std::fmt::Debug + Send + Sync {
     /// What it declares.
     fn info(&self) -> &ModuleInfo;
     /// The module as it was given.
     fn bytes(&self) -> &[u8];
-    /// Where everything is in the vmctx of its instances.
+    /// The layout of the vmctx of its instances.
     fn layout(&self) -> &Layout;
-    /// Where the code of a function is that it defines.
+    /// The address of the code of a function that it defines.
     fn function_code(&self, index: u32) -> *const u8;
 }
 
@@ -65,26 +64,26 @@ pub trait Linked: std::fmt::Debug + Send + Sync {
 pub struct Guest {
     /// Its module.
     pub module: Arc<dyn Linked>,
-    /// Where its vmctx is. Nothing if each thread has an instance of its own: then the caller
-    /// says so.
+    /// The address of its vmctx. Nothing if each thread has an instance of its own: then the caller
+    /// supplies it.
     pub(crate) vmctx: Option<usize>,
-    /// Where its memories are, as far as they never move.
+    /// The addresses of its memories, as far as they never move.
     pub(crate) bases: Vec<Option<usize>>,
     /// What its imported functions are.
     pub imports: Vec<Import>,
     /// How its functions are called.
     pub calls: Calls,
     /// Which of its functions use slots of activations, themselves or through others: these are
-    /// always written out.
+    /// always inlined.
     pub(crate) framed: Vec<bool>,
-    /// By which number slots of activations are distinguished from other monitors'.
+    /// The number that distinguishes its slots of activations from other monitors'.
     pub(crate) number: u32,
 }
 
 /// A function that a guest imports.
 #[derive(Clone, Debug)]
 pub enum Import {
-    /// A function of another guest's.
+    /// A function of another guest.
     Guest(Arc<Guest>, u32),
     /// Reads a slot of the activation.
     ReadSlot,
@@ -119,18 +118,18 @@ impl Guest {
     }
 }
 
-/// A body that is being written out.
+/// A body that is being inlined.
 pub(super) struct Inlining<'a> {
     guest: &'a Guest,
     depth: u32,
-    /// The instruction of the program at which it stands.
+    /// The instruction of the program at which it is inlined.
     place: u32,
 }
 
 /// What a function keeps of its guests.
 #[derive(Default)]
 pub(super) struct Guests<'a> {
-    /// The body that is being written out, if any.
+    /// The body that is being inlined, if any.
     pub(super) inlining: Option<Inlining<'a>>,
     regions: Option<Regions>,
     slots: HashMap<(u32, i64, Type), Variable>,
@@ -138,9 +137,9 @@ pub(super) struct Guests<'a> {
 }
 
 impl<'a> Emitter<'_, 'a> {
-    /// Calls a function of another instance, or writes it out here, on account of the instruction
-    /// at `place`. A word of the program's instance says where the other one is, if that is not the
-    /// same in all threads.
+    /// Calls a function of another instance, or inlines it here, for the instruction at `place`. If
+    /// the other instance is not the same in all threads, a word of the program's instance holds
+    /// its address.
     pub fn call_guest(
         &mut self,
         (guest, instance_pointer): (&'a Guest, Option<Word>),
@@ -160,13 +159,13 @@ impl<'a> Emitter<'_, 'a> {
         self.translator.memory_len(memory)
     }
 
-    /// 1 if a reference is of a type; nothing for types that there are no values of here.
+    /// 1 if a reference is of a type; nothing for types that have no values in this engine.
     pub fn is_of(&mut self, reference: Value, ty: wasmparser::RefType) -> Option<Value> {
         self.translator.is_of(reference, ty.heap_type(), ty.is_nullable()).ok()
     }
 
-    /// The index of a function, or -1: of the one that a table has at `place`, or of the one that
-    /// `place` refers to.
+    /// The index of a function, or -1: of the element of a table at `place`, or of the function
+    /// that `place` refers to.
     pub fn resolved(&mut self, table: Option<u32>, place: Value) -> Value {
         let place = self.translator.widened(place);
         let table = self.translator.number(table.unwrap_or(u32::MAX));
@@ -174,7 +173,7 @@ impl<'a> Emitter<'_, 'a> {
     }
 }
 
-/// What belongs to the function that is translated.
+/// The state of the function that is translated.
 struct Surroundings<'a> {
     info: &'a ModuleInfo,
     layout: &'a Layout,
@@ -196,27 +195,27 @@ struct Surroundings<'a> {
 static UNCOUNTED: Counting = Counting::NONE;
 
 impl<'a> Translator<'a> {
-    /// Whether a body is being written out in the function.
+    /// Whether a body is being inlined in the function.
     pub(super) fn is_nested(&self) -> bool {
         self.guests.inlining.is_some()
     }
 
-    /// Where a memory of the guest is whose body is written out, if it never moves.
+    /// The address of a memory of the guest whose body is inlined, if it never moves.
     pub(super) fn guest_base(&mut self, memory: u32) -> Option<Value> {
         let base =
             self.guests.inlining.as_ref()?.guest.bases.get(memory as usize).copied().flatten()?;
         Some(self.builder.ins().iconst(types::I64, base as i64))
     }
 
-    /// The vmctx of a guest that is always at the same place.
+    /// The vmctx of a guest whose address is constant.
     fn instance_pointer_of(&mut self, guest: &Guest) -> Value {
         let vmctx =
             guest.vmctx.expect("a guest that moves is called by those who know where it is");
         self.builder.ins().iconst(types::I64, vmctx as i64)
     }
 
-    /// Calls a function of a guest's with that vmctx, or writes it out; `place` is the instruction
-    /// of the program at which that happens.
+    /// Calls a function of a guest with that vmctx, or inlines it; `place` is the instruction of
+    /// the program at which that happens.
     fn call_guest(
         &mut self,
         (guest, vmctx): (&'a Guest, Value),
@@ -241,7 +240,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Calls a function of a guest's.
+    /// Calls a function of a guest.
     fn call_out(
         &mut self,
         (guest, vmctx): (&'a Guest, Value),
@@ -255,7 +254,8 @@ impl<'a> Translator<'a> {
             .builder
             .import_signature(super::function::signature(guest.info().function_type(function)));
         let (code, vmctx) = match function < guest.info().imported.functions {
-            // What is imported and exported again is where the guest's own instance says.
+            // The address of a function that is imported and exported again is in the guest's own
+            // instance.
             true => {
                 let (fixed, import) = (self.fixed(), guest.module.layout().function(function));
                 let code =
@@ -274,7 +274,7 @@ impl<'a> Translator<'a> {
         results
     }
 
-    /// Writes a function's body out.
+    /// Inlines a function's body.
     fn write_out(
         &mut self,
         (guest, vmctx): (&'a Guest, Value),
@@ -326,7 +326,7 @@ impl<'a> Translator<'a> {
         self.exchange(&mut other);
         done?;
         if !other.reachable {
-            // It never returns: what follows is translated all the same, and removed.
+            // It never returns: the code that follows is translated anyway, and removed.
             let never = self.block(ty.results());
             self.builder.switch_to_block(never);
             self.builder.seal_block(never);
@@ -336,7 +336,7 @@ impl<'a> Translator<'a> {
         Ok(other.stack)
     }
 
-    /// The instructions of a body that is written out. Its results are left on the stack.
+    /// Translates the instructions of an inlined body. Its results are left on the stack.
     fn body(
         &mut self,
         ty: &FuncType,
@@ -399,7 +399,7 @@ impl<'a> Translator<'a> {
         })
     }
 
-    /// A call in a body that is written out. Tells whether it was dealt with.
+    /// Translates a call in an inlined body. Returns whether it did.
     pub(super) fn call_nested(&mut self, index: u32) -> Result<bool, CompileError> {
         let Some(Inlining { guest, place, .. }) = self.guests.inlining else { return Ok(false) };
         let ty = guest.info().function_type(index);

@@ -118,7 +118,7 @@ impl Translator<'_> {
     }
 
     fn divide(&mut self, x: Value, y: Value, signed: bool) -> Value {
-        // Division traps of its own accord, with the codes that Wasm means.
+        // Cranelift's division traps by itself, with the codes that Wasm requires.
         if signed { self.builder.ins().sdiv(x, y) } else { self.builder.ins().udiv(x, y) }
     }
 

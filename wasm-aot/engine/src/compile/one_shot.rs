@@ -6,9 +6,9 @@
 //!     A9 imm32    test eax, imm32    executed
 //! ```
 //!
-//! A probe that has fired is an instruction that does nothing, and nothing was compiled for that.
-//! The `routine` is behind the code that has such sites. It changes no register, no flag and no
-//! memory of the program, and finds the site by its return address.
+//! A probe that has fired is an instruction that does nothing; nothing is compiled for that. The
+//! `routine` follows the code that has such sites. It changes no register, no flag and no memory of
+//! the program, and finds the site by its return address.
 //!
 //! For the code generator a one-shot probe is a patchable site.
 
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 pub struct OneShotClient(u32);
 
 impl OneShotClient {
-    /// A new one.
+    /// A new client.
     pub fn fresh() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         Self(NEXT.fetch_add(1, Relaxed))

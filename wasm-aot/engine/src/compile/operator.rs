@@ -50,7 +50,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// Operators that do not change where control goes.
+    /// Operators that do not transfer control.
     fn straight(&mut self, op: &Operator<'_>) -> Result<(), CompileError> {
         match op {
             Operator::LocalGet { local_index } => self.local_get(*local_index),

@@ -1,9 +1,9 @@
 //! On-stack replacement: emits OSR exits and OSR entries, by which a thread leaves one variant of a
 //! function for another in the middle of an activation.
 //!
-//! Each loop header has an OSR exit. Off, the code runs over it. On, it jumps to a cold block of
-//! the same function, which stores the live state in the instance's OSR buffer and tail-calls the
-//! OSR entry that a table has for this loop:
+//! Each loop header has an OSR exit. While it is off, the code passes it. On, it jumps to a cold
+//! block of the same function, which stores the live state in the instance's OSR buffer and
+//! tail-calls the OSR entry that a table has for this loop:
 //!
 //! ```text
 //!    header:  A9 ........   off: nothing            cold:   buffer ← locals, operands
@@ -13,10 +13,10 @@
 //! ```
 //!
 //! An *entry* of a loop is the function compiled once more from the loop's header on, as a function
-//! of its own. Loops around it, and those behind it, are not in it: where it comes to one of them,
-//! it exits again, into that loop's entry. So every loop keeps one way in, from outside, and is
-//! compiled as well as in the function itself; and the code of all entries grows with the depth of
-//! loops, not with their number.
+//! of its own. It does not contain the loops around it and after it: when it reaches one of them,
+//! it exits again, into that loop's entry. So every loop keeps a single entry edge, and is compiled
+//! as well as in the function itself; and the code of all entries grows with the depth of loops,
+//! not with their number.
 //!
 //! Cold blocks share code. One block stores a value for all loops that have it as live state; as
 //! each local of the function has its own place in the buffer, nested loops share most of their
@@ -28,8 +28,8 @@
 //!    loop c:  own values ────────────────────┴─ values of all; return_call
 //! ```
 //!
-//! The frame is given up before the other one begins, so a thread may change variants for ever and
-//! its stack does not grow.
+//! The frame is released before the other one begins, so a thread may change variants for ever
+//! without its stack growing.
 
 use super::control::{FrameKind, arguments};
 use super::function::Translator;
@@ -47,8 +47,8 @@ use std::collections::HashMap;
 use wasm_aot_body::{Graph, Loop, Loops, Way};
 use wasmparser::{FuncValidator, Operator, OperatorsReader, ValidatorResources};
 
-/// Marks source locations of OSR exits, which are no instruction of Wasm. Modules of this size have
-/// no OSR exits.
+/// Marks source locations of OSR exits, which are not instructions of Wasm. Modules of this size
+/// have no OSR exits.
 pub(super) const MARK: u32 = 0x4000_0000;
 /// The largest module that has OSR exits.
 const LARGEST: usize = MARK as usize - 1;
@@ -58,8 +58,8 @@ pub(super) fn marked(location: u32) -> Option<u32> {
     (location >> 30 == 1).then_some(location & !MARK)
 }
 
-/// What OSR exits compare with, and so many numbers after it: numbers of one byte that programs
-/// seldom compare with.
+/// The first number that OSR exits compare with, and how many follow it: numbers of one byte that
+/// programs seldom compare with.
 const UNCOMMON: i64 = -128;
 const NUMBERS: i64 = 96;
 
@@ -120,7 +120,7 @@ fn loops(info: &ModuleInfo, body: &Body<'_>) -> Option<Loops> {
     Some(Loops::of(&body.body, &graph, locals))
 }
 
-/// The signature of a loop's entry into a function: the instance, and where the values are.
+/// The signature of a loop's OSR entry: the instance, and the address of the values.
 pub(super) fn entry_signature(function: &Signature) -> Signature {
     let mut signature = Signature::new(CallConv::Tail);
     signature.params.push(AbiParam::special(types::I64, ArgumentPurpose::VMContext));
@@ -129,15 +129,15 @@ pub(super) fn entry_signature(function: &Signature) -> Signature {
     signature
 }
 
-/// Where the next value is in the buffer. The word of the vmctx leads into the buffer's middle, so
-/// that most distances have one byte.
+/// The place of the next value in the buffer. The word of the vmctx points into the buffer's
+/// middle, so that most displacements have one byte.
 #[derive(Clone, Copy, Debug)]
 struct BufferPlace(i32);
 
-/// How far into the buffer the word of the vmctx leads.
+/// How far into the buffer the word of the vmctx points.
 pub(crate) const MIDDLE: usize = 128;
-/// How large a buffer is: for the locals that any function has as live state, and as many operands
-/// as any loop does.
+/// The size of a buffer: for the most locals that a function, and the most operands that a loop,
+/// may have as live state.
 pub(crate) const BUFFER: usize = 16 * (wasm_aot_body::OSR_LOCALS + OPERANDS);
 
 impl BufferPlace {
@@ -166,8 +166,8 @@ pub(super) struct OsrBufferLayout {
 /// it.
 type OsrStore = (Reverse<u32>, i32, Value);
 
-/// An OSR exit whose code is still to be written: the block that it begins with, its loop, and the
-/// values that it puts into the buffer.
+/// An OSR exit whose code is still to be emitted: the block that it begins with, its loop, and the
+/// values that it stores to the buffer.
 #[derive(Debug)]
 pub(super) struct PendingOsrExit {
     block: Block,
@@ -189,8 +189,8 @@ impl Translator<'_> {
         self.builder.set_cold_block(cold);
         self.cold.push(cold);
         self.builder.set_srcloc(SourceLoc::new(MARK | index as u32));
-        // These instructions reserve the bytes of the exit. Loops inside of each other have
-        // different numbers, so that the one comparison is not the other one too.
+        // These instructions reserve the bytes of the exit. Nested loops have different numbers, so
+        // that their comparisons are not merged.
         let condition = self.builder.ins().icmp_imm_s(
             IntCC::Equal,
             integer_in_register,
@@ -235,7 +235,7 @@ impl Translator<'_> {
         self.pending.push(PendingOsrExit { block, index, stores });
     }
 
-    /// What is live at a loop's header, and where it goes in the buffer.
+    /// The live values at a loop's header, and their places in the buffer.
     fn stores(&mut self, index: usize) -> Vec<OsrStore> {
         let live = self.loops.get(index).live.clone();
         let values: Vec<Value> = live.iter().map(|local| self.local(*local)).collect();
@@ -252,7 +252,7 @@ impl Translator<'_> {
         stores
     }
 
-    /// Where locals are in the buffer: those come first that are live at most loops.
+    /// The places of locals in the buffer: those that are live at the most loops come first.
     fn osr_buffer_layout(&mut self) -> &OsrBufferLayout {
         if self.osr_buffer_layout.is_none() {
             let (mut place, mut locals) = (BufferPlace::first(), HashMap::new());
@@ -265,8 +265,8 @@ impl Translator<'_> {
     }
 
     /// Emits the cold blocks of all OSR exits. Exits that store equal values at equal places share
-    /// the block that stores them: as loops are nested, most of what one stores another one does,
-    /// too. All share the block that gives up the frame.
+    /// the block that stores them: as loops are nested, most of their stores are common. All share
+    /// the block that releases the frame.
     pub(super) fn finish_osr_exits(&mut self) {
         let mut all = std::mem::take(&mut self.pending);
         if all.is_empty() {
@@ -309,7 +309,7 @@ impl Translator<'_> {
                 self.write_osr_exit(first, done, behind);
                 continue;
             }
-            // They are sorted: what the first and the last have in common all have.
+            // They are sorted: all have the stores that the first and the last have in common.
             let common = first
                 .stores
                 .iter()
@@ -375,7 +375,7 @@ impl Translator<'_> {
     }
 
     /// Whether a loop that begins here is outside of the one that this code is the entry of: then
-    /// this code exits there instead.
+    /// this code exits at it.
     pub(super) fn leaves_through_osr_exit(&mut self) -> bool {
         let Some(osr_entry) = self.osr_entry else { return false };
         let Some(index) = self.osr_loop_here() else { return false };
@@ -401,8 +401,8 @@ impl Translator<'_> {
         self.stack = operands;
     }
 
-    /// Skips what is before the loop that this code is the entry of, and begins with the loop.
-    /// Returns whether the loop has an entry.
+    /// Skips the instructions before the loop that this code is the entry of, and begins with the
+    /// loop. Returns whether the loop has an entry.
     pub(super) fn skip_to_osr_entry(
         &mut self,
         validator: &mut FuncValidator<ValidatorResources>,
@@ -431,8 +431,8 @@ impl Translator<'_> {
         }
     }
 
-    /// Translates an instruction before the loop that this code is the entry of: nothing, but that
-    /// frames around the loop have to be known.
+    /// Handles an instruction before the loop that this code is the entry of: it emits nothing, but
+    /// records the frames around the loop.
     fn skip_before_osr_entry(
         &mut self,
         op: &Operator<'_>,
@@ -477,7 +477,7 @@ impl Translator<'_> {
                 );
                 Ok(())
             }
-            // The other side cannot be reached any more.
+            // The other side can no longer be reached.
             Operator::If { blockty } => {
                 let ty = self.block_type(*blockty)?;
                 self.push_frame(FrameKind::Else, &ty);
@@ -489,7 +489,7 @@ impl Translator<'_> {
         }
     }
 
-    /// The beginning of an entry of a loop: everything is taken from the buffer.
+    /// Begins an OSR entry: all live state is loaded from the buffer.
     fn load_osr_entry(
         &mut self,
         op: &Operator<'_>,
@@ -531,7 +531,7 @@ impl Translator<'_> {
     }
 }
 
-/// Whether code goes to one of the blocks without asking.
+/// Whether code jumps to one of the blocks unconditionally.
 pub(super) fn jumps_to(func: &Function, blocks: &[Block]) -> bool {
     let jumps = |inst| match func.dfg.insts[inst] {
         InstructionData::Jump { destination, .. } => Some(destination.block(&func.dfg.value_lists)),
@@ -550,7 +550,7 @@ fn operands(validator: &FuncValidator<ValidatorResources>) -> Vec<Type> {
         Some(wasmparser::ValType::F32) => types::F32,
         Some(wasmparser::ValType::F64) => types::F64,
         Some(wasmparser::ValType::V128) => types::I8X16,
-        // Nothing else can be there: code that is not reached has no place.
+        // No other type is possible: unreachable code has no OSR exit.
         Some(wasmparser::ValType::I64 | wasmparser::ValType::Ref(_)) | None => types::I64,
     };
     (0..height).rev().map(ty).collect()

@@ -6,14 +6,14 @@
 //!    0F 84 xx xx xx xx   je cold               0F 1F 44 00 00    nop
 //! ```
 //!
-//! The register allocator may put moves between the two: then the comparison stays, and the
-//! OSR exit is where the branch was. Flags are dead in either case, since a block begins before and
-//! another one behind.
+//! The register allocator may put moves between the two: then the comparison stays, and the OSR
+//! exit is where the branch was. Flags are dead in either case, since the place is between the
+//! boundaries of two blocks.
 //!
 //! Where the OSR exit is the first thing in its loop, branches back to the loop skip it while it is
-//! off, so that the loop runs as if there were none. They are switched too, by the
-//! lowest byte of their distance. A thread that meets only some of the bytes switched runs over the
-//! OSR exit, or leaves an iteration later.
+//! off, so that the loop runs as if there were none. They are switched too, by the lowest byte of
+//! their distance. A thread that sees only some of the bytes switched passes the OSR exit, or
+//! leaves an iteration later.
 
 use callpatch::x86::stubs::fill_with_nothing as fill;
 use callpatch::x86::{Form, Role};
@@ -28,7 +28,7 @@ pub(crate) const OFF: u8 = match Form::Jump.off(Role::Detour) {
 /// The first byte of one that is on: `jmp rel32`.
 pub(crate) const ON: u8 = Form::Jump.on();
 
-/// A byte that is switched where threads change the variant of a function.
+/// A byte that is switched at an OSR exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct OsrExit {
@@ -36,7 +36,7 @@ pub struct OsrExit {
     pub number: u32,
     /// Where it is.
     pub at: u32,
-    /// What it is while it is off, and eight bits further what it is while it is on.
+    /// Its value while it is off, and, eight bits higher, its value while it is on.
     values: u32,
 }
 
@@ -50,7 +50,7 @@ impl OsrExit {
         Self { at: start + self.at, ..self }
     }
 
-    /// What it is while it is off, and while it is on.
+    /// Its values while it is off, and while it is on.
     pub fn values(self) -> [u8; 2] {
         let [off, on, ..] = self.values.to_le_bytes();
         [off, on]
@@ -61,7 +61,7 @@ impl OsrExit {
 /// of all instructions, and begin at instructions; each with the number of the loop if it is
 /// marked.
 ///
-/// None if a marked branch has an unexpected shape: its condition may be true some day.
+/// `None` if a marked branch has an unexpected shape: its condition might become true.
 pub(super) fn make_osr_exits(
     code: &mut [u8],
     ranges: &[(Range<u32>, Option<u32>)],
@@ -105,7 +105,7 @@ pub(super) fn make_osr_exits(
     Some(osr_exits)
 }
 
-/// Whether something in the range may go elsewhere.
+/// Whether an instruction in the range may branch.
 fn branches(code: &[u8], range: &Range<u32>) -> bool {
     let bytes = &code[range.start as usize..range.end as usize];
     let all = Decoder::with_ip(64, bytes, range.start.into(), DecoderOptions::NONE).into_iter();
@@ -113,7 +113,7 @@ fn branches(code: &[u8], range: &Range<u32>) -> bool {
         .any(|here| here.is_invalid() || here.flow_control() == FlowControl::ConditionalBranch)
 }
 
-/// Where a branch leads whose distance has four bytes.
+/// The target of a branch whose distance has four bytes.
 fn target(branch: &Instruction) -> Option<u32> {
     let is_branch = matches!(
         branch.flow_control(),
@@ -122,7 +122,7 @@ fn target(branch: &Instruction) -> Option<u32> {
     (is_branch && branch.len() >= 5).then_some(branch.near_branch64() as u32)
 }
 
-/// What a comparison and a branch have become.
+/// The place of a comparison and a branch that were overwritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Gap {
     number: u32,
@@ -145,7 +145,7 @@ impl Gap {
     }
 }
 
-/// Where the comparison begins if it lies right before the branch, the branch, and where it leads.
+/// The start of the comparison, if it lies right before the branch; the branch; and its target.
 fn branch(code: &[u8], range: Range<u32>) -> Option<(Option<u32>, Range<u32>, u32)> {
     let bytes = code.get(range.start as usize..range.end as usize)?;
     let mut decoder = Decoder::with_ip(64, bytes, range.start.into(), DecoderOptions::NONE);
@@ -156,8 +156,7 @@ fn branch(code: &[u8], range: Range<u32>) -> Option<(Option<u32>, Range<u32>, u3
             return None;
         }
         if here.flow_control() == FlowControl::ConditionalBranch {
-            // Code generation writes conditions in one way, and sinks cold blocks behind everything
-            // else.
+            // Code generation writes conditions in one way, and puts cold blocks after all others.
             if here.code() != Code::Je_rel32_64 {
                 return None;
             }

@@ -7,12 +7,12 @@
 //! ```
 //!
 //! For the code generator a site is a call without arguments that changes no register, so that
-//! nothing moves because of it. Flags are dead at a call. The code that is called there sees
-//! nothing of the program's values: a counter, or a flag, is all that such a place is for.
+//! nothing moves because of it. Flags are dead at a call. The called code has no access to the
+//! program's values: a site only serves counters and flags.
 //!
-//! Instructions that are always executed together share a site, which stands before the first of
-//! them: those between which nothing traps, calls or branches. Whether something may is seen in
-//! what they were translated to, so that what hooks add between them is seen, too.
+//! Instructions that are always executed together share a site, before the first of them: those
+//! between which nothing traps, calls or branches. This is determined from the instructions that
+//! they were translated to, so that code of hooks between them is considered, too.
 
 use super::access::Access;
 use super::function::Translator;
@@ -34,7 +34,7 @@ pub(crate) const LENGTH: u32 = Form::Call.len() as u32;
 /// The name space of the placeholder callee of sites.
 pub(super) const PLACEHOLDER_CALLEE: u32 = 2;
 
-/// An instruction that has a patchable site. Those that share one come one behind the other.
+/// An instruction that has a patchable site. Those that share one are consecutive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct PatchableSite {
@@ -102,8 +102,8 @@ pub(super) struct SharedSites {
     offsets: Vec<u32>,
     /// The first instruction of each site.
     firsts: Vec<u32>,
-    /// The block that execution reaches after the last site, and up to where nothing in it may
-    /// leave.
+    /// The block that execution reaches after the last site, and the last instruction in it that
+    /// was checked not to leave.
     last: Option<(Block, Option<Inst>)>,
 }
 
@@ -130,7 +130,8 @@ impl SharedSites {
     }
 }
 
-/// Whether what follows an instruction may be executed more or less often than what comes before.
+/// Whether the code after an instruction may be executed more or less often than the code before
+/// it.
 fn may_leave(func: &Function, inst: Inst) -> bool {
     let (data, opcode) = (func.dfg.insts[inst], func.dfg.insts[inst].opcode());
     let accesses = opcode.can_load() || opcode.can_store();
@@ -143,7 +144,7 @@ fn may_leave(func: &Function, inst: Inst) -> bool {
 }
 
 impl Translator<'_> {
-    /// Gives the present instruction a site: that of the instructions before, or a new one.
+    /// Assigns a site to the present instruction: that of the instructions before, or a new one.
     pub(super) fn patchable_site(&mut self) {
         if self.is_nested() {
             return;
@@ -161,12 +162,12 @@ impl Translator<'_> {
         self.shared_sites.offsets.push(self.offset as u32);
     }
 
-    /// Whether the instructions of the last site go on here.
+    /// Whether the instructions of the last site continue here.
     pub(super) fn is_together(&mut self) -> bool {
         self.shared_sites.goes_on(self.builder.func, self.builder.current_block())
     }
 
-    /// They go on in a block that no other code comes to.
+    /// Records that they continue in a block that has no other predecessor.
     pub(super) fn go_on_together(&mut self, block: Block) {
         self.shared_sites.last = Some((block, None));
     }

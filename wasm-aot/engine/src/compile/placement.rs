@@ -1,15 +1,15 @@
 //! Chooses where a function begins, so that its short loops lie within a cache line.
 //!
-//! What the processor fetches, and what it remembers of decoded instructions, comes in lines. A
-//! loop of a few instructions takes up to a fifth longer if it lies across two of them. Code
-//! generation does not align loops; but a function can be put at any multiple of 16, and most
-//! functions have few loops that are short, so that a place is found where none of them is cut.
+//! CPUs fetch code, and cache decoded instructions, in lines. A loop of a few instructions takes up
+//! to a fifth longer if it lies across two of them. Code generation does not align loops; but a
+//! function can be put at any multiple of 16. Most functions have few short loops, so that a place
+//! is found where none of them crosses a line.
 
-/// What processors fetch and remember together.
+/// The unit in which CPUs fetch code and cache decoded instructions.
 const LINE: usize = 64;
-/// Where functions begin that have no wishes.
+/// The alignment of functions without short loops.
 const USUAL: usize = 32;
-/// Where functions may begin: constants behind their code rely on it.
+/// The least alignment of functions: constants after their code rely on it.
 const LEAST: usize = 16;
 /// The most bytes before a function.
 pub(super) const MOST: usize = LINE + LEAST;
@@ -24,9 +24,9 @@ pub(crate) struct Loop {
 /// The short loops of a function: what lies between the target of a jump that goes back a little
 /// and its end.
 ///
-/// Jumps are looked for in the bytes, which a constant may look like one day: then a function has a
-/// place that is as good as any. To have the code generator tell blocks and edges takes it a time
-/// that grows with the square of large branch tables.
+/// Jumps are searched for in the bytes. A constant may look like one: then the function's place is
+/// merely not the best. The code generator could report blocks and edges, but the time for this
+/// grows with the square of the size of branch tables.
 pub(super) fn loops(code: &[u8]) -> Vec<Loop> {
     let back = code.windows(6).enumerate().filter_map(|(at, six)| match *six {
         [0x0F, 0x80..=0x8F, back, 0xFF, 0xFF, 0xFF] | [_, 0xE9, back, 0xFF, 0xFF, 0xFF] => {
@@ -46,8 +46,8 @@ pub(super) fn start(at: usize, loops: &[Loop]) -> usize {
     places.min_by_key(|place| (cost(*place, loops), place % USUAL, *place)).unwrap_or(first)
 }
 
-/// What it costs to begin a function there: for each loop, the lines that it lies in beyond those
-/// that it needs; the more, the shorter it is.
+/// The cost of a function's place: for each loop, the lines that it lies in beyond those that it
+/// needs. They weigh more, the shorter the loop is.
 fn cost(place: usize, loops: &[Loop]) -> usize {
     let of = |short: &Loop| {
         let (len, start) = ((short.end - short.start) as usize, place + short.start as usize);

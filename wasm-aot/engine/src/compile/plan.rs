@@ -6,7 +6,7 @@
 //!
 //! A hook calls a [`Receiver`] with values of the program, emits machine code of its own
 //! ([`Inline`]), or is a [`OneShotProbe`]. Its data are words of the instance that it fires in; a
-//! draft allots them.
+//! draft assigns them.
 
 use super::hook::Emitter;
 use super::one_shot::OneShotProbe;
@@ -19,7 +19,7 @@ use wasm_aot_body::replacement::FallThrough;
 /// When a hook fires.
 ///
 /// An instruction is *begun* as often as counts say: a `loop` with every iteration, an `end`
-/// whenever control comes to it, also by a branch; `else` and `catch` when what stands before falls
+/// whenever control reaches it, also by a branch; `else` and `catch` when the code before falls
 /// into them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mode {
@@ -28,29 +28,29 @@ pub enum Mode {
     /// The instruction begins. Its operands are on the stack.
     Before,
     /// In place of the instruction: the hook gives its results, or has the instruction executed.
-    /// There is one at most.
+    /// There is at most one.
     Alt,
-    /// The instruction itself is executed, because nothing stands in its place. Its operands are on
-    /// the stack.
+    /// The instruction itself is executed, because no hook replaces it. Its operands are on the
+    /// stack.
     Itself,
-    /// Control stands behind the instruction, having come through it. Its results are on the stack.
-    /// What leaves for elsewhere does not come there.
+    /// Control is after the instruction, having passed through it. Its results are on the stack.
+    /// Branches to other places do not fire it.
     After,
-    /// The same, behind all that stands there, also if something stands in place of a block that
-    /// ends there: control falls out of the block around.
+    /// The same, after all other hooks there, also if a block that ends there is replaced: control
+    /// falls out of the enclosing block.
     Falls,
-    /// The call has ended by an exception, which goes on from here to where it is caught.
+    /// The call has ended by an exception, which continues from here to its handler.
     Thrown,
-    /// The branch goes back to its loop's beginning. What it takes along is on the stack.
+    /// The branch goes back to its loop's beginning. The operands that it passes are on the stack.
     BackEdge,
     /// The function is about to be left for its caller, or for a tail call: results, or arguments,
     /// are on the stack. Stands at no instruction.
     Exit,
     /// An exception is about to leave the function. Stands at no instruction.
     Unwind,
-    /// A trap, or a failure of the host's such as the program's exit, here or in what was called,
-    /// has taken the activation away. There are no values any more. Stands at no instruction, and
-    /// no code fires it.
+    /// A trap, or a failure of the host such as the program's exit, here or in a callee, has
+    /// unwound the activation. Its values no longer exist. Stands at no instruction, and no code
+    /// fires it.
     Trap,
 }
 
@@ -61,7 +61,7 @@ impl Mode {
     }
 }
 
-/// Something compiled in.
+/// A hook that is compiled in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Hook {
     /// The index of the function, among all.
@@ -70,13 +70,13 @@ pub struct Hook {
     pub offset: u32,
     pub(crate) mode: Mode,
     pub(crate) action: Action,
-    /// Its number in the plan that it was allotted by.
+    /// Its number in the plan that it was made for.
     pub(crate) id: HookId,
     /// How many words come before those of the plan that it was made for: plans may be joined.
     pub(crate) base: u32,
 }
 
-/// A hook of a plan: the how many-th that was put.
+/// A hook of a plan, by the order in which hooks were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HookId(pub u32);
 
@@ -87,7 +87,7 @@ pub enum Action {
     Call(Call),
     /// Executes machine code of its own.
     Inline(Sequence),
-    /// Notes once that it has fired.
+    /// Records once that it has fired.
     OneShot(OneShotProbe),
 }
 
@@ -96,14 +96,14 @@ pub enum Action {
 pub struct Word(pub u32);
 
 impl Word {
-    /// The word that comes so many behind it.
+    /// The word `count` places after it.
     pub fn plus(self, count: u32) -> Self {
-        // Words of code that was there before lie in front of those that are given out now.
+        // Words of earlier code lie before those that are assigned now.
         Self(self.0.wrapping_add(count))
     }
 }
 
-/// A value that a receiver is given.
+/// A value that a receiver gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Capture {
     /// An operand or a result, counted from the top of the stack.
@@ -112,7 +112,7 @@ pub enum Capture {
     Taken(u32),
     /// A local.
     Local(u32),
-    /// Where the access goes that the instruction makes, as an index into its memory.
+    /// The address of the instruction's access, as an index into its memory.
     Address,
 }
 
@@ -121,11 +121,11 @@ pub enum Capture {
 pub struct Call {
     /// What is called.
     pub receiver: Arc<dyn Receiver>,
-    /// What the receiver knows the hook by.
+    /// The number by which the receiver identifies the hook.
     pub number: u64,
     /// What it is given.
     pub captures: Vec<Capture>,
-    /// Whether operands and locals become what the receiver has made of them.
+    /// Whether the receiver's changes to operands and locals are written back.
     pub writes: bool,
 }
 
@@ -154,26 +154,26 @@ pub trait Receiver: Debug + Send + Sync {
     /// An instance begins: its words, see [`Draft::words`], are zeroes so far.
     fn begin(&self, _slots: InstanceSlots) {}
 
-    /// The thread of an instance has not executed the program for so many ticks: it had a function
-    /// compiled that it has called for the first time.
+    /// The thread of an instance has not executed the program for this many ticks: it had to
+    /// compile a function that it has called for the first time.
     fn paused(&self, _slots: InstanceSlots, _ticks: u64) {}
 
     /// Another variant of a function was compiled, of which this is the code: a whole function, or
     /// the entries of its loops. It is not executed so far.
     fn compiled(&self, _function: u32, _code: Range<usize>) {}
 
-    /// An instance ends: its words go.
+    /// An instance ends: its words are freed.
     fn end(&self, _slots: InstanceSlots) {}
 
-    /// A trap has taken an activation of a function away that was in code with its hooks; the
-    /// innermost is notified first.
+    /// A trap has unwound an activation of a function in code with its hooks; the innermost
+    /// activation is reported first.
     fn trapped(&self, _function: u32) {}
 
     /// Machine code is left by a trap or a failure, while an instance's words are what they were
     /// then: before those are [restored](Draft::restore).
     fn cut_off(&self, _slots: InstanceSlots) {}
 
-    /// It has panicked when a hook fired. The program continues.
+    /// The receiver has panicked when a hook fired. The program continues.
     fn failed(&self, _why: &str) {}
 }
 
@@ -201,7 +201,7 @@ impl InstanceSlots {
 /// A hook that fires.
 #[derive(Debug)]
 pub struct Firing<'a> {
-    /// What the receiver knows the hook by.
+    /// The number by which the receiver identifies the hook.
     pub number: u64,
     /// The address of the instance's vmctx.
     pub vmctx: usize,
@@ -212,14 +212,14 @@ pub struct Firing<'a> {
     pub values: &'a mut [[u64; 2]],
 }
 
-/// Machine code that a hook consists of.
+/// Machine code of a hook.
 pub trait Inline: Debug + Send + Sync {
-    /// Equal only for those that write the same code.
+    /// Equal only for sequences that emit the same code.
     fn fingerprint(&self) -> u64;
 
-    /// Reads what says whether it is called, before any of those fires that stand at the same
-    /// mode: what one of them does to another holds from the next time on. What it gives here, it
-    /// finds in [`Emitter::due`].
+    /// Reads the word that says whether it is called, before any hook of the same mode fires: a
+    /// change that one of them makes to another takes effect the next time. The result is available
+    /// as [`Emitter::due`].
     fn prepare(&self, _at: &mut Emitter<'_, '_>) -> Option<cranelift_codegen::ir::Value> {
         None
     }
@@ -229,11 +229,11 @@ pub trait Inline: Debug + Send + Sync {
         None
     }
 
-    /// Writes the code. It ends where translation is to go on.
+    /// Emits the code. It ends where translation is to continue.
     fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), crate::error::CompileError>;
 }
 
-/// An [`Inline`], which is what its fingerprint says.
+/// An [`Inline`], which is compared by its fingerprint.
 #[derive(Clone, Debug)]
 pub struct Sequence(pub Arc<dyn Inline>);
 
@@ -317,8 +317,8 @@ impl Plan {
         self.of(function).iter().map(|hook| hook.id)
     }
 
-    /// Words that become again what they were when machine code was entered, if it is left by a
-    /// trap or a failure.
+    /// Words that are restored to their values at the entry of machine code if it is left by a trap
+    /// or a failure.
     pub(crate) fn restored(&self) -> &[Word] {
         self.0.as_ref().map_or(&[], |parts| &parts.restored)
     }
@@ -328,8 +328,8 @@ impl Plan {
         self.0.as_ref().map_or(&[], |parts| &parts.receivers)
     }
 
-    /// The hooks of a function, in order. They stay where they are as long as the plan or a copy of
-    /// it is kept.
+    /// The hooks of a function, in order. Their addresses are stable as long as the plan or a copy
+    /// of it is kept.
     pub(super) fn of(&self, function: u32) -> &[Hook] {
         let Some(parts) = &self.0 else { return &[] };
         let from = parts.hooks.partition_point(|hook| hook.function < function);
@@ -337,8 +337,8 @@ impl Plan {
         &parts.hooks[from..from + len]
     }
 
-    /// Whether control goes on in a function behind instructions that never fall through by
-    /// themselves: where its locals are live is another matter then.
+    /// Whether control continues in a function after instructions that never fall through by
+    /// themselves: its locals have other live ranges then.
     pub(super) fn falls_through(&self, function: u32) -> bool {
         self.of(function).iter().any(|hook| hook.fall_through().is_some())
     }
@@ -359,15 +359,15 @@ impl Hook {
 pub struct Draft(PlanParts);
 
 impl Draft {
-    /// Gives out words of every instance, which are zeroes when it begins.
+    /// Assigns words of every instance, which are zeroes when it begins.
     pub fn words(&mut self, count: u32) -> Word {
         let first = Word(self.0.words);
         self.0.words += count;
         first
     }
 
-    /// Has a word become again what it was when machine code was entered, if it is left by a trap
-    /// or a failure.
+    /// Has a word restored to its value at the entry of machine code if it is left by a trap or a
+    /// failure.
     pub fn restore(&mut self, word: Word) {
         self.0.restored.push(word);
     }
@@ -377,12 +377,13 @@ impl Draft {
         self.0.notes_partial_exits = true;
     }
 
-    /// Adds a receiver that is notified of instances. One that is only called need not be added.
+    /// Adds a receiver that is notified of instances. A receiver that is only called need not be
+    /// added.
     pub fn add_receiver(&mut self, receiver: Arc<dyn Receiver>) {
         self.0.receivers.push(receiver);
     }
 
-    /// Puts a hook at an instruction, or, by its mode, at none, behind those that are there.
+    /// Adds a hook at an instruction, or, depending on its mode, at none, after the existing ones.
     pub fn hook(&mut self, function: u32, offset: u32, mode: Mode, action: Action) -> HookId {
         let offset = if mode.is_of_function() { 0 } else { offset };
         let id = HookId(self.0.hooks.len() as u32);
@@ -410,7 +411,7 @@ impl Draft {
 
     /// The plan.
     pub fn finish(mut self) -> Plan {
-        // Stable: what was put first fires first.
+        // Stable: the hook that was added first fires first.
         self.0.hooks.sort_by_key(|hook| (hook.function, hook.offset, hook.mode));
         let is_empty = self.0.hooks.is_empty() && self.0.receivers.is_empty() && self.0.words == 0;
         Plan((!is_empty).then(|| Arc::new(self.0)))

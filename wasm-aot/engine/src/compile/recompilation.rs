@@ -25,8 +25,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// What there is of a function: its beginning, and an entry for each loop, as far as that is
-    /// wanted.
+    /// The parts of a function: its beginning, and an entry for each loop, as far as requested.
     pub fn of(
         osr_loops: &OsrLoops,
         function: usize,
@@ -47,12 +46,12 @@ pub struct CodeChunk {
     pub text: Text,
     /// Its parts, in the order in which they lie.
     pub parts: Vec<Wanted>,
-    /// Calls that lead out of it: where their distances are, and to what.
+    /// Calls that lead out of it: the offsets of their distances, and their callees.
     pub elsewhere: Vec<(u32, Callee)>,
 }
 
-/// Everything that is known before the first chunk, but for the module's bytes, and where its
-/// threads can go over.
+/// Everything that is computed before the first chunk, except for the module's bytes and its loops
+/// with OSR exits.
 pub struct Recompilation {
     info: ModuleInfo,
     bodies: Vec<module::Apart>,
@@ -70,9 +69,9 @@ impl std::fmt::Debug for Recompilation {
 }
 
 impl Recompilation {
-    /// Reads a module that was compiled before, and where its threads can go over, unless that is
-    /// known. Its instances have so many words before those of counters, and so many before those
-    /// of the plan.
+    /// Reads a module that was compiled before, and its loops with OSR exits, unless those are
+    /// known. `before` and `first_word` are how many words of its instances come before those of
+    /// counters, and before those of the plan.
     pub fn new(
         bytes: &[u8],
         target: &Target,
@@ -107,7 +106,7 @@ impl Recompilation {
         })
     }
 
-    /// How many calls its code counts by where they go.
+    /// How many calls its code counts by target.
     pub(crate) fn calls(&self) -> u32 {
         self.counting.calls()
     }

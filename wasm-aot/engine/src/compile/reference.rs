@@ -86,8 +86,8 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// 1 if a reference is of a type. Types have no others below them, but the abstract ones; and
-    /// there are no objects, so that what could be one is null.
+    /// 1 if a reference is of a type. Types have no subtypes, except for the abstract ones. Objects
+    /// do not exist, so that a reference that could be to one is null.
     pub(super) fn is_of(
         &mut self,
         reference: Value,

@@ -2,11 +2,11 @@
 //! it.
 //!
 //! On the operand stack a vector has the shape that its maker gave it, and code that takes it casts
-//! it to the shape that it needs: the bits are the same, and no code comes of it. So the rules of
-//! code generation meet comparisons where they look for them, right before selections.
+//! it to the shape that it needs: the bits are the same, and no code is emitted for it. So the
+//! rules of code generation find comparisons where they expect them, right before selections.
 //!
-//! Relaxed operators do what this processor does fastest, and always the same: fused multiplication
-//! if it has that, sums of products of bytes that saturate, minima and maxima that are the first
+//! Relaxed operators do what is fastest on this CPU, and always the same: fused multiplication if
+//! it has that, sums of products of bytes that saturate, minima and maxima that are the first
 //! operand when neither is less. Laneselect selects bits, whatever the lanes.
 
 use super::function::Translator;
@@ -20,7 +20,7 @@ use wasmparser::{MemArg, Operator};
 /// What an operator without immediates does, and to which lanes.
 struct Lanewise<Operands>(Type, fn(&mut Translator<'_>, Operands) -> Value);
 
-/// A load that widens lanes: from where, and how much farther.
+/// A load that widens lanes: its address, and an offset.
 type Widening = fn(&mut Translator<'_>, MemFlagsData, Value, i32) -> Value;
 
 /// The load with that name.
@@ -125,13 +125,13 @@ impl Translator<'_> {
         true
     }
 
-    /// Pops a vector in the shape that is wanted.
+    /// Pops a vector in the requested shape.
     fn pop_as(&mut self, ty: Type) -> Value {
         let value = self.pop();
         self.cast(value, ty)
     }
 
-    /// A vector that is known.
+    /// A constant vector.
     fn constant(&mut self, bytes: [u8; 16], ty: Type) -> Value {
         let bytes = self.builder.func.dfg.constants.insert(bytes.to_vec().into());
         self.builder.ins().vconst(ty, bytes)

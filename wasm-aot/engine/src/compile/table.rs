@@ -1,5 +1,4 @@
-//! Translates table instructions: words are read and written in place, the rest is done by the
-//! runtime.
+//! Translates table instructions: words are read and written in place; the runtime does the rest.
 
 use super::function::Translator;
 use crate::trap::Trap;

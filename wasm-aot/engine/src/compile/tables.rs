@@ -20,11 +20,11 @@ pub struct Tables {
     pub osr_exits: Array<OsrExit>,
     /// Patchable sites, in the order of their offsets.
     pub patchable_sites: Array<PatchableSite>,
-    /// Sites of one-shot probes, in the order of their offsets. Their routine is behind the code,
-    /// and not part of it.
+    /// Sites of one-shot probes, in the order of their offsets. Their routine follows the code, and
+    /// is not part of it.
     pub(crate) one_shot_sites: Vec<OneShotSite>,
-    /// How far below their frame pointers functions keep what can be read of their frames: 0 for
-    /// those that keep nothing, and for those that are not here.
+    /// How far below their frame pointers functions keep the readable values of their frames: 0 for
+    /// those that keep none, and for those that are not in this code.
     pub(crate) frames: Vec<u32>,
     /// Which defined function each piece of code in `functions` belongs to, if they are not all
     /// functions in order.
@@ -32,7 +32,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Of code that was compiled just now.
+    /// The tables of code that was compiled just now.
     pub(crate) fn owned(text: Text) -> Self {
         let Text {
             functions,

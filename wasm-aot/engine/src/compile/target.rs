@@ -1,4 +1,4 @@
-//! The target of compilation: the processor, and the options that change the code.
+//! The target of compilation: the CPU, and the options that change the code.
 
 use super::budget::Budget;
 use crate::error::CompileError;
@@ -20,8 +20,8 @@ pub enum Optimize {
     SpeedAndSize,
 }
 
-/// Where probes can be switched on while the program runs. The places cost next to nothing while
-/// they are off. Several are joined by `|`.
+/// Where probes can be switched on while the program runs. Sites cost next to nothing while they
+/// are off. Several are joined by `|`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sites(u8);
 
@@ -53,8 +53,8 @@ impl Sites {
         self.0 & other.0 == other.0
     }
 
-    /// How many bytes there are before a function: an instruction that becomes a jump elsewhere by
-    /// its first byte.
+    /// How many bytes there are before a function: an instruction that its first byte turns into a
+    /// jump.
     pub fn prefix(self) -> u32 {
         if self == Self::NONE { 0 } else { 5 }
     }
@@ -74,10 +74,10 @@ impl std::ops::BitOr for Sites {
     }
 }
 
-/// Which processors the code is for.
+/// The CPUs that the code is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Cpu {
-    /// This one, with all that it has.
+    /// This CPU, with all its features.
     #[default]
     Native,
     /// Those of x86-64-v2: SSE4.2 and POPCNT.
@@ -112,7 +112,7 @@ impl Cpu {
         Ok(builder)
     }
 
-    /// What this processor lacks of it, if it lacks something.
+    /// The features that this CPU lacks, if any.
     pub fn lacking(self) -> Option<String> {
         if self == Self::Native {
             return None;
@@ -145,9 +145,9 @@ pub struct Options {
     pub counts: bool,
     /// Whether it also counts which functions calls through tables and references go to.
     pub targets: bool,
-    /// Whether its frames can be read when a trap takes them away.
+    /// Whether its frames can be read when a trap unwinds them.
     pub frames: bool,
-    /// Whether it pays for its instructions.
+    /// Whether it charges its instructions to a budget.
     pub budget: Budget,
     /// Which modules are valid.
     pub features: Features,

@@ -16,13 +16,13 @@ use crate::module::ModuleInfo;
 use crate::offsets::{OffsetEntry, Offsets};
 use std::collections::HashMap;
 
-/// Where an exception goes that comes out of a call.
+/// The handler of exceptions that leave a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Handler {
     /// The call's return address.
     pub(crate) offset: u32,
-    /// The code that goes on.
+    /// The landing pad.
     pub(crate) target: u32,
     /// How far the stack pointer is below the frame pointer there.
     pub(crate) frame: u32,
@@ -34,7 +34,7 @@ pub(crate) struct Handler {
 pub struct Span {
     /// Its first byte.
     pub start: u32,
-    /// The first byte behind it.
+    /// The first byte after it.
     pub end: u32,
 }
 
@@ -53,7 +53,7 @@ pub struct Text {
     /// [`NOTHING`](crate::offsets::NOTHING).
     pub addresses: Offsets,
     pub(crate) handlers: Vec<Handler>,
-    /// How far below their frame pointers functions keep what can be read of their frames; 0 for
+    /// How far below their frame pointers functions keep the readable values of their frames; 0 for
     /// those that keep nothing.
     pub(crate) frames: Vec<u32>,
     /// The plan that is compiled in: the code contains addresses of its hooks.
@@ -67,7 +67,7 @@ pub struct Text {
 }
 
 impl Text {
-    /// Puts functions and trampolines one behind the other and connects them.
+    /// Places functions and trampolines one after the other and connects their calls.
     pub(super) fn link(
         info: &ModuleInfo,
         functions: &[Compiled],
@@ -104,8 +104,8 @@ impl Text {
         text
     }
 
-    /// Puts parts of a module one behind the other, connects what is among them, and returns which
-    /// calls lead elsewhere.
+    /// Places parts of a module one after the other, connects the calls between them, and returns
+    /// the calls to other code.
     pub(super) fn chunk(
         info: &ModuleInfo,
         parts: &[Wanted],
@@ -138,7 +138,7 @@ impl Text {
         (text, outside)
     }
 
-    /// Has the call whose distance is at `at` go to `start`.
+    /// Makes the call whose distance is at `at` lead to `start`.
     fn connect(&mut self, at: u32, start: u32) {
         let distance = start.wrapping_sub(at + 4);
         self.code[at as usize..at as usize + 4].copy_from_slice(&distance.to_le_bytes());
@@ -183,7 +183,7 @@ impl Text {
     }
 }
 
-/// The entries of code that was placed, where it was placed.
+/// The entries of placed code, with their offsets in the text.
 fn moved<'a>(
     placed: &'a [(&'a Compiled, u32)],
     entries: fn(&Compiled) -> &[OffsetEntry],

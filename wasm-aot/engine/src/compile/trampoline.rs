@@ -3,7 +3,7 @@
 //! ```text
 //!   enter  host → Wasm   fn(vmctx, code, values)            one for each type: loads the arguments, calls, stores the results
 //!   leave  Wasm → host   a function of that type            one for each type: notes where it was, stores the arguments, calls the host
-//!   throw  Wasm → runtime                                   one: tells the runtime which frame throws
+//!   throw  Wasm → runtime                                   one: reports the frame that throws
 //! ```
 //!
 //! Values cross in an array of 16 bytes each.
@@ -43,8 +43,8 @@ pub(crate) struct Trampoline {
     pub(crate) compiled: Compiled,
 }
 
-/// Those that a module needs: into everything that the host may get hold of, and out to everything
-/// it imports.
+/// The trampolines that a module needs: into all functions that the host may get a reference to,
+/// and out to all functions that it imports.
 pub(super) fn all(info: &ModuleInfo, target: &Target) -> Result<Vec<Trampoline>, CompileError> {
     let mut kinds = Vec::new();
     let canonical = canonical(info);
@@ -154,7 +154,7 @@ fn leave(ty: &FuncType, target: &Target) -> Result<Compiled, CompileError> {
         builder.set_cold_block(bad);
         builder.ins().brif(failed, bad, &[], good, &[]);
         builder.switch_to_block(bad);
-        // What failed is in the store; this does not return.
+        // The failure is in the store; this does not return.
         let mut raise = Signature::new(CallConv::SystemV);
         raise.params.push(AbiParam::new(types::I64));
         let raise = builder.import_signature(raise);
@@ -168,7 +168,8 @@ fn leave(ty: &FuncType, target: &Target) -> Result<Compiled, CompileError> {
     })
 }
 
-/// Tells the store which frame of Wasm code called the host, and where: backtraces begin there.
+/// Records in the store which frame of Wasm code called the host, and where: backtraces begin
+/// there.
 fn note_exit(builder: &mut FunctionBuilder<'_>, vmctx: Value) {
     let trusted = MemFlagsData::trusted();
     let store = builder.ins().load(types::I64, trusted, vmctx, at::STORE);

@@ -2,18 +2,18 @@
 //!
 //! The compiler recurses deeply where a module nests deeply. A host function that Wasm code has
 //! called at the very end of its stack may need a trampoline compiled. So the compiler runs on
-//! threads of its own. A process that may not have threads compiles on the calling one.
+//! threads of its own. A process that may not start threads compiles on the calling one.
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::sync::LazyLock;
 
-/// How large stacks of the compiler's threads are: addresses, of which only what is used becomes
-/// memory.
+/// The size of the stacks of the compiler's threads: address space, of which only the used pages
+/// occupy memory.
 const STACK: usize = 16 << 20;
-/// What a trampoline may need.
+/// The stack that compiling a trampoline may need.
 const TRAMPOLINE: usize = 1 << 20;
 
-/// One thread for each processor; none if the process may not have them.
+/// One thread for each CPU; none if the process may not start threads.
 static THREADS: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
     let pool = |count| {
         ThreadPoolBuilder::new()
@@ -32,7 +32,7 @@ pub(super) fn with_threads<R: Send>(act: impl FnOnce() -> R + Send) -> R {
     }
 }
 
-/// Runs `act` here if there is room on the stack, and on a thread of the compiler's otherwise.
+/// Runs `act` here if the stack suffices, and on a thread of the compiler otherwise.
 pub(super) fn with_enough_stack<R: Send>(act: impl FnOnce() -> R + Send) -> R {
     match crate::stack::left() >= TRAMPOLINE {
         true => act(),

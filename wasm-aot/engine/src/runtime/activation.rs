@@ -1,15 +1,15 @@
-//! Enters machine code from the host, and leaves it by every way there is.
+//! Enters machine code from the host, and leaves it in all ways.
 //!
 //! An *activation* is one entry from the host. It remembers the host's stack pointer; code that has
-//! to leave early, be it a trap in a signal handler or a host function that failed, gives the
-//! processor back that stack pointer and goes on behind the entry, as if the code had returned with
-//! another status. Frames of machine code in between own nothing and need no clean-up; frames of
-//! the host have returned already.
+//! to leave early, be it a trap in a signal handler or a host function that failed, restores that
+//! stack pointer and continues after the entry, as if the code had returned with another status.
+//! Frames of machine code in between own nothing and need no clean-up; frames of the host have
+//! returned already.
 //!
 //! # Safety
 //!
-//! This module exists to switch stacks' tops by hand. Nothing of the host's lies between an entry
-//! and what leaves it.
+//! This module exists to set stack pointers by hand. No frame of the host lies between an entry and
+//! the code that leaves it.
 #![allow(unsafe_code)]
 
 use super::store::StoreCore;
@@ -28,19 +28,20 @@ const FAILED: usize = 2;
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Activation {
-    /// The stack pointer behind which the host goes on.
+    /// The stack pointer with which the host continues.
     stack: usize,
-    /// Whose code it is.
+    /// The store whose code is executed.
     pub(crate) store: *const StoreCore,
     /// The entry that this one is nested in.
     pub(crate) outer: *const Activation,
-    /// Where the store's code had left for the host when this entry was made.
+    /// The frame and address at which the store's code had called the host when this entry was
+    /// made.
     pub(crate) outer_exit: (usize, usize),
-    /// What happened, if it was a trap.
+    /// The trap, if one has ended it.
     pub(crate) fault: Option<Fault>,
-    /// The frames that were taken away, if a receiver has to be notified.
+    /// The frames that were unwound, if a receiver has to be notified.
     taken_away: Vec<usize>,
-    /// What happened, if the host failed.
+    /// The failure of the host, if one has ended it.
     failure: Option<Failure>,
 }
 
@@ -50,11 +51,11 @@ pub(crate) struct Fault {
     pub(crate) trap: Trap,
     /// Return addresses, from the trapping instruction outwards; room is made before.
     pub(crate) frames: Vec<usize>,
-    /// What the frames have kept, as far as they can be read.
+    /// The values that the frames have kept, as far as they can be read.
     pub(crate) kept: Vec<Option<super::dump::Kept>>,
 }
 
-/// A failure of the host's.
+/// A failure of the host.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Error(Error),
@@ -133,7 +134,7 @@ pub(crate) struct CodeEntry {
     pub(crate) vmctx: *mut u8,
 }
 
-/// How deep backtraces go.
+/// The depth of backtraces.
 const DEPTH: usize = 128;
 
 /// Calls machine code.
@@ -226,8 +227,8 @@ pub(crate) fn is_within() -> bool {
 }
 
 impl Activation {
-    /// Where a signal handler has the processor go on so that the trap in [`fault`](Self::fault)
-    /// ends the activation.
+    /// Where a signal handler continues execution so that the trap in [`fault`](Self::fault) ends
+    /// the activation.
     pub(crate) fn landing(&self) -> Landing {
         Landing {
             pc: fastinst_wasm_leave as *const () as usize,
@@ -236,15 +237,16 @@ impl Activation {
         }
     }
 
-    /// Notes a trap. Usable in a signal handler, for an activation that no trap has ended.
+    /// Records a trap. Usable in a signal handler, for an activation that no trap has ended.
     pub(crate) fn trap(&mut self, trap: Trap, pc: usize, frame: usize) {
-        // The allocator may be what was interrupted; but nothing of the host's runs while machine
-        // code does, so it is not.
+        // The allocator cannot have been interrupted, because no code of the host runs while
+        // machine code does.
         let mut frames = Vec::with_capacity(DEPTH);
         frames.push(pc);
         // SAFETY: (1) the store outlives its activations.
         let store = unsafe { &*self.store };
-        // However deep a monitor is in itself, it is told where in the program it was called.
+        // However deep a monitor's own calls are, the frames include the place in the program that
+        // called it.
         let mut sought =
             store.instances.iter().any(|instance| instance.looks_on.get()) && !store.is_aside(pc);
         let reads = store.reads_frames;
@@ -275,7 +277,7 @@ impl Activation {
     }
 }
 
-/// Registers with which the processor leaves machine code.
+/// Registers with which machine code is left.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Landing {
     pub(crate) pc: usize,
@@ -283,8 +285,8 @@ pub(crate) struct Landing {
     pub(crate) status: usize,
 }
 
-/// Leaves machine code with a failure of the host's. Code that throws an exception has noted the
-/// frames that it takes away.
+/// Leaves machine code with a failure of the host. Code that throws an exception has recorded the
+/// frames that it unwinds.
 ///
 /// # Safety
 /// Called from a function that machine code has called and that owns nothing.
@@ -305,7 +307,7 @@ pub(crate) unsafe fn fail(failure: Failure) -> ! {
     }
 }
 
-/// Goes on in a landing of machine code.
+/// Continues in a landing pad of machine code.
 ///
 /// # Safety
 /// The frame has that landing, and everything below it owns nothing.

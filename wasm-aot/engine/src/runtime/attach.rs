@@ -1,4 +1,5 @@
-//! Attaches, detaches and leaves out what observes a module whose instances may be running.
+//! Attaches, detaches and leaves out the layers that observe a module whose instances may be
+//! running.
 
 use super::attached_plan::AttachedPlan;
 use super::barrier;
@@ -23,8 +24,8 @@ impl Module {
     /// thread; the first time compiles the module once more.
     ///
     /// # Errors
-    /// If the module was compiled without sites ([`Config::sites`](crate::Config::sites)), or there
-    /// is no memory for code near its code.
+    /// If the module was compiled without sites ([`Config::sites`](crate::Config::sites)), or no
+    /// memory for code is available near its code.
     pub fn attach_counts(&self) -> Result<(), Error> {
         self.want_counts(Some(ObservedLayer::Counts(match self.inner.options.targets {
             true => Counted::Targets,
@@ -32,27 +33,27 @@ impl Module {
         })))
     }
 
-    /// Whether what is executed is counted at the moment.
+    /// Whether executed code is counted at the moment.
     pub fn is_counting(&self) -> bool {
         self.inner.is_counting()
     }
 
     /// How often counting has begun, if nothing counts at the moment: until it begins again,
-    /// counters only count for threads that are on their way out.
+    /// counters only count for threads that have not yet left the counting code.
     pub(crate) fn idle_since(&self) -> Option<u64> {
         let variants = self.inner.variants.lock();
         (!self.inner.options.counts && !variants.observed.counts.is_on())
             .then_some(variants.count_turns)
     }
 
-    /// Gives a plan words in all instances, so that it can be [observed](Self::observe). They are
-    /// never taken back.
+    /// Assigns words in all instances to a plan, so that it can be [observed](Self::observe). They
+    /// are never freed.
     pub fn add_plan(&self, plan: Plan) -> Result<usize, Error> {
         self.add_plan_of(plan, None)
     }
 
-    /// The same, with a [`Due`] that decides for which functions it is wanted when they are called
-    /// for the first time: of others its hooks are [left out](Self::leave_out).
+    /// The same, with a [`Due`] that decides which functions need the plan when they are called for
+    /// the first time: its hooks in other functions are [left out](Self::leave_out).
     pub fn add_plan_of(&self, plan: Plan, due: Option<Weak<dyn Due>>) -> Result<usize, Error> {
         let module = &self.inner;
         let mut variants = module.variants.lock();
@@ -65,15 +66,15 @@ impl Module {
         variants.plans.push(plan.clone());
         variants.imported = module.info.imported.functions;
         let plan = AttachedPlan::new(plan, base, due);
-        // An instance that begins meanwhile is found here, or finds the part; or both, and is
-        // notified of once.
+        // An instance that begins meanwhile is found here, or finds the plan; or both, and
+        // receivers are notified of it once.
         let mut plans = module.plans.write();
         module.counted.each(|vmctx| plan.begin(module, vmctx));
         plans.push(plan);
         Ok(plans.len() - 1)
     }
 
-    /// What a word of a plan says in all instances that live, together.
+    /// The sum of a word of a plan over all living instances.
     pub fn plan_word(&self, plan: usize, word: Word) -> u64 {
         let (module, mut sum) = (&self.inner, 0);
         let plans = module.plans.read();
@@ -89,8 +90,8 @@ impl Module {
         self.inner.readers.subscribe()
     }
 
-    /// Observes these layers from now on, beside others: by each thread with the next
-    /// iteration of the loop that it is in.
+    /// Observes these layers from now on, in addition to others. It takes effect for each thread
+    /// with the next iteration of the loop that it is in.
     pub fn observe(&self, layers: &[ObservedLayer]) -> Result<(), Error> {
         self.inner.observe(&mut self.inner.variants.lock(), layers, &[], TakesEffect::NextIteration)
     }
@@ -115,7 +116,7 @@ impl Module {
         self.inner.observe(&mut self.inner.variants.lock(), on, off, TakesEffect::NextIteration)
     }
 
-    /// Whether something can be attached to it.
+    /// Whether monitors can be attached to it.
     pub fn is_patchable(&self) -> bool {
         self.inner.has_room_for_counters()
     }
@@ -151,8 +152,8 @@ impl Module {
         )
     }
 
-    /// Whether all hooks of a plan may be left out of functions without anything being compiled:
-    /// nothing else is attached.
+    /// Whether all hooks of a plan may be left out of functions without compiling anything: no
+    /// other layer is attached.
     pub fn is_attached_alone(&self, of: Origin) -> bool {
         let variants = self.inner.variants.lock();
         !variants.observed.counts.is_on()
@@ -165,8 +166,8 @@ impl Module {
         self.inner.follow(&mut self.inner.variants.lock(), functions, TakesEffect::NextIteration)
     }
 
-    /// Has nothing counted any more: a thread ceases with its next call of a function, and with the
-    /// next iteration of its loop. What was counted stays.
+    /// Stops counting: a thread stops with its next call of a function, or with the next iteration
+    /// of its loop. The counts stay.
     pub fn detach_counts(&self) {
         // If compilation fails, counting continues.
         let _ = self.want_counts(None);
@@ -185,7 +186,7 @@ impl Module {
         Ok(())
     }
 
-    /// How many places there are where something can be switched on while instances run.
+    /// The number of places at which code can be switched on while instances run.
     pub fn sites(&self) -> usize {
         match self.inner.options.sites {
             compile::Sites::NONE => 0,
@@ -214,7 +215,8 @@ impl Module {
         self.inner.code.tables.patchable_sites.len()
     }
 
-    /// How many ways between blocks were counted so far. That is quickly said, from any thread.
+    /// How many edges between blocks were counted so far. This is fast, and possible from any
+    /// thread.
     pub fn counted_events(&self) -> u64 {
         let module = &self.inner;
         module.counted.sums(&module.layout, module.words()).into_iter().sum()
@@ -226,21 +228,20 @@ impl Module {
     ///
     /// The counts are exact if no instance is being executed, if the calling thread executes the
     /// instances and runs a task ([`TaskHandle::run_in_store`](crate::TaskHandle::run_in_store)),
-    /// or if the thread that executes them
-    /// [reads counters for others](crate::Store::read_counters_of) and comes to a safepoint in
-    /// time. Otherwise counters are read one after the other while they change, so that each may
-    /// lack what is executed meanwhile; and a block that a thread is in counts as executed to its
-    /// end.
+    /// or if the thread that executes them [reads counters for
+    /// others](crate::Store::read_counters_of) and reaches a safepoint in time. Otherwise counters
+    /// are read one after the other while they change, so that each may lack the instructions that
+    /// are executed meanwhile; and a block that a thread is in counts as executed to its end.
     pub fn counts(&self) -> Option<Counts> {
         self.counts_of(&self.reading()?)
     }
 
-    /// What counters say at the moment, if there are any; see [`counts`](Self::counts).
+    /// The values of the counters at the moment, if there are any; see [`counts`](Self::counts).
     pub(crate) fn reading(&self) -> Option<Reading> {
         self.reading_at(&[])
     }
 
-    /// The same, without asking the thread that executes the instances.
+    /// The same, without a request to the thread that executes the instances.
     pub(super) fn reading_of_counters(&self) -> Option<Reading> {
         let module = &self.inner;
         let is_there = module.options.counts || module.counting.get().is_some();
@@ -252,9 +253,9 @@ impl Module {
         })
     }
 
-    /// The same when frames of machine code wait for this thread at these addresses: what is behind
-    /// there in their blocks was not executed so far. A thread that runs a task knows itself where
-    /// they wait.
+    /// The same when frames of machine code wait for this thread at these addresses: the
+    /// instructions after them in their blocks were not executed yet. A thread that runs a task
+    /// itself knows where they wait.
     pub fn reading_at(&self, waiting: &[usize]) -> Option<Reading> {
         let is_known = !waiting.is_empty() || super::activation::is_within();
         let of_thread = self.inner.counter_reader.get().filter(|_| !is_known);
@@ -265,8 +266,8 @@ impl Module {
         Some(self.reading_of_counters()?.with_partial_exits(own))
     }
 
-    /// How often everything was executed, by what counters said, or by what they said more than
-    /// before.
+    /// How often everything was executed, computed from a reading of the counters, or from the
+    /// difference of two.
     pub fn counts_of(&self, reading: &Reading) -> Option<Counts> {
         let module = &self.inner;
         let is_there = module.options.counts || module.counting.get().is_some();
@@ -308,7 +309,7 @@ impl ModuleInner {
         Ok(())
     }
 
-    /// Those of a function's hooks that are not left out already.
+    /// The hooks of a function that are not left out already.
     pub fn still_there(&self, of: Origin, index: u32, mut hooks: Vec<HookId>) -> Vec<HookId> {
         let function = (index - self.info.imported.functions) as usize;
         let variants = self.variants.lock();

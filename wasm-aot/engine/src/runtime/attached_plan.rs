@@ -8,14 +8,14 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-/// A plan that was attached once: where its words are in instances, and which of them its receivers
-/// were notified of.
+/// A plan that was attached once: where its words are in instances, and the instances that its
+/// receivers were notified of.
 #[derive(Debug)]
 pub(crate) struct AttachedPlan {
     pub(super) plan: Plan,
     /// How many words of such plans come before its own.
     pub(super) base: u32,
-    /// Is asked whether a function that is called for the first time is wanted.
+    /// Decides whether a function that is called for the first time needs the plan.
     pub(super) due: Option<Weak<dyn Due>>,
     told: Mutex<HashSet<usize>>,
 }
@@ -26,28 +26,27 @@ static RESTORES: AtomicBool = AtomicBool::new(false);
 /// Whether any plan that was attached has receivers.
 static TELLS: AtomicBool = AtomicBool::new(false);
 
-/// Whether a receiver may have to be notified of frames that are taken away. Usable in a signal
+/// Whether a receiver may have to be notified of frames that are unwound. Usable in a signal
 /// handler.
 pub(super) fn any_tells() -> bool {
     TELLS.load(Relaxed)
 }
 
-/// Whether any plan that was attached wants partial exits noted.
+/// Whether any plan that was attached needs partial-block exits recorded.
 static PARTIAL_EXITS: AtomicBool = AtomicBool::new(false);
 
-/// Whether it may have to be noted where frames were that are taken away. Usable in a signal
-/// handler.
+/// Whether the places of unwound frames may have to be recorded. Usable in a signal handler.
 pub(super) fn any_partial_exits() -> bool {
     PARTIAL_EXITS.load(Relaxed)
 }
 
-/// Whether words of plans that were attached are kept while machine code runs.
+/// Whether words of plans that were attached are saved while machine code runs.
 pub(super) fn any_restores() -> bool {
     RESTORES.load(Relaxed)
 }
 
 impl AttachedPlan {
-    /// A plan that has not been attached before.
+    /// Makes an attached plan of one that has not been attached before.
     pub(super) fn new(plan: Plan, base: u32, due: Option<Weak<dyn Due>>) -> Self {
         if !plan.restored().is_empty() {
             RESTORES.store(true, Relaxed);
@@ -63,12 +62,12 @@ impl AttachedPlan {
 
     /// Its words in an instance.
     pub(super) fn slots(&self, module: &ModuleInner, vmctx: usize) -> InstanceSlots {
-        // Behind all counters that there may be.
+        // After all possible counters.
         let first = module.layout.counter(module.attached_words() + self.base);
         InstanceSlots { vmctx, words: vmctx + first as usize }
     }
 
-    /// Tells its receivers of an instance.
+    /// Notifies its receivers of an instance.
     pub(super) fn begin(&self, module: &ModuleInner, vmctx: usize) {
         if !self.told.lock().insert(vmctx) {
             return;
@@ -76,20 +75,20 @@ impl AttachedPlan {
         self.plan.receivers().iter().for_each(|receiver| receiver.begin(self.slots(module, vmctx)));
     }
 
-    /// Tells its receivers that the thread of an instance had something compiled for so long.
+    /// Notifies its receivers that an instance's thread was paused for this long by a compilation.
     pub(super) fn paused(&self, module: &ModuleInner, vmctx: usize, ticks: u64) {
         let receivers = self.plan.receivers().iter();
         receivers.for_each(|receiver| receiver.paused(self.slots(module, vmctx), ticks));
     }
 
-    /// An instance ends: another one may lie there.
+    /// Forgets an instance that ends: another one may get the same address.
     pub(super) fn forget(&self, vmctx: usize) {
         self.told.lock().remove(&vmctx);
     }
 }
 
 impl ModuleInner {
-    /// Visits the plans that hooks in its code are of, its own first, each with its words in an
+    /// Visits the plans whose hooks are in its code, its own first, each with its words in an
     /// instance.
     pub(super) fn each_plan(&self, vmctx: usize, mut visit: impl FnMut(&Plan, InstanceSlots)) {
         visit(self.code.plan(), self.own_slots(vmctx));

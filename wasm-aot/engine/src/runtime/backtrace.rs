@@ -11,7 +11,8 @@ use super::store::StoreCore;
 use crate::error::{Backtrace, Error, FrameInfo, ProbeReport, TrapReport};
 use crate::trap::Trap;
 
-/// Gives `visit` the return addresses of machine code from `frame` outwards, until it has enough.
+/// Calls `visit` with the return addresses of machine code from `frame` outwards, until it returns
+/// false.
 ///
 /// # Safety
 /// `frame` is the frame pointer of machine code of this store.
@@ -41,8 +42,7 @@ pub(crate) unsafe fn walk_frames(
     }
 }
 
-/// A trap as it is reported, when the store is again where it was before the activation that has
-/// trapped.
+/// The report of a trap, once the store is in the state before the activation that has trapped.
 pub(crate) fn report(store: &StoreCore, fault: &Fault) -> Error {
     let mut frames = describe(store, &fault.frames, true);
     let unaffordable = fault.frames.first().and_then(|pc| store.settle_budget(fault.trap, *pc));
@@ -74,8 +74,8 @@ pub(super) fn outside(store: &StoreCore) -> Vec<(usize, usize)> {
     frames
 }
 
-/// Where frames of machine code are that wait for the host, of all activations of the store:
-/// addresses inside of their instructions.
+/// The frames of machine code that wait for the host, of all activations of the store, as addresses
+/// inside of their instructions.
 pub fn waiting(store: &StoreCore) -> Vec<usize> {
     let mut all = Vec::new();
     let mut add = |(frame, pc): (usize, usize)| {
@@ -144,8 +144,8 @@ fn outside_of_activation(store: &StoreCore) -> Vec<(usize, usize)> {
     frames
 }
 
-/// What is known of addresses. Return addresses are behind the call that they belong to; the first
-/// may be the instruction itself.
+/// Describes addresses. Return addresses are after the call that they belong to; the first may be
+/// the instruction itself.
 fn describe(store: &StoreCore, addresses: &[usize], first_is_exact: bool) -> Vec<FrameInfo> {
     let mut sources = Sources::default();
     let each = |(i, pc): (usize, &usize)| {

@@ -5,7 +5,7 @@ use crate::error::Error;
 use std::sync::OnceLock;
 use wordpatch::{Barrier, Config};
 
-/// Waits until every core executes what was stored before.
+/// Waits until every core executes the bytes that were stored before.
 pub(super) fn pass() -> Result<(), Error> {
     static BARRIER: OnceLock<Result<Barrier, String>> = OnceLock::new();
     let asked = || {

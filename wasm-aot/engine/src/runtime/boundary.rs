@@ -1,14 +1,14 @@
 //! Reports to an observer, as it happens, every call and value that crosses between programs and
 //! their host.
 //!
-//! The observer sees calls in both directions with what they pass, and what the host changes in
-//! memories, tables and globals by way of this crate. What a host may write to through a slice or a
-//! pointer is *lent*: the observer compares it when control goes back. A store that is not observed
-//! pays one comparison for each call across the boundary.
+//! The observer sees calls in both directions with their values, and the host's changes of
+//! memories, tables and globals by way of this crate. A memory that the host may write to through a
+//! slice or a pointer is *lent*: the observer compares it when control returns to the program. A
+//! store that is not observed pays one comparison for each call across the boundary.
 //!
 //! # Safety
 //!
-//! This module exists to read what crosses, as values of the types that it has.
+//! This module exists to read the values that cross, as values of their types.
 #![allow(unsafe_code)]
 
 use super::backtrace;
@@ -23,38 +23,38 @@ use crate::module::Space;
 use crate::registry;
 use std::fmt;
 
-/// Something that goes to and fro between a program and its host.
+/// An event at the boundary between a program and its host.
 #[derive(Debug)]
 pub enum Crossing<'a> {
-    /// An instance has been made; its start function, if it has one, comes next.
+    /// An instance has been made; its start function, if it has one, is called next.
     Begins(Instance),
     /// The host calls a function.
     Enters(Callee, &'a [Val]),
     /// That call ends.
     Leaves(Callee, Result<&'a [Val], &'a Error>),
-    /// An instance calls a function of the host's.
+    /// An instance calls a function of the host.
     Calls(Call, &'a [Val]),
     /// That call ends.
     Returns(Call, Result<&'a [Val], &'a Error>),
     /// The host has written to a memory, from an address on.
     Writes(Memory, u64, &'a [u8]),
-    /// The host gets a memory, to which it may write until control goes back; its bytes at the
+    /// The host receives a memory, to which it may write until control returns; its bytes at the
     /// moment.
     Lends(Memory, &'a [u8]),
-    /// The host has grown a memory by so many pages.
+    /// The host has grown a memory by this many pages.
     Grows(Memory, u64),
-    /// The host has given a global a value.
+    /// The host has set a global.
     Sets(Global, Val),
     /// The host has replaced an element of a table.
     Replaces(Table, u64, Val),
-    /// The host has grown a table by so many elements.
+    /// The host has grown a table by this many elements.
     GrowsTable(Table, u64, Val),
 }
 
-/// What the host calls.
+/// The function that the host calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Callee {
-    /// A function that it has.
+    /// A function of which the host has a handle.
     Function(Func),
     /// The start function of an instance.
     Start(Instance),
@@ -71,21 +71,22 @@ pub struct Call {
 
 /// An observer of the boundary. The program waits while it is notified; it changes nothing.
 pub trait Boundary: fmt::Debug + Send {
-    /// Something goes to or fro.
+    /// Receives an event at the boundary.
     fn crosses(&mut self, store: StoreContextMut<'_, ()>, crossing: Crossing<'_>);
 }
 
 impl StoreCore {
-    /// Whether there is an observer.
+    /// Whether an observer is set.
     pub fn is_observed(&self) -> bool {
         self.boundary.is_some()
     }
 
-    /// Tells the observer of something, if there is one.
+    /// Notifies the observer of an event, if there is one.
     pub(crate) fn cross(&mut self, crossing: Crossing<'_>) {
-        // It is notified of nothing that it does itself.
+        // The observer is not notified of its own actions.
         if let Some(mut boundary) = self.boundary.take() {
-            // SAFETY: (1) what an observer is given has no data; (2) it is there until it returns.
+            // SAFETY: (1) what an observer is given has no data; (2) it exists until the observer
+            // returns.
             boundary.crosses(unsafe { StoreContextMut::from_core(self) }, crossing);
             self.boundary.get_or_insert(boundary);
         }
@@ -100,13 +101,13 @@ impl StoreCore {
         raw.iter().zip(types).map(|(raw, ty)| unsafe { Val::from_raw(*raw, *ty, self) }).collect()
     }
 
-    /// The call instructions that wait for the host, innermost first, in the activation that is
-    /// executed: module, function and offset, each once. Nothing if some of them are not known.
+    /// The call instructions that wait for the host, innermost first, in the current activation:
+    /// module, function and offset, each once. Nothing if some of them are not known.
     pub fn calls_that_wait(&self) -> Option<Vec<(&ModuleInner, u32, u32)>> {
         let mut calls: Vec<(&ModuleInner, u32, u32)> = Vec::new();
         for pc in backtrace::activation(self) {
             let frame = self.frame_info(pc - 1, &mut super::source::Sources::default());
-            // Where the host enters machine code, there is no function.
+            // Where the host enters machine code, the frame has no function.
             let (Some(frame), Some((module, ..))) = (frame, self.module_at(pc - 1)) else {
                 continue;
             };
@@ -123,22 +124,22 @@ impl StoreCore {
 }
 
 impl<T> Store<T> {
-    /// Has an observer notified from now on of all that goes to and fro between programs of this
-    /// store and the host; there is one at a time.
+    /// Sets the observer that is notified of all events between programs of this store and the
+    /// host. A store has at most one.
     pub fn observe_boundary(&mut self, boundary: Option<Box<dyn Boundary>>) {
         self.core_mut().boundary = boundary;
     }
 }
 
 impl<T> StoreContextMut<'_, T> {
-    /// The store as an observer of the boundary is given it, without its data.
+    /// The store as an observer of the boundary receives it, without its data.
     pub fn without_data(&mut self) -> StoreContextMut<'_, ()> {
         // SAFETY: (1) what is given out has no data; (2) it borrows this one.
         unsafe { StoreContextMut::from_core(self.core()) }
     }
 
-    /// Tells an observer of the boundary that the host has written to a memory whose bytes it has
-    /// by [`Memory::announced_extent`].
+    /// Notifies an observer of the boundary that the host has written to a memory whose bytes the
+    /// host has by [`Memory::announced_extent`].
     pub fn wrote(&mut self, memory: Memory, address: u64, len: u64) {
         let core = self.core();
         if !core.is_observed() {
@@ -167,7 +168,7 @@ impl Memory {
 }
 
 impl Instance {
-    /// The index that something of this instance has there.
+    /// The index of an item in this instance.
     pub fn index_of(&self, core: &StoreCore, item: Extern) -> Option<u32> {
         let data = self.data(core)?;
         let position = |list: &[usize], own: usize| list.iter().position(|id| *id == own);
@@ -187,7 +188,7 @@ impl Instance {
         index.map(|index| index as u32)
     }
 
-    /// Something of this instance by its index: of functions, those that are referred to.
+    /// An item of this instance by its index. Of functions, only those with references.
     pub fn item_at(&self, core: &StoreCore, space: Space, index: u32) -> Option<Extern> {
         let data = self.data(core)?;
         let at = index as usize;
@@ -215,7 +216,7 @@ impl Instance {
     }
 }
 
-/// Tells of a call into machine code, and of its end.
+/// Notifies the observer of a call into machine code, and of its end.
 ///
 /// # Safety
 /// `values` are of the function's type and there is room for its results; `enter` calls it.

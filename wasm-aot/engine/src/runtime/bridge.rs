@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use wordpatch::CodeMemory;
 
-/// Where functions of a type are entered and left.
+/// The trampolines that enter and leave functions of a type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair {
     pub(crate) enter: *const u8,

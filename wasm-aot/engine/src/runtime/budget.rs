@@ -1,5 +1,5 @@
-//! Budgets of instructions: how much a store's code may still execute, and what a trap still has to
-//! pay.
+//! Budgets of instructions: how much a store's code may still execute, and the instructions that a
+//! trap has left uncharged.
 
 use super::instance::InstanceData;
 use super::store::{Store, StoreContextMut, StoreCore};
@@ -9,7 +9,7 @@ use crate::trap::Trap;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl StoreCore {
-    /// What is left of the budget, if there is one.
+    /// The remaining budget, if there is one.
     fn instruction_budget(&self) -> Option<u64> {
         self.is_limited.then(|| self.cell().budget.load(Relaxed).max(0) as u64)
     }
@@ -29,8 +29,9 @@ impl StoreCore {
         Ok(())
     }
 
-    /// Pays for what a trap at `pc` has left unpaid. Where there was no budget for that, or the
-    /// trap says so, says which instruction was the first that there was none for.
+    /// Charges the instructions that a trap at `pc` has left uncharged. If the budget does not
+    /// suffice, or was the trap's reason, returns the first instruction that it did not suffice
+    /// for.
     pub(super) fn settle_budget(&self, trap: Trap, pc: usize) -> Option<u32> {
         let budget = &self.cell().budget;
         let (module, code, offset) = self.module_at(pc).filter(|_| self.is_limited)?;
@@ -50,7 +51,7 @@ impl StoreCore {
 }
 
 impl InstanceData {
-    /// Refuses what executes more than there is a budget for.
+    /// The error for code that does not keep to a budget.
     pub(super) fn has_no_budget(&self) -> Error {
         no_budget(self.module.info.name.as_deref())
     }
@@ -65,10 +66,10 @@ pub(super) fn no_budget(name: Option<&str>) -> Error {
 }
 
 impl<T> Store<T> {
-    /// Has code of this store trap with [`Trap::Budget`] when it has executed so many more
-    /// instructions, or never. An instruction counts when it begins, as [`Counts`](crate::Counts)
-    /// have it; the one behind the last does not begin. Code has to be compiled for that, see
-    /// [`Config::instruction_budgets`](crate::Config::instruction_budgets).
+    /// Has code of this store trap with [`Trap::Budget`] when it has executed this many more
+    /// instructions, or never. An instruction counts when it begins, as in
+    /// [`Counts`](crate::Counts); the instruction after the last does not begin. Code has to be
+    /// compiled for that, see [`Config::instruction_budgets`](crate::Config::instruction_budgets).
     pub fn set_instruction_budget(&mut self, instructions: Option<u64>) -> Result<(), Error> {
         self.core_mut().set_instruction_budget(instructions)
     }
@@ -80,7 +81,7 @@ impl<T> Store<T> {
 }
 
 impl<T> StoreContextMut<'_, T> {
-    /// Gives code of this store another budget, see [`Store::set_instruction_budget`].
+    /// Sets another budget for code of this store, see [`Store::set_instruction_budget`].
     pub fn set_instruction_budget(&mut self, instructions: Option<u64>) -> Result<(), Error> {
         self.core().set_instruction_budget(instructions)
     }

@@ -20,7 +20,7 @@ use crate::vm::{self, Builtin, Bulk, GROWTH_INTERRUPTED};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
-/// What `throw` and allocation need of an instance.
+/// The instance of a vmctx, for `throw` and allocation.
 fn instance<'a>(vmctx: *mut u8) -> &'a mut InstanceData {
     // SAFETY: (1) machine code passes its own vmctx; (2) the word at that place is the instance
     // that owns it; (3) machine code waits for us, so that no other code uses it.
@@ -32,7 +32,7 @@ fn store<'a>(vmctx: *mut u8) -> &'a mut StoreCore {
     unsafe { &mut *instance(vmctx).store }
 }
 
-/// Whether the program is to stop, and hears of it now.
+/// Whether the program is to stop; consumes the request.
 fn is_stopped(vmctx: *mut u8) -> bool {
     let interruption: &Interruption = store(vmctx).interruption();
     interruption.is_requested() && interruption.take()
@@ -54,7 +54,7 @@ extern "C" fn memory_grow(vmctx: *mut u8, memory: u32, pages: u64) -> i64 {
     before as i64
 }
 
-/// Tells receivers that a memory has grown.
+/// Notifies receivers that a memory has grown.
 #[cold]
 fn tell_growth(vmctx: *mut u8, told: [i64; 3]) {
     for who in store(vmctx).growth.clone() {
@@ -177,8 +177,8 @@ extern "C" fn element_drop(vmctx: *mut u8, segment: u32) {
     instance(vmctx).dropped_elements[segment as usize] = true;
 }
 
-/// Where an atomic operation of the runtime goes, and whether threads share the memory; or why it
-/// traps.
+/// The address of an atomic operation of the runtime, and whether threads share the memory; or why
+/// it traps.
 fn atomic(vmctx: *mut u8, memory: u32, address: u64, size: u64) -> Result<(*mut u8, bool), Trap> {
     if !address.is_multiple_of(size) {
         return Err(Trap::UnalignedAtomic);
@@ -188,7 +188,7 @@ fn atomic(vmctx: *mut u8, memory: u32, address: u64, size: u64) -> Result<(*mut 
     span(vmctx, memory, address, size).map(|at| (at, shared)).ok_or(Trap::MemoryOutOfBounds)
 }
 
-/// A trap as machine code is given it.
+/// A trap in the form that machine code receives.
 fn refusal(trap: Trap) -> i32 {
     match trap {
         Trap::MemoryOutOfBounds => -1,
@@ -198,7 +198,7 @@ fn refusal(trap: Trap) -> i32 {
     }
 }
 
-/// Waits for a word of `size` bytes, for as long as `unchanged` says so of it.
+/// Waits for a word of `size` bytes, for as long as `unchanged` returns true for it.
 fn wait(
     vmctx: *mut u8,
     memory: u32,
@@ -211,7 +211,7 @@ fn wait(
         true => wait::wait(at as usize, || unchanged(at), nanoseconds, store(vmctx).interruption()),
         false => Err(Trap::SharedMemoryExpected),
     });
-    // A program that does nothing else is interrupted here, too.
+    // A program that only waits is interrupted here, too.
     let waited =
         waited.and_then(|told| if is_stopped(vmctx) { Err(Trap::Interrupted) } else { Ok(told) });
     waited.unwrap_or_else(refusal)

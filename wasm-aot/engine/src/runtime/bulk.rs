@@ -3,20 +3,20 @@
 //!
 //! # Safety
 //!
-//! This module exists to fill and copy what several instances, and threads that share a memory, may
-//! write to at the same time: no slice is made of it.
+//! This module exists to fill and copy bytes and elements that several instances, and threads that
+//! share a memory, may write to at the same time: no slice is made of them.
 #![allow(unsafe_code)]
 
 use crate::vm::Bulk;
 
-/// How many bytes are written without a look: less than a millisecond's work, also where each page
+/// How many bytes are written between two checks: less than a millisecond's work, even if each page
 /// is touched for the first time.
 const PIECE: usize = 256 << 10;
 
 /// Fills `count` items.
 ///
 /// # Safety
-/// There are so many at `to`.
+/// There are `count` items at `to`.
 pub(super) unsafe fn fill<T: Copy>(
     to: *mut T,
     item: T,
@@ -34,14 +34,14 @@ pub(super) unsafe fn fill<T: Copy>(
 /// Copies `count` items, which may overlap.
 ///
 /// # Safety
-/// There are so many at both places.
+/// There are `count` items at both places.
 pub(super) unsafe fn copy<T: Copy>(
     to: *mut T,
     from: *const T,
     count: usize,
     is_stopped: impl Fn() -> bool,
 ) -> Bulk {
-    // What would be overwritten before it is copied is copied first.
+    // Items that would be overwritten before they are copied are copied first.
     let backwards = (to as usize) > (from as usize);
     in_pieces::<T>(count, backwards, is_stopped, |at, len| {
         // SAFETY: (1) the caller, see # Safety.
@@ -49,7 +49,7 @@ pub(super) unsafe fn copy<T: Copy>(
     })
 }
 
-/// Has items worked on by pieces, each told by where it begins and how many there are.
+/// Processes items in pieces: `piece` receives where each begins and how many items it has.
 pub(super) fn in_pieces<T>(
     count: usize,
     backwards: bool,
@@ -66,8 +66,7 @@ pub(super) fn in_pieces<T>(
             return Bulk::Interrupted;
         }
     }
-    // Programs may ask again and again, and be found here each time that they are to
-    // stop.
+    // A program may call this again and again, and be here each time that it is to stop.
     if is_stopped() { Bulk::Interrupted } else { Bulk::Done }
 }
 

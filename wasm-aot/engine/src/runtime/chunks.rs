@@ -3,8 +3,8 @@
 //!
 //! # Safety
 //!
-//! This module exists because signal handlers look for code while another thread adds some: a list
-//! whose nodes are never taken away while it lives.
+//! This module exists because signal handlers search for code while another thread adds some: a
+//! list whose nodes are never removed while it lives.
 #![allow(unsafe_code)]
 
 use super::code::Code;
@@ -20,14 +20,14 @@ pub(crate) struct Chunk {
     older: *mut Chunk,
 }
 
-/// All pieces, the latest first, and the latest index of them.
+/// All chunks, the latest first, and the latest index of them.
 #[derive(Debug, Default)]
 pub(crate) struct Chunks {
     latest: AtomicPtr<Chunk>,
     index: AtomicPtr<Index>,
 }
 
-/// Where pieces lie, in the order of their addresses: all up to one.
+/// The addresses of chunks, in order: all chunks up to `newest`.
 #[derive(Debug)]
 struct Index {
     places: Vec<(Range<usize>, *const Chunk)>,
@@ -35,7 +35,7 @@ struct Index {
     older: *mut Index,
 }
 
-/// So many chunks, or such a part of those in the index, are searched one by one.
+/// This many chunks, or this fraction of those in the index, are searched one by one.
 const FEW: usize = 16;
 const PART: usize = 8;
 
@@ -46,7 +46,7 @@ unsafe impl Send for Chunks {}
 unsafe impl Sync for Chunks {}
 
 impl Chunks {
-    /// Adds one. One thread at a time does.
+    /// Adds a chunk. Only one thread at a time may do this.
     pub(crate) fn add(&self, code: Code, counts: bool) -> &Chunk {
         let older = self.latest.load(Acquire);
         let piece = Box::into_raw(Box::new(Chunk { code, counts, older }));
@@ -56,7 +56,7 @@ impl Chunks {
             let place = |piece: &Chunk| (piece.code.range(), std::ptr::from_ref(piece));
             let mut places: Vec<_> = self.iter().map(place).collect();
             places.sort_unstable_by_key(|(range, _)| range.start);
-            // Those that were made before are kept: a signal handler may look there.
+            // Older indices are kept: a signal handler may be reading them.
             let older = self.index.load(Acquire);
             let index = Index { places, newest: piece, older };
             self.index.store(Box::into_raw(Box::new(index)), Release);
@@ -70,13 +70,13 @@ impl Chunks {
         unsafe { self.index.load(Acquire).as_ref() }
     }
 
-    /// Those that came after the index was made.
+    /// The chunks that were added after the index was made.
     fn fresh(&self) -> impl Iterator<Item = &Chunk> {
         let newest = self.indexed().map_or(std::ptr::null(), |index| index.newest);
         self.iter().take_while(move |piece| !std::ptr::eq(*piece, newest))
     }
 
-    /// All of them. Usable in a signal handler.
+    /// All chunks. Usable in a signal handler.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Chunk> {
         // SAFETY: (1) null, or a node that lives as long as the list.
         let first = unsafe { self.latest.load(Acquire).as_ref() };
@@ -84,10 +84,10 @@ impl Chunks {
         std::iter::successors(first, |piece| unsafe { piece.older.as_ref() })
     }
 
-    /// The one whose code is at `pc`. Usable in a signal handler.
+    /// The chunk whose code is at `pc`. Usable in a signal handler.
     pub(crate) fn at(&self, pc: usize) -> Option<&Chunk> {
         let is_there = |piece: &&Chunk| piece.code.range().contains(&pc);
-        // The index comes first: what is added meanwhile is fresh.
+        // The index is read first: chunks that are added meanwhile are found as fresh ones.
         let indexed = self.indexed();
         self.fresh().find(is_there).or_else(|| {
             let places = &indexed?.places;

@@ -27,12 +27,11 @@ pub struct Code {
     place: CodePlace,
     len: usize,
     pub tables: Tables,
-    /// What is compiled in.
+    /// The plan that is compiled in.
     plan: Plan,
 }
 
-/// Writes code that was just compiled to an offset, and behind it the routine of its one-shot
-/// probes.
+/// Writes code that was just compiled to an offset, followed by the routine of its one-shot probes.
 fn write(
     memory: &mut CodeMemory,
     offset: usize,
@@ -57,14 +56,14 @@ pub(super) struct Shelf {
     used: usize,
 }
 
-/// How large a shelf is, and what has memory of its own. What lies side by side begins at multiples
-/// of a line.
+/// The size of a shelf, and the size above which code has memory of its own. Pieces on a shelf
+/// begin at multiples of a cache line.
 const SHELF: usize = 256 << 10;
 const LARGE: usize = SHELF / 4;
 const LINE: usize = 64;
 
 impl Shelf {
-    /// Room for so many bytes, and where it is.
+    /// Room for this many bytes, and its offset.
     fn take(&mut self, near: &Code, len: usize) -> Result<(Arc<Mutex<CodeMemory>>, usize), Error> {
         if len > LARGE {
             return Ok((Arc::new(Mutex::new(near.memory_near(len)?)), 0));
@@ -82,15 +81,16 @@ impl Shelf {
     }
 }
 
-/// Where code lies.
+/// The memory that code is in.
 #[derive(Debug)]
 enum CodePlace {
-    /// In memory of our own, which can be written through a second mapping.
+    /// Memory of its own, which can be written through a second mapping.
     Memory(CodeMemory),
-    /// In memory that it shares: where it is executed, and where it is written.
+    /// Shared memory: the address at which the code is executed, and the one at which it is
+    /// written.
     Shelf { base: CodeAddr, writable: CodeAddr, _memory: Arc<Mutex<CodeMemory>> },
-    /// In a file that is mapped to be executed, and once it is to be written to, in memory
-    /// of our own at the same place.
+    /// A file that is mapped to be executed; once it is to be written to, memory of its own at the
+    /// same address.
     File(CodeAddr, OnceLock<CodeMemory>),
 }
 
@@ -149,14 +149,14 @@ impl Code {
         Ok(Self { place: CodePlace::Shelf { base, writable, _memory: memory }, len, tables, plan })
     }
 
-    /// Where exceptions are thrown from, if the code throws any.
+    /// The routine that throws exceptions, if the code throws any.
     pub(crate) fn throw(&self) -> Option<*const u8> {
         let (_, span) =
             self.tables.trampolines.iter().find(|(kind, _)| *kind == TrampolineKind::Throw)?;
         Some(self.at(span.start))
     }
 
-    /// Where its bytes can be written while they are executed.
+    /// The address at which its bytes can be written while they are executed.
     pub(crate) fn writable(&self) -> Result<*mut u8, Error> {
         let memory = match &self.place {
             CodePlace::Memory(memory) => memory,
@@ -165,8 +165,8 @@ impl Code {
                 Some(memory) => memory,
                 None => {
                     // SAFETY: (1) the mapping is ours, in whole pages, and only unmapped by `drop`;
-                    // (2) no code writes to it; a thread that wants to waits for us, since modules
-                    // are changed under a lock.
+                    // (2) no code writes to it; a thread that is about to waits for this one, since
+                    // modules are changed under a lock.
                     let memory =
                         unsafe { CodeMemory::over(*base, self.len) }.map_err(Error::system)?;
                     replaced.get_or_init(|| memory)
@@ -212,7 +212,7 @@ impl Code {
         }
     }
 
-    /// What is compiled in.
+    /// The plan that is compiled in.
     pub(crate) fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -231,7 +231,7 @@ impl Code {
         self.base()..self.base() + self.len
     }
 
-    /// Its bytes. For people to look at: where probes are switched, they change.
+    /// Its bytes, for display: they change where probes are switched.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: (1) mapped and readable for as long as `self` lives.
         unsafe { std::slice::from_raw_parts(self.base() as *const u8, self.len) }
@@ -282,14 +282,13 @@ impl Code {
         self.tables.traps.at(offset).map(|number| number as u8)
     }
 
-    /// Whether the instruction at `offset` is where a function ends that has found no stack for
-    /// itself. It belongs to no Wasm instruction, whatever stands before it. Usable in a signal
-    /// handler.
+    /// Whether the instruction at `offset` ends a function that has found too little stack for
+    /// itself. It belongs to no Wasm instruction, whatever precedes it. Usable in a signal handler.
     pub(crate) fn has_not_begun(&self, offset: u32) -> bool {
         self.trap_at(offset) == Some(Trap::StackOverflow)
     }
 
-    /// Where an exception goes that comes out of the call that returns to `offset`.
+    /// The handler of exceptions that leave the call that returns to `offset`.
     pub(crate) fn handler_at(&self, offset: u32) -> Option<Handler> {
         let at =
             self.tables.handlers.binary_search_by_key(&offset, |handler| handler.offset).ok()?;
@@ -304,8 +303,8 @@ impl Code {
         (offset < self.tables.functions[index].end).then_some(owner)
     }
 
-    /// How far below its frame pointer the frame of the function at `offset` keeps what can be read
-    /// of it. Usable in a signal handler.
+    /// How far below its frame pointer the frame of the function at `offset` keeps its readable
+    /// values. Usable in a signal handler.
     pub(crate) fn frame_at(&self, offset: u32) -> Option<usize> {
         let index =
             self.tables.functions.partition_point(|range| range.start <= offset).checked_sub(1)?;
@@ -319,7 +318,7 @@ impl Code {
         (entry.number != NOTHING).then_some(entry.number & !ASIDE)
     }
 
-    /// Whether the code there is a monitor's. Usable in a signal handler.
+    /// Whether the code at `offset` belongs to a monitor. Usable in a signal handler.
     pub(crate) fn is_aside(&self, offset: u32) -> bool {
         let entry = self.tables.addresses.at_or_before(offset);
         entry.is_some_and(|entry| entry.number != NOTHING && entry.number & ASIDE != 0)

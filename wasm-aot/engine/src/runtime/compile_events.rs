@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 /// Functions, and how many bytes of code each has.
 type List = Mutex<Vec<(u32, u32)>>;
 
-/// What one of them was not notified of so far.
+/// The events that a reader has not taken yet.
 #[derive(Debug)]
 pub struct CompileEvents(Arc<List>);
 
@@ -18,7 +18,7 @@ pub struct CompileEvents(Arc<List>);
 pub(super) struct Readers(Mutex<Vec<Weak<List>>>);
 
 impl CompileEvents {
-    /// What has happened since the last time.
+    /// The events since the last call.
     pub fn take(&self) -> Vec<(u32, u32)> {
         std::mem::take(&mut self.0.lock())
     }
@@ -32,7 +32,7 @@ impl Readers {
         CompileEvents(list)
     }
 
-    /// Tells all receivers that are left, if there are any.
+    /// Publishes events to all readers that are left, if there are any.
     pub(super) fn publish(&self, compiled: impl FnOnce() -> Vec<(u32, u32)>) {
         let mut readers = self.0.lock();
         readers.retain(|reader| reader.strong_count() > 0);

@@ -1,8 +1,8 @@
-//! The memory of a vmctx: what the layout places, and reserved bytes behind it for counters that
+//! The memory of a vmctx: the fields of the layout, followed by reserved bytes for counters that
 //! may be needed while the program runs.
 //!
-//! Room is addresses of zeroes: it becomes memory where counters count. Counters are read while
-//! the thread that they belong to adds to them.
+//! Reserved bytes are untouched pages of zeroes: they occupy memory only where counters count.
+//! Counters are read while the thread that they belong to adds to them.
 //!
 //! # Safety
 //!
@@ -30,12 +30,13 @@ pub(super) const WORDS: usize = 8 << 20;
 pub(crate) struct Context {
     base: CodeAddr,
     len: usize,
-    /// How far in the buffer is for values that go from one variant of the code into another.
+    /// The offset of the OSR buffer, for live state that is passed from one variant of the code to
+    /// another.
     buffer: usize,
 }
 
 impl Context {
-    /// Room for an instance of a module.
+    /// Memory for an instance of a module.
     pub(crate) fn new(module: &ModuleInner) -> Result<Self, Error> {
         let buffer = (module.layout.size() + module.room_for_counters()).next_multiple_of(16);
         let len = if module.has_room_for_counters() { buffer + BUFFER } else { buffer };
@@ -49,7 +50,7 @@ impl Context {
         self.base.get() as *mut u8
     }
 
-    /// Where it begins.
+    /// Its address.
     pub(crate) fn address(&self) -> usize {
         self.base.get()
     }
@@ -66,21 +67,22 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: (1) mapped in `new`; (2) the instance is gone, and with it everybody who knows of
-        // the memory.
+        // SAFETY: (1) mapped in `new`; (2) the instance is gone, and with it all references to the
+        // memory.
         let _ = unsafe { pages::unmap(self.base, self.len.max(1)) };
     }
 }
 
 impl ModuleInner {
-    /// Whether instances have room for counters. Where addresses are scarce they have not.
+    /// Whether instances have reserved bytes for counters. They have none where address space is
+    /// scarce.
     pub(super) fn has_room_for_counters(&self) -> bool {
         self.options.sites != Sites::NONE && self.options.reservations
     }
 
-    /// How many words for counters there may be in variants that are made while the program runs:
-    /// no more edges are counted than there are functions and bytes of code, and a call whose
-    /// target is counted, with two words, has two bytes and no edge of its own.
+    /// The most words for counters in variants that are compiled while the program runs. No more
+    /// edges are counted than there are functions and bytes of code. A call whose target is
+    /// counted, with two words, has two bytes and no edge of its own.
     pub(super) fn most_counters(&self) -> usize {
         match (self.info.bodies.first(), self.info.bodies.last()) {
             (Some(first), Some(last)) => self.info.bodies.len() + (last.end - first.start) as usize,
@@ -88,7 +90,7 @@ impl ModuleInner {
         }
     }
 
-    /// How many bytes such variants may need: counters, and words of plans behind them.
+    /// How many bytes such variants may need: counters, followed by words of plans.
     pub(super) fn room_for_counters(&self) -> usize {
         if self.has_room_for_counters() { 8 * self.most_counters() + WORDS } else { 0 }
     }
@@ -101,11 +103,11 @@ pub(crate) struct Counters(Mutex<Known>);
 /// What is known of all instances.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// Where the vmctx of each instance is that lives.
+    /// The address of the vmctx of each living instance.
     pub(super) live: Vec<usize>,
-    /// What the others have counted.
+    /// The sums of the counters of instances that have ended.
     ended: Vec<u64>,
-    /// Where calls went that were put away.
+    /// The targets of calls that were accumulated.
     pub(super) targets: Targets,
 }
 
@@ -128,7 +130,7 @@ impl Counters {
         self.0.lock().live.is_empty()
     }
 
-    /// Visits the vmctx of each instance that lives.
+    /// Visits the vmctx of each living instance.
     pub(super) fn each(&self, visit: impl FnMut(usize)) {
         self.0.lock().live.iter().copied().for_each(visit);
     }
@@ -139,7 +141,7 @@ impl Counters {
         known.live.iter().copied().filter(|vmctx| store_of(*vmctx) == Some(store)).for_each(visit);
     }
 
-    /// The stores of instances that live.
+    /// The stores of living instances.
     pub(super) fn stores(&self) -> Vec<StoreId> {
         let known = self.0.lock();
         // SAFETY: (1) a store outlives its instances, none of which ends while the lock is held;
@@ -152,7 +154,7 @@ impl Counters {
             .collect()
     }
 
-    /// Where threads are that execute code of the instances: of each, the innermost activation
+    /// The stacks of the threads that execute code of the instances, the innermost activation
     /// first.
     pub(super) fn stacks(&self) -> Vec<Vec<usize>> {
         let known = self.0.lock();
@@ -162,7 +164,7 @@ impl Counters {
         stores.sort_unstable();
         stores.dedup();
         // SAFETY: (1) a store outlives its instances, none of which ends while the lock is held;
-        // (2) what is asked of it may be asked from other threads.
+        // (2) its interruption may be used from other threads.
         stores.into_iter().map(|store| unsafe { (*store).interruption() }.look()).collect()
     }
 
@@ -180,7 +182,7 @@ impl Counters {
     }
 }
 
-/// The store of the instance with that vmctx, as soon as it says so.
+/// The store of the instance with that vmctx, once the vmctx holds it.
 fn store_of(vmctx: usize) -> Option<*const StoreCore> {
     // SAFETY: (1) the word of an instance that lives: zero, or the instance that owns it; (2) the
     // instance's store does not change.

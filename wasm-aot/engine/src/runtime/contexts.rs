@@ -12,8 +12,8 @@ use crate::vm::context::{AccountClock, ContextNode, ENOUGH, MOST, NO_FUNCTION, P
 use std::mem::offset_of;
 
 std::arch::global_asm!(
-    // The time that has passed is charged, but for what reading the clock takes.
-    // rdi: a clock, rcx: the account that is charged; leaves the time in rax, changes rdx
+    // The time that has passed is charged, except for the cost of reading the clock. rdi: a clock,
+    // rcx: the account that is charged; leaves the time in rax, changes rdx
     ".macro fastinst_wasm_read_clock",
     "rdtsc",
     "shl rdx, 32",
@@ -80,7 +80,8 @@ std::arch::global_asm!(
     "pop rcx",
     "pop rax",
     "ret",
-    // What a function of the host may change, but for rax and r8, which are not needed any more.
+    // The registers that a function of the host may change, except for rax and r8, which are no
+    // longer needed.
     "7:",
     "push rsi",
     "push rdi",
@@ -120,7 +121,7 @@ std::arch::global_asm!(
     "je 3f",
     "fastinst_wasm_read_clock",
     "sub rax, [rcx + {entered}]",
-    // It may have waited for a processor for most of that.
+    // The thread may have waited for a CPU for most of that time.
     "mov rdx, [rdi + {least}]",
     "shl rdx, {most}",
     "cmp rax, rdx",
@@ -160,8 +161,8 @@ std::arch::global_asm!(
     make = sym make,
 );
 
-/// Has a receiver make the context of a function that is called from the present one: whether there
-/// is one now.
+/// Has a receiver make the context of a function that is called from the present one; returns
+/// whether it exists now.
 extern "C" fn make(call: *const Call, vmctx: usize, present: u64, frame: usize) -> u32 {
     let mut values = [[present, 0]];
     // SAFETY: (1) machine code is kept together with the plan that it was made from; (2) there is

@@ -23,8 +23,8 @@ use wasmparser::{BinaryReader, FunctionBody, Operator};
 pub struct Counts {
     module: Arc<ModuleInner>,
     functions: Vec<(Graph, Flow)>,
-    /// The number of each function's first call through a table or a reference, and where they all
-    /// went.
+    /// The number of each function's first call through a table or a reference, and the targets of
+    /// all such calls.
     first_calls: Vec<u32>,
     targets: Targets,
 }
@@ -86,14 +86,14 @@ impl BranchCount<'_> {
     }
 }
 
-/// A call, where it went, and how often.
+/// A call, its target, and how often it was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallCount {
     /// Where it is, from the beginning of the function's body.
     pub offset: u32,
-    /// Whether it is `direct`, goes to what is `imported`, or is `indirect`.
+    /// Whether it is `direct`, calls an import (`imported`), or is `indirect`.
     pub kind: &'static str,
-    /// What was called.
+    /// The function that was called.
     pub callee: String,
     /// How often.
     pub count: u64,
@@ -104,9 +104,9 @@ pub struct CallCount {
 pub struct LoopCount {
     /// Where it is, from the beginning of the function's body.
     pub offset: u32,
-    /// How often control came to its beginning.
+    /// How often control reached its beginning.
     pub iterations: u64,
-    /// How often it came from outside.
+    /// How often control reached it from outside.
     pub entries: u64,
 }
 
@@ -114,17 +114,17 @@ pub struct LoopCount {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EdgeCount {
     /// Where the block begins that it leaves, from the beginning of the function's body; none if it
-    /// comes from outside.
+    /// starts outside.
     pub from: Option<u32>,
     /// Where the block begins that it leads to; none if it leads outside.
     pub to: Option<u32>,
-    /// What kind of way it is.
+    /// The kind of edge.
     pub way: &'static str,
     /// How often it was executed.
     pub count: u64,
 }
 
-/// A row of instructions that are executed together, and how often.
+/// A sequence of instructions that are executed together, and how often.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockCount {
     /// Where it is, from the beginning of the function's body.
@@ -138,18 +138,18 @@ pub struct BlockCount {
 pub(crate) enum FramePlace {
     /// Inside of a machine instruction.
     Machine(usize),
-    /// At an instruction of a function, by the function's place among those that are defined.
+    /// At an instruction of a function, by the function's place among the defined ones.
     Wasm { defined: usize, at: u32 },
 }
 
-/// What counters said at a moment, all instances' together; also how many frames left blocks in
-/// their middle. Of a difference of two readings that may be less than none: a frame that waited in
-/// a block when the earlier was made, and was taken for one that had left, went on from there.
+/// The values of the counters at a moment, summed over all instances; also how many frames left
+/// blocks in their middle. In a difference of two readings, the latter may be negative: a frame
+/// that waited in a block at the earlier reading was counted as having left it, and then continued.
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
     pub(super) counters: Vec<u64>,
     pub(super) partial_exits: HashMap<FramePlace, i64>,
-    /// Where calls went.
+    /// The targets of calls.
     pub(super) targets: Targets,
 }
 
@@ -215,7 +215,7 @@ impl Counts {
 }
 
 impl ModuleInner {
-    /// How often frames of each defined function were taken away, and at which instructions.
+    /// How often frames of each defined function were unwound, and at which instructions.
     fn partial_exits_by_function(
         &self,
         all: &HashMap<FramePlace, i64>,
@@ -235,8 +235,8 @@ impl ModuleInner {
         partial_exits
     }
 
-    /// Where frames of its code that counts wait for this thread: as the task says that the thread
-    /// executes, or at these addresses if it executes none.
+    /// Where frames of its counting code wait for this thread: as recorded by the task that the
+    /// thread executes, or at these addresses if it executes none.
     pub(super) fn waiting_frames(&self, otherwise: &[usize]) -> Vec<FramePlace> {
         let (waiting, safepoint) = match tasks::waiting_frames() {
             Some(WaitingFrames { addresses, safepoint }) => (addresses, safepoint),
@@ -249,7 +249,7 @@ impl ModuleInner {
         own.map(FramePlace::Machine).chain(at_safepoint).collect()
     }
 
-    /// The instructions of functions, by their indices, at which frames were taken away, or wait.
+    /// The instructions of functions, by their indices, at which frames were unwound, or wait.
     pub fn exited(&self, waiting: &[usize]) -> HashMap<u32, BTreeSet<u32>> {
         let first = self.info.imported.functions;
         let mut all = self.partial_exits.all();
@@ -279,7 +279,7 @@ impl ModuleInner {
     }
 }
 
-/// Where a function's accesses to memory are.
+/// The places of a function's accesses to memory.
 fn accesses(module: &ModuleInner, defined: usize) -> Vec<u32> {
     let mut accesses = Vec::new();
     let Ok(mut reader) = body(module, &module.info.bodies[defined]).get_operators_reader() else {
@@ -360,7 +360,7 @@ impl<'a> FunctionCounts<'a> {
 
     /// How often it was called.
     pub fn calls(&self) -> u64 {
-        // The way into a function is its graph's first edge.
+        // The edge into a function is its graph's first one.
         self.flow.edges.first().copied().unwrap_or_default()
     }
 
@@ -381,7 +381,7 @@ impl<'a> FunctionCounts<'a> {
         Some(format!("{file}:{line}"))
     }
 
-    /// Every call that was made, by place and by where it went.
+    /// Every call that was made, by place and target.
     pub fn calls_made(&self) -> Vec<CallCount> {
         let start = self.range().start;
         let mut made = Vec::new();
@@ -444,7 +444,7 @@ impl<'a> FunctionCounts<'a> {
         self.graph.edges.iter().zip(&self.flow.edges).filter_map(each).collect()
     }
 
-    /// Blocks without instructions, which are no places, and where control comes to behind them.
+    /// Blocks without instructions, which have no place, and where control continues after them.
     fn passed_by(&self) -> HashMap<u32, u32> {
         let mut ways = HashMap::<u32, Vec<u32>>::new();
         for edge in self
@@ -463,13 +463,13 @@ impl<'a> FunctionCounts<'a> {
         let blocks: Vec<u32> = next.keys().copied().collect();
         for block in blocks {
             let (mut passed, mut at) = (vec![block], next[&block]);
-            // Nothing but such blocks may be a circle.
+            // Such blocks may form a cycle.
             while let Some(further) = next.get(&at).copied().filter(|_| passed.len() <= next.len())
             {
                 passed.push(at);
                 at = further;
             }
-            // Those behind it are known from now on.
+            // The targets of the blocks on the way are known from now on.
             next.extend(passed.into_iter().map(|block| (block, at)));
         }
         next
@@ -479,8 +479,8 @@ impl<'a> FunctionCounts<'a> {
         self.module.info.bodies[(self.index - self.module.info.imported.functions) as usize].clone()
     }
 
-    /// How often each way of each instruction that leaves its block was gone; a table's in their
-    /// order.
+    /// How often each way of each instruction that leaves its block was taken; a table's ways in
+    /// their order.
     fn ways(&self) -> HashMap<u32, Vec<(Way, u64)>> {
         let mut ways: HashMap<u32, Vec<(Way, u64)>> = HashMap::new();
         for (edge, count) in self.graph.edges.iter().zip(&self.flow.edges) {
@@ -489,7 +489,7 @@ impl<'a> FunctionCounts<'a> {
         ways
     }
 
-    /// Every instruction, in order; what can never be reached has the count 0.
+    /// Every instruction, in order; unreachable ones have the count 0.
     pub fn instructions(&self) -> Vec<InstructionCount<'a>> {
         let range = self.range();
         let mut blocks: Vec<usize> =
@@ -541,12 +541,13 @@ impl<'a> FunctionCounts<'a> {
                     let mut ways: Vec<u64> =
                         gone.into_iter().flatten().map(|(_, count)| *count).collect();
                     if Ways::of(targets) == Ways::ByEntry {
-                        // One that is never reached has none.
+                        // A table that is never reached has no ways.
                         ways.resize(targets.len() as usize + 1, 0);
                     }
                     ways
                 }
-                // A condition's label is its other side: it goes on behind itself where it is true.
+                // The label of an `if` is its other side: control continues after the `if` where
+                // the condition is true.
                 Operator::If { .. } => {
                     [Way::Taken, Way::Next].map(|way| count_of(gone, way)).into()
                 }

@@ -6,7 +6,7 @@
 //! This module exists to write to a place in a vmctx, which its instance keeps.
 #![allow(unsafe_code)]
 
-/// Puts `value` into `place`, or into a box that has to be kept. Tells where it is.
+/// Puts `value` into `place`, or into a box that has to be kept. Returns its address.
 ///
 /// # Safety
 /// `place` may be written to, and stays for as long as the value is used.

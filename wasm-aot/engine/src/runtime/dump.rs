@@ -1,7 +1,7 @@
 //! The state of a store when a trap has ended its program, as other tools read it: the [core
 //! dumps](https://github.com/WebAssembly/tool-conventions/blob/main/Coredump.md) of Wasm.
 //!
-//! Frames are copied while they are there, by the code that takes them away; memories and globals
+//! Frames are copied before they are unwound, by the code that unwinds them; memories and globals
 //! stay as they are until a dump is made.
 //!
 //! # Safety
@@ -23,14 +23,14 @@ use wasm_encoder::{
     MemoryType, RefType,
 };
 
-/// What a frame has kept, as [`compile`] places it: where its instance's vmctx is, and its locals.
+/// The values that a frame keeps, as [`compile`] places them: its instance's vmctx, and its locals.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     vmctx: usize,
     locals: Vec<u64>,
 }
 
-/// A frame that a trap has taken away.
+/// A frame that a trap has unwound.
 #[derive(Clone, Debug)]
 pub(super) struct Taken {
     /// Its instance, by its place among the store's.
@@ -61,15 +61,15 @@ pub(super) unsafe fn read(store: &StoreCore, pc: usize, frame: usize) -> Option<
     }
 }
 
-/// Notes what frames a trap has taken away, and which are left outside of its activation. If there
-/// was no budget for an instruction, the innermost was there.
+/// Records the frames that a trap has unwound, and those that are left outside of its activation.
+/// If the budget did not suffice for an instruction, the innermost frame was there.
 pub(super) fn remember_fault(store: &StoreCore, fault: &Fault, unaffordable: Option<u32>) {
     if !store.reads_frames {
         return;
     }
     let nothing = std::iter::repeat(&None);
     let gone = fault.frames.iter().zip(fault.kept.iter().chain(nothing)).enumerate();
-    // Return addresses are behind the call that they belong to.
+    // Return addresses are after the call that they belong to.
     let gone = gone.filter_map(|(i, (pc, kept))| {
         store.taken(if i == 0 { *pc } else { pc - 1 }, kept.as_ref())
     });
@@ -118,7 +118,7 @@ impl StoreCore {
         let own = kept.and_then(|kept| {
             self.instances.iter().position(|of| is_of(of) && of.base() == kept.vmctx)
         });
-        // What a frame without an instance has in its place is nothing of its own.
+        // If a frame has no instance, the words in the place of locals are not its own.
         let words = own.and(kept).map_or(&[][..], |kept| &kept.locals);
         let words = words.iter().map(|word| Some(*word)).chain(std::iter::repeat(None));
         let locals = module
@@ -132,7 +132,7 @@ impl StoreCore {
     }
 }
 
-/// A local as dumps show it, which know nothing of vectors and references.
+/// A local as dumps show it. They have no vectors and references.
 fn value(ty: ValType, word: Option<u64>) -> CoreDumpValue {
     match (ty, word) {
         (ValType::I32, Some(word)) => CoreDumpValue::I32(word as u32 as i32),
@@ -144,10 +144,10 @@ fn value(ty: ValType, word: Option<u64>) -> CoreDumpValue {
 }
 
 impl<T> Store<T> {
-    /// What the program's state is when a trap has ended it: a core dump of Wasm, in which
-    /// `program` is the program's name. It has the frames that the last trap has taken away, with
-    /// those of their locals that are numbers, and memories and globals as they are now, of all
-    /// instances but monitors'. None if no trap has ended code whose frames can be read, see
+    /// The program's state after a trap has ended it: a core dump of Wasm, in which `program` is
+    /// the program's name. It contains the frames that the last trap has unwound, with those of
+    /// their locals that are numbers, and memories and globals as they are now, of all instances
+    /// except monitors. None if no trap has ended code whose frames can be read, see
     /// [`Config::readable_frames`](crate::Config::readable_frames).
     pub fn core_dump(&mut self, program: &str) -> Option<Vec<u8>> {
         let mut context = self.as_context_mut();
@@ -157,8 +157,8 @@ impl<T> Store<T> {
     }
 }
 
-/// What is in a dump, by its place among the store's; what it is numbered by there is its place
-/// here.
+/// The items in a dump, by their places among the store's; an item's number in the dump is its
+/// place here.
 #[derive(Debug, Default)]
 struct Dump {
     instances: Vec<usize>,
@@ -167,7 +167,7 @@ struct Dump {
 }
 
 impl Dump {
-    /// What the program has.
+    /// The program's items.
     fn of(core: &StoreCore) -> Self {
         let mut dump = Self::default();
         for (i, instance) in
@@ -207,7 +207,7 @@ impl Dump {
         }
         let mut stack = CoreDumpStackSection::new("main");
         for frame in frames {
-            // A monitor's frame is not the program's.
+            // A monitor's frame does not belong to the program.
             let Some(instance) =
                 frame.instance.and_then(|at| self.instances.binary_search(&at).ok())
             else {
@@ -236,7 +236,8 @@ impl Dump {
                 shared: ty.shared,
                 page_size_log2: None,
             });
-            // Pieces that are all zeroes are left out; there are not more pieces than readers take.
+            // Pieces that are all zeroes are left out; there are no more pieces than readers
+            // accept.
             let piece = (len / PIECES).next_multiple_of(LEAST).max(LEAST);
             let mut bytes = vec![0; piece];
             for at in (0..len).step_by(piece) {
@@ -306,7 +307,7 @@ fn nullable(heap: HeapType) -> RefType {
     }
 }
 
-/// How much of a memory is written or left out together, and into how many pieces a memory is
-/// parted at most.
+/// The granularity at which a memory is written or left out, and into how many pieces a memory is
+/// divided at most.
 const LEAST: usize = 4 << 10;
 const PIECES: usize = 50_000;

@@ -16,7 +16,8 @@ use crate::vm;
 #[derive(Debug)]
 pub(crate) struct Elements {
     pub(crate) ty: TableType,
-    /// What machine code reads: in the vmctx of the instance that defines it, or in a box of ours.
+    /// The definition that machine code reads: in the vmctx of the instance that defines it, or in
+    /// a box.
     pub(crate) definition: *mut vm::Table,
     items: Vec<usize>,
     _definition: Option<Box<vm::Table>>,
@@ -53,7 +54,7 @@ impl Elements {
         self.items.len()
     }
 
-    /// What machine code and we both write to.
+    /// The elements, which both machine code and the runtime write to.
     fn items(&mut self) -> &mut [usize] {
         // Through the pointer that machine code was given, so that nothing is assumed to be
         // unchanged. SAFETY: (1) the vector's own memory, which is only moved in `grow`; (2)
@@ -71,14 +72,14 @@ impl Elements {
         Some(())
     }
 
-    /// The elements `[at, at + count)`, if there are so many.
+    /// The elements `[at, at + count)`, if there are that many.
     pub(crate) fn range(&mut self, at: u64, count: u64) -> Option<&mut [usize]> {
         let (start, end) =
             (usize::try_from(at).ok()?, usize::try_from(at.checked_add(count)?).ok()?);
         self.items().get_mut(start..end)
     }
 
-    /// What is wanted when it is to grow.
+    /// The demand for a growth.
     pub(crate) fn demand(&self, more: u64) -> Demand {
         let current = self.len() as u64;
         Demand {
@@ -89,8 +90,8 @@ impl Elements {
         }
     }
 
-    /// Grows it, and returns how many elements it had; nothing if it cannot grow so much, or is
-    /// stopped, which it asks about now and then.
+    /// Grows it, and returns how many elements it had; nothing if it cannot grow by that much, or
+    /// if `is_stopped`, which is called now and then, returns true.
     pub(crate) fn grow(
         &mut self,
         more: u64,

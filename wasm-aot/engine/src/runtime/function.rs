@@ -33,12 +33,12 @@ unsafe impl Send for Func {}
 // SAFETY: as above.
 unsafe impl Sync for Func {}
 
-/// What a host function does with what machine code passes.
+/// The code of a host function: it receives the values that machine code passes.
 pub(crate) type Body = dyn Fn(&mut StoreCore, Option<NonNull<InstanceData>>, &[u128], &mut [u128]) -> Result<(), Error>
     + Send
     + Sync;
 
-/// A function of the host's, as machine code sees it: the head is known to trampolines.
+/// A function of the host, as machine code sees it: trampolines know its first fields.
 #[repr(C)]
 pub(crate) struct HostFunction {
     magic: u64,
@@ -99,7 +99,7 @@ impl<'a, T> Caller<'a, T> {
         self.context.data_mut()
     }
 
-    /// Carries out what others want done with the store, unless a monitor calls.
+    /// Runs the tasks that other threads have posted to the store, unless a monitor calls.
     pub fn run_tasks(&mut self) {
         let core = self.context.core();
         let is_program =
@@ -109,7 +109,7 @@ impl<'a, T> Caller<'a, T> {
         }
     }
 
-    /// The Wasm frames that led here.
+    /// The Wasm frames of the current call.
     pub fn backtrace(&mut self) -> crate::error::Backtrace {
         backtrace::here(self.context.core())
     }
@@ -123,7 +123,8 @@ impl<T> AsContextMut for Caller<'_, T> {
     }
 }
 
-/// Called by the trampoline: arguments are in `values`, results go there. Not zero: it has failed.
+/// Called by the trampoline: arguments are in `values`, results go there. Returns a number other
+/// than 0 if it has failed.
 extern "C" fn call_host(function: *mut HostFunction, values: *mut u128) -> u32 {
     // SAFETY: (1) the trampoline passes on the vmctx that it was called with: this function's.
     let host = unsafe { &*function };
@@ -132,8 +133,8 @@ extern "C" fn call_host(function: *mut HostFunction, values: *mut u128) -> u32 {
     let store = unsafe { &mut *host.store };
     store.make_room();
     let (params, results) = (host.ty.params().len(), host.ty.results().len());
-    // Results go where arguments came from, so that those are copied first: few without asking for
-    // memory.
+    // Results overwrite the arguments, so the arguments are copied first: few of them without an
+    // allocation.
     let (mut few, mut many) = ([0u128; 16], Vec::new());
     let args = match few.get_mut(..params) {
         Some(args) => args,
@@ -192,8 +193,8 @@ extern "C" fn call_host(function: *mut HostFunction, values: *mut u128) -> u32 {
     1
 }
 
-/// Notes where a host function was called that has failed. What a host passes on from code that it
-/// has called has failed further in.
+/// Records where a host function was called that has failed. A failure that the host passes on from
+/// code that it has called has happened further in.
 fn note_failure(error: &Error, store: &mut StoreCore) {
     let Error::Host(error) = error else { return };
     let address = std::ptr::from_ref(&**error).cast::<()>() as usize;
@@ -202,7 +203,7 @@ fn note_failure(error: &Error, store: &mut StoreCore) {
     }
 }
 
-/// A trap of the host's happens where the host was called.
+/// Gives a trap of the host the place where the host was called.
 fn located(error: Error, store: &StoreCore) -> Error {
     match error {
         Error::Trap(mut report) if report.backtrace.frames.is_empty() => {
@@ -213,7 +214,7 @@ fn located(error: Error, store: &StoreCore) -> Error {
     }
 }
 
-/// Called by the trampoline after a failure: goes where it is dealt with.
+/// Called by the trampoline after a failure: continues where the failure is handled.
 extern "C" fn raise_host(function: *mut HostFunction) {
     // SAFETY: (1) as in `call_host`.
     let store = unsafe { &mut *(*function).store };
@@ -231,8 +232,8 @@ extern "C" fn raise_host(function: *mut HostFunction) {
 }
 
 impl Func {
-    /// A function of the host's, of any type. Its arguments are of that type; it puts its results
-    /// where the last parameter says.
+    /// A function of the host, of any type. Its arguments are of that type; it writes its results
+    /// to the slice that is its last parameter.
     pub fn new<T: 'static>(
         mut store: impl AsContextMut<Data = T>,
         ty: FuncType,
@@ -242,7 +243,7 @@ impl Func {
         Self::host(store.as_context_mut().core(), ty, raw)
     }
 
-    /// A function of the host's, whose type follows from the closure's.
+    /// A function of the host, whose type follows from the closure's.
     pub fn wrap<T: 'static, P, R>(
         mut store: impl AsContextMut<Data = T>,
         body: impl super::typed::IntoFunc<T, P, R>,
@@ -255,7 +256,7 @@ impl Func {
         Self { reference: HostFunction::place(store, ty, body, None), store: store.id }
     }
 
-    /// Where its reference is.
+    /// The address of its reference.
     pub(super) fn address(&self) -> usize {
         self.reference.as_ptr() as usize
     }
@@ -293,7 +294,7 @@ impl Func {
             .collect())
     }
 
-    /// The same function with its type known to the compiler, if it is of that type.
+    /// The same function with a static type, if it is of that type.
     pub fn typed<P: super::typed::Params, R: super::typed::Results>(
         &self,
         mut store: impl AsContextMut,
@@ -308,7 +309,7 @@ impl Func {
         Ok(super::typed::TypedFunc::new(*self))
     }
 
-    /// Calls it with values as machine code takes them.
+    /// Calls it with values in the form that machine code takes.
     ///
     /// # Safety
     /// The values are of the function's type and this store, and there is room for the results.
@@ -326,7 +327,7 @@ impl Func {
         unsafe { boundary::entered(store, callee, ty, values, |store| self.enter(store, values)) }
     }
 
-    /// The same, without telling an observer.
+    /// The same, without notifying an observer.
     ///
     /// # Safety
     /// As above.
@@ -370,7 +371,7 @@ impl Func {
         Ok(TypeId(unsafe { self.reference.as_ref().ty }))
     }
 
-    /// The reference, ready to be called from anywhere.
+    /// The reference, ready to be called by any code.
     pub(crate) fn raw(&self, store: &StoreCore) -> Result<*const vm::FuncRef, Error> {
         self.check(store)?;
         // SAFETY: (1) a reference of this store; (2) changed only here, by the thread that has the
@@ -385,7 +386,8 @@ impl Func {
         }
     }
 
-    /// What an instance imports: code and vmctx. Host functions get a copy that knows its caller.
+    /// The import for an instance: code and vmctx. Each importing instance gets a copy of a host
+    /// function that knows its caller.
     pub(crate) fn import(
         &self,
         store: &mut StoreCore,
@@ -417,7 +419,7 @@ impl Func {
     }
 }
 
-/// A host function that takes and gives values as machine code does.
+/// A host function that takes and returns values as machine code does.
 pub(crate) fn plain<T: 'static>(
     body: impl Fn(Caller<'_, T>, &[u128], &mut [u128]) -> Result<(), Error> + Send + Sync + 'static,
 ) -> std::sync::Arc<Body> {
@@ -428,7 +430,7 @@ pub(crate) fn plain<T: 'static>(
     })
 }
 
-/// A host function that takes values of any type, as one that takes what machine code passes.
+/// Wraps a host function on values of any type as one that takes the values of machine code.
 pub(crate) fn raw<T: 'static>(
     ty: FuncType,
     body: impl Fn(Caller<'_, T>, &[Val], &mut [Val]) -> Result<(), Error> + Send + Sync + 'static,
@@ -464,7 +466,7 @@ impl HostFunction {
             cell: store.cell(),
             call: call_host,
             raise: raise_host,
-            // The code is found when a caller without a trampoline of its own needs it.
+            // The code is set when a caller without a trampoline of its own needs it.
             reference: vm::FuncRef {
                 code: std::ptr::null(),
                 vmctx: std::ptr::null_mut(),

@@ -3,8 +3,8 @@
 //!
 //! # Safety
 //!
-//! This module exists to read what an instance imports from its vmctx, and what tables and
-//! references hold.
+//! This module exists to read an instance's imports from its vmctx, and the contents of tables and
+//! references.
 #![allow(unsafe_code)]
 
 use super::function::Func;
@@ -32,7 +32,7 @@ pub struct Guests {
 }
 
 impl Guests {
-    /// Guests that are called so, and which are one each, or several.
+    /// Makes guests that are called in this way, with one instance each, or several.
     pub fn new(calls: Calls, are_several: bool) -> Self {
         Self { known: HashMap::new(), calls, are_several }
     }
@@ -84,8 +84,8 @@ impl Guests {
             };
         }
         let at = data.base() + data.module.layout.function(import.index) as usize;
-        // SAFETY: (1) an instance that was made has its imports in its vmctx, where the layout
-        // says.
+        // SAFETY: (1) an instance that was made has its imports in its vmctx, at the layout's
+        // offsets.
         let given = unsafe { *(at as *const vm::FuncImport) };
         let Some(owner) = core.instances.iter().find(|other| other.base() == given.vmctx as usize)
         else {
@@ -105,7 +105,7 @@ impl Instance {
         memories.iter().map(|memory| core.memories[*memory].extent().1).collect()
     }
 
-    /// Where its vmctx is, and its memories are.
+    /// The ranges of its vmctx and of its memories.
     pub fn extents(&self, core: &StoreCore) -> Option<(Range<usize>, Vec<Range<usize>>)> {
         let data = self.data(core)?;
         let memory = |memory: &usize| {
@@ -128,7 +128,8 @@ impl Instance {
         self.change(core, cell, |_| value);
     }
 
-    /// Has a cell hold what follows from what it holds; of one that has 32 bits, the lower ones.
+    /// Replaces a cell's value by a function of it; of a cell of 32 bits, the lower ones are
+    /// stored.
     fn change(&self, core: &StoreCore, cell: Cell, change: impl FnOnce(u64) -> u64) {
         let Some(data) = self.data(core) else { return };
         let (place, wide) = match cell {
@@ -159,7 +160,7 @@ impl Instance {
 }
 
 impl Func {
-    /// The module whose function it is, and which: nothing for the host's.
+    /// The function's module, and its index there: nothing for a function of the host.
     pub fn owner(&self, core: &StoreCore) -> Option<(Arc<ModuleInner>, u32)> {
         // SAFETY: (1) a reference of this store.
         let reference = unsafe { *self.raw(core).ok()? };
@@ -207,8 +208,8 @@ fn framed(data: &InstanceData, imports: &[Import]) -> Vec<bool> {
 }
 
 impl InstanceData {
-    /// The index of a function of this instance's: of the one that a table has, or of the one that
-    /// a reference leads to.
+    /// The index, in this instance, of the function in a table's entry, or of the one that a
+    /// reference leads to.
     pub(super) fn resolve(&mut self, table: u32, place: u64) -> Option<u32> {
         let reference = match table {
             u32::MAX => place as usize,

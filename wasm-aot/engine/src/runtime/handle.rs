@@ -18,7 +18,7 @@ use crate::registry::{self, TypeId};
 use crate::types::{ExternType, FuncType, GlobalType, MemoryType, TableType, ValType};
 use crate::vm;
 
-/// Something that can be imported or exported.
+/// An item that can be imported or exported.
 #[derive(Clone, Copy, Debug)]
 pub enum Extern {
     /// A function.
@@ -91,7 +91,7 @@ impl Extern {
         if let Self::Func(function) = self { Some(function) } else { None }
     }
 
-    /// What it is.
+    /// Its type.
     pub fn ty(&self, mut store: impl AsContextMut) -> Result<ExternType, Error> {
         self.ty_in(store.as_context_mut().core())
     }
@@ -182,8 +182,8 @@ impl Memory {
         self.extent_in(core)
     }
 
-    /// The same, for a host that tells an observer of the boundary itself what it writes there, by
-    /// [`StoreContextMut::wrote`](super::StoreContextMut::wrote).
+    /// The same, for a host that itself reports to an observer of the boundary what it writes
+    /// there, by [`StoreContextMut::wrote`](super::StoreContextMut::wrote).
     pub fn announced_extent(
         &self,
         mut store: impl AsContextMut,
@@ -195,7 +195,7 @@ impl Memory {
         Ok(self.data(core)?.extent())
     }
 
-    /// Tells an observer of the boundary that the host may write to it from now on.
+    /// Notifies an observer of the boundary that the host may write to it from now on.
     fn lend(&self, core: &mut StoreCore) {
         if !core.is_observed() {
             return;
@@ -212,7 +212,7 @@ impl Memory {
     }
 
     /// Its bytes, for as long as nothing else is done with the store. None if threads share it:
-    /// others may write to it at any time.
+    /// other threads may write to it at any time.
     pub fn bytes<'a>(
         &self,
         store: &'a mut impl AsContextMut,
@@ -367,7 +367,7 @@ impl Global {
         Ok(unsafe { Val::from_raw(raw, ty, core) })
     }
 
-    /// Gives it another value, if it may change.
+    /// Sets its value, if it is mutable.
     pub fn set(&self, mut store: impl AsContextMut, value: Val) -> Result<(), Error> {
         let mut context = store.as_context_mut();
         let core = context.core();
@@ -385,7 +385,7 @@ impl Global {
 }
 
 impl Tag {
-    /// Its type, and what machine code knows it by.
+    /// Its type, and the address by which machine code knows it.
     pub(super) fn in_store(
         &self,
         core: &mut StoreCore,

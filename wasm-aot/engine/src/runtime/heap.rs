@@ -1,9 +1,9 @@
 //! The objects that machine code's references denote: exceptions, and values of the host.
 //!
-//! Objects never move, and machine code keeps no list of its references. So what is still held is
-//! found conservatively: every word of the stacks that machine code runs on, of tables, globals and
-//! exceptions is looked at, and if it is the address of an object, the object stays. Collections
-//! happen when as many objects have been made as were left by the one before.
+//! Objects never move, and machine code keeps no list of its references. So live objects are found
+//! conservatively: every word of the stacks that machine code runs on, of tables, globals and
+//! exceptions is examined, and if it is the address of an object, the object is kept. A collection
+//! happens when as many objects have been made as the one before has left.
 //!
 //! # Safety
 //!
@@ -22,7 +22,7 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Something of the host's that Wasm code can hold.
+/// A value of the host that Wasm code can hold.
 #[derive(Clone, Debug)]
 pub struct ExternRef(Arc<dyn Any + Send + Sync>);
 
@@ -32,7 +32,7 @@ impl ExternRef {
         Self(Arc::new(value))
     }
 
-    /// What it refers to.
+    /// The value that it refers to.
     pub fn data(&self) -> &(dyn Any + Send + Sync) {
         &*self.0
     }
@@ -43,7 +43,7 @@ impl ExternRef {
     }
 }
 
-/// What an address leads to.
+/// The object at an address.
 #[derive(Debug)]
 enum Object {
     Exception { layout: Layout, held: Arc<Held> },
@@ -54,11 +54,11 @@ enum Object {
 #[derive(Debug)]
 pub(crate) struct Heap {
     objects: HashMap<usize, Object>,
-    /// How many objects there may be before it is looked for those that no code holds.
+    /// How many objects trigger a collection.
     threshold: usize,
 }
 
-/// Fewer are never worth a look.
+/// Fewer objects never trigger a collection.
 const LEAST: usize = 10_000;
 
 impl Default for Heap {
@@ -85,7 +85,7 @@ impl Heap {
         Some(address)
     }
 
-    /// The address by which machine code knows a value of the host's.
+    /// The address by which machine code knows a value of the host.
     pub(crate) fn extern_in(&mut self, value: &ExternRef) -> usize {
         let boxed = Box::new(value.clone());
         let address = &raw const *boxed as usize;
@@ -93,7 +93,7 @@ impl Heap {
         address
     }
 
-    /// The value of the host's at an address.
+    /// The value of the host at an address.
     ///
     /// # Safety
     /// It is null, or was given by [`extern_in`](Self::extern_in) and is still held.
@@ -104,7 +104,7 @@ impl Heap {
         }
     }
 
-    /// Whether it is time to look for objects that no code holds.
+    /// Whether it is time for a collection.
     pub(crate) fn is_full(&self) -> bool {
         self.objects.len() >= self.threshold
     }
@@ -159,7 +159,7 @@ pub(crate) fn collect(store: &mut StoreCore) {
                 table.range(0, len).into_iter().flatten().for_each(|word| look(*word));
             }
         }
-        // What an exception carries is held by it.
+        // An exception keeps its values alive.
         while let Some(address) = open.pop() {
             let Some(Object::Exception { layout, .. }) = objects.get(&address) else { continue };
             for at in (address + size_of::<vm::Exception>()..address + layout.size()).step_by(16) {
@@ -181,7 +181,7 @@ pub(crate) fn collect(store: &mut StoreCore) {
     store.heap.threshold = (store.heap.objects.len() * 2).max(LEAST);
 }
 
-/// Gives `look` every word of this thread's stack between here and its outermost activation.
+/// Calls `look` with every word of this thread's stack between here and its outermost activation.
 fn each_stack_word(look: &mut impl FnMut(usize)) {
     let mut at = activation::current().cast_const();
     if at.is_null() {
@@ -252,7 +252,7 @@ impl ExnRef {
         let address = core.heap.new_exception(kind, raw.len() as u32);
         let address =
             address.ok_or_else(|| Error::Resource("no memory for an exception".into()))?;
-        // SAFETY: (1) made just now, with room for so many values behind it.
+        // SAFETY: (1) made just now, with room for that many values after it.
         unsafe {
             let place = (address + size_of::<vm::Exception>()) as *mut u128;
             std::ptr::copy_nonoverlapping(raw.as_ptr(), place, raw.len());
@@ -270,7 +270,7 @@ impl ExnRef {
         super::Tag::at(kind, core).ok_or_else(|| Error::Type("an exception without a tag".into()))
     }
 
-    /// What it carries.
+    /// Its values.
     pub fn values(&self, mut store: impl super::AsContextMut) -> Result<Vec<super::Val>, Error> {
         let mut context = store.as_context_mut();
         let core = context.core();

@@ -1,7 +1,7 @@
 //! Calls the receivers of hooks, and keeps the words of instances for them.
 //!
-//! A panic of a receiver is reported to it, and the program continues, as the program did nothing
-//! wrong.
+//! A panic of a receiver is reported to the receiver, and the program continues, as the program did
+//! nothing wrong.
 //!
 //! # Safety
 //!
@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Gives a receiver what was captured.
+/// Passes captured values to a receiver.
 ///
 /// # Safety
 /// `values` has room for what the call captures.
@@ -39,7 +39,7 @@ thread_local! {
     static FAILURE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// A probe ends the program: the trap that follows is reported so.
+/// Records that a probe ends the program: the trap that follows is reported with this reason.
 pub fn note_probe_failure(why: String) {
     FAILURE.set(Some(why));
 }
@@ -50,9 +50,9 @@ pub(super) fn probe_failure() -> Option<String> {
 }
 
 impl StoreCore {
-    /// The frames that a trap or a failure of the host's takes away, the innermost first, as
-    /// addresses inside of the instructions that they are at; none if no receiver has to be
-    /// notified. Usable in a signal handler that has interrupted machine code.
+    /// The frames that a trap or a failure of the host unwinds, the innermost first, as addresses
+    /// inside of the instructions that they are at; none if no receiver has to be notified. Usable
+    /// in a signal handler that has interrupted machine code.
     ///
     /// # Safety
     /// `frame` is the frame pointer of machine code of this store, which is at `pc`; of a function
@@ -67,8 +67,8 @@ impl StoreCore {
         frames
     }
 
-    /// Frames were [taken away](Self::taken_away): receivers are notified of those that were in
-    /// code with their hooks.
+    /// Notifies receivers that frames were [unwound](Self::taken_away): of those that were in code
+    /// with their hooks.
     pub(super) fn tell_trapped(&self, frames: &[usize]) {
         for pc in frames {
             let Some((module, code, offset)) = self.module_at(*pc) else { continue };
@@ -89,7 +89,7 @@ impl StoreCore {
 pub(super) type KeptWord<'a> = (&'a AtomicU64, u64);
 
 impl InstanceData {
-    /// Tells receivers that it begins.
+    /// Notifies receivers that it begins.
     pub(super) fn begin_hooks(&self) {
         let (module, vmctx) = (&self.module, self.base());
         let own = module.code.plan().receivers().iter();
@@ -97,7 +97,7 @@ impl InstanceData {
         module.plans.read().iter().for_each(|plan| plan.begin(module, vmctx));
     }
 
-    /// Tells receivers that it ends.
+    /// Notifies receivers that it ends.
     pub(super) fn end_hooks(&self) {
         self.module.plans.read().iter().for_each(|plan| plan.forget(self.base()));
         self.module.each_plan(self.base(), |plan, slots| {
@@ -129,7 +129,7 @@ pub fn callers(vmctx: usize, frame: usize, most: usize) -> Vec<(u32, u32)> {
     callers
 }
 
-/// What an instance's memory holds that machine code has just accessed.
+/// The contents of an instance's memory at a place that machine code has just accessed.
 pub fn memory_of(vmctx: usize, memory: u32, address: u64, len: usize) -> Vec<u8> {
     // SAFETY: (1) the word at that place of a vmctx is the instance that owns it, which lives, and
     // whose store waits for us.
@@ -141,8 +141,8 @@ pub fn memory_of(vmctx: usize, memory: u32, address: u64, len: usize) -> Vec<u8>
     let (base, size) = store.memories[*memory].extent();
     match address.checked_add(len as u64) {
         Some(end) if end <= size as u64 => {
-            // SAFETY: (1) inside of the memory. Others may write at the same time, where they share
-            // it: then it is what one of them has written.
+            // SAFETY: (1) inside of the memory. Other threads that share it may write at the same
+            // time: then a byte is what one of them has written.
             (0..len).map(|i| unsafe { base.add(address as usize + i).read_volatile() }).collect()
         }
         _ => Vec::new(),
@@ -153,13 +153,13 @@ impl InstanceSlots {
     /// One of its words.
     pub fn word<'a>(self, word: crate::compile::Word) -> &'a AtomicU64 {
         // SAFETY: (1) the layout keeps words aligned, and inside of the memory of an instance that
-        // lives: the owner of its room forgets it when it ends.
+        // lives: the owner of the slots forgets it when it ends.
         unsafe { AtomicU64::from_ptr(self.address(word) as *mut u64) }
     }
 }
 
 impl StoreCore {
-    /// Machine code is left by a trap or a failure: receivers are notified of each instance.
+    /// Notifies receivers, for each instance, that machine code is left by a trap or a failure.
     pub(super) fn tell_cut_off(&self) {
         for instance in &self.instances {
             instance.module.each_plan(instance.base(), |plan, slots| {
@@ -168,8 +168,8 @@ impl StoreCore {
         }
     }
 
-    /// The words that become again what they are now, if machine code that is entered now is left
-    /// early.
+    /// The words that are restored to their present values if machine code that is entered now is
+    /// left early.
     pub(super) fn keep_words(&self) -> Vec<KeptWord<'_>> {
         if !self.restores && !super::attached_plan::any_restores() {
             return Vec::new();
@@ -185,7 +185,7 @@ impl StoreCore {
     }
 }
 
-/// Has words be again what they were.
+/// Restores words to their saved values.
 pub(super) fn restore(kept: &[KeptWord<'_>]) {
     kept.iter().for_each(|(word, was)| word.store(*was, Relaxed));
 }

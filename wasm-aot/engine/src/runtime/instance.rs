@@ -1,4 +1,4 @@
-//! Instances: a module, what it was given, and the vmctx that its code works on.
+//! Instances: a module, its imports, and the vmctx that its code works on.
 //!
 //! # Safety
 //!
@@ -51,7 +51,7 @@ pub struct InstanceData {
     /// Segments that are used up.
     pub(crate) dropped_data: Vec<bool>,
     pub(crate) dropped_elements: Vec<bool>,
-    /// Whether it belongs to a monitor: then it is no part of the program.
+    /// Whether it belongs to a monitor and not to the program.
     pub looks_on: Cell<bool>,
 }
 
@@ -66,8 +66,8 @@ impl Instance {
         Self::make(store, module, imports, true)
     }
 
-    /// The same, but that its start function is not called: for what continues another instance,
-    /// whose start function was called before.
+    /// The same, except that its start function is not called: for an instance that continues
+    /// another one, whose start function was called before.
     pub fn without_start(
         store: impl AsContextMut,
         module: &Module,
@@ -127,7 +127,7 @@ impl Instance {
         self.store == store
     }
 
-    /// Where its vmctx is: nowhere if it is of another store.
+    /// The address of its vmctx: 0 if it is of another store.
     pub fn base(&self, core: &StoreCore) -> usize {
         self.data(core).map_or(0, InstanceData::base)
     }
@@ -140,7 +140,7 @@ impl Instance {
         }
     }
 
-    /// What it exports under a name.
+    /// The item that it exports under a name.
     pub fn get_export(&self, mut store: impl AsContextMut, name: &str) -> Option<Extern> {
         let mut context = store.as_context_mut();
         let core = context.core();
@@ -229,7 +229,8 @@ fn check_imports(
                 "incompatible import type: \"{from}\" \"{name}\" has to be {wanted}, and is {found}"
             )));
         }
-        // Machine code that checks no access would leave a memory of another engine's making.
+        // Machine code without bounds checks could access bytes outside of a memory that another
+        // engine has made.
         if let (Extern::Memory(memory), ExternType::Memory(ty)) = (given, &wanted)
             && module.options.reservations
             && !ty.wide
@@ -244,13 +245,13 @@ fn check_imports(
     Ok(())
 }
 
-/// Whether something of type `found` may be imported as `wanted`.
+/// Whether an item of type `found` may be imported as `wanted`.
 fn satisfies(found: &ExternType, wanted: &ExternType) -> bool {
     let fits = |minimum: u64, maximum: Option<u64>, least: u64, most: Option<u64>| {
         minimum >= least && most.is_none_or(|most| maximum.is_some_and(|maximum| maximum <= most))
     };
     match (found, wanted) {
-        // Which of the process's types they are is compared beside this.
+        // The types' numbers in this process are compared separately.
         (ExternType::Func(_), ExternType::Func(_)) | (ExternType::Tag(_), ExternType::Tag(_)) => {
             true
         }
@@ -274,7 +275,7 @@ fn satisfies(found: &ExternType, wanted: &ExternType) -> bool {
     }
 }
 
-/// Asks whether an instance may have something.
+/// Checks whether an instance may have a memory or a table.
 fn allow(core: &mut StoreCore, demand: Demand) -> Result<(), Error> {
     let refused = || match demand.of {
         Demanded::Pages => format!("the embedder allows no memory of {} pages", demand.wanted),
@@ -284,25 +285,27 @@ fn allow(core: &mut StoreCore, demand: Demand) -> Result<(), Error> {
 }
 
 impl InstanceData {
-    /// Has its vmctx say whose it is: code that finds it by its module sees its store.
+    /// Stores the instance's address in its vmctx: code that finds the vmctx through the module
+    /// finds the store.
     fn know_store(&mut self) {
         let me: *mut Self = self;
         self.put(vm::at::INSTANCE as i32, me);
     }
 
-    /// Its store ends: what it has counted stays with its module.
+    /// Ends the instance with its store: its counts stay with its module.
     pub(crate) fn end(&self) {
-        // What is attached from now on does not find it; what was before is notified.
+        // Plans that are attached from now on do not find it; those that were attached before are
+        // notified.
         self.module.counted.end(&self.vmctx, &self.module.layout, self.module.words());
         self.end_hooks();
     }
 
-    /// Whether its code keeps to the store's budget of instructions, or need not.
+    /// Whether its code keeps to the store's budget of instructions, or does not need to.
     pub(super) fn keeps_to_budgets(&self) -> bool {
         self.module.options.budget != Budget::Unknown
     }
 
-    /// Where its vmctx is.
+    /// The address of its vmctx.
     pub(crate) fn base(&self) -> usize {
         self.vmctx.address()
     }
@@ -384,7 +387,7 @@ impl InstanceData {
         Ok(())
     }
 
-    /// Makes everything that the module defines.
+    /// Makes all items that the module defines.
     fn define(&mut self, core: &mut StoreCore) -> Result<(), Error> {
         let module = Arc::clone(&self.module);
         self.put(0, INSTANCE_MAGIC);
@@ -539,7 +542,7 @@ impl InstanceData {
         self.at::<vm::FuncRef>(module.layout.reference(place)) as usize
     }
 
-    /// Copies the active segments, in order; what was copied before one that does not fit stays.
+    /// Copies the active segments, in order; segments before one that does not fit stay copied.
     fn copy_segments(&mut self) -> Result<(), Error> {
         let module = Arc::clone(&self.module);
         // SAFETY: (1) the store owns this instance.
@@ -591,7 +594,7 @@ impl InstanceData {
         }
     }
 
-    /// Copies elements of a segment into a table, if both have so many.
+    /// Copies elements of a segment into a table, if both have that many.
     pub(crate) fn init_table(
         &mut self,
         table: u32,
@@ -605,7 +608,7 @@ impl InstanceData {
         Some(())
     }
 
-    /// Which items of a segment go into a table, if segment and table have so many.
+    /// The items of a segment that are copied into a table, if segment and table have that many.
     pub(crate) fn segment_items(
         &mut self,
         table: u32,
@@ -662,7 +665,7 @@ impl InstanceData {
         }
     }
 
-    /// Whether a function that it imports is the host's.
+    /// Whether a function that it imports belongs to the host.
     pub(super) fn imports_host(&self, index: u32) -> bool {
         let offset = self.module.layout.function(index) as usize;
         // SAFETY: (1) inside of the vmctx, written by `take_imports`; (2) every vmctx begins with a

@@ -1,8 +1,9 @@
 //! Stopping code that runs away: by a deadline, or by the holder of a handle.
 //!
-//! Machine code has no checks for it. The thread that runs it is sent a signal; if it is in machine
-//! code at that moment, the handler ends the activation, as for a trap. If it is in the host, it is
-//! asked again a moment later, and host calls look when they return.
+//! Machine code has no checks for it. The thread that runs it receives a signal; if it is in
+//! machine code at that moment, the handler ends the activation, as for a trap. If it is in the
+//! host, the signal is sent again a moment later, and host calls check for the request when they
+//! return.
 
 use super::signals::INTERRUPT;
 use parking_lot::{Condvar, Mutex};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use wordpatch::os::signals;
 use wordpatch::os::threads::{self, Tid};
 
-/// Whether a store's code is asked to stop, and which thread runs it.
+/// Whether a store's code is requested to stop, and which thread runs it.
 #[derive(Debug, Default)]
 pub struct Interruption {
     requested: AtomicBool,
@@ -23,18 +24,18 @@ pub struct Interruption {
     /// | 0 → thread | that thread, when its outermost activation begins |
     /// | thread → 0 | that thread, when its outermost activation has ended |
     thread: AtomicI32,
-    /// How often the holder of a handle has asked it to stop.
+    /// How often the holder of a handle has requested a stop.
     asked: AtomicU32,
     deadline: Mutex<Option<Instant>>,
-    /// Where the thread was when it was asked: return addresses, the innermost first, up
-    /// to a zero; and how often it has said so.
+    /// Where the thread was at the last query: return addresses, the innermost first, up to a zero;
+    /// and how often it has answered.
     seen: [AtomicUsize; SEEN],
     looks: AtomicU32,
 }
 
-/// How many activations are seen.
+/// How many return addresses are recorded.
 const SEEN: usize = 16;
-/// How long a thread is waited for that is asked where it is.
+/// How long to wait for a thread that is queried for its place.
 const A_MOMENT: Duration = Duration::from_micros(50);
 
 /// Stops code from another thread. Copies are cheap.
@@ -44,8 +45,8 @@ pub struct InterruptHandle {
 }
 
 impl InterruptHandle {
-    /// Has the store's code trap with [`Trap::Interrupted`](crate::Trap::Interrupted): what runs
-    /// now, or what is called next.
+    /// Has the store's code trap with [`Trap::Interrupted`](crate::Trap::Interrupted): the code
+    /// that runs now, or that is called next.
     pub fn interrupt(&self) {
         if let Some(interruption) = self.of.upgrade() {
             interruption.asked.fetch_add(1, SeqCst);
@@ -54,7 +55,7 @@ impl InterruptHandle {
     }
 }
 
-/// What was to happen to the code that something else has come in between of.
+/// The saved requests and deadline of code that an interlude has suspended.
 #[derive(Clone, Copy, Debug)]
 pub struct Interlude {
     deadline: Option<Instant>,
@@ -67,7 +68,7 @@ impl Interruption {
         InterruptHandle { of: Arc::downgrade(self) }
     }
 
-    /// Has it interrupted at `deadline`, instead of at the one before.
+    /// Replaces the deadline at which it is interrupted.
     pub(crate) fn set_deadline(self: &Arc<Self>, deadline: Option<Instant>) {
         *self.deadline.lock() = deadline;
         if let Some(at) = deadline {
@@ -75,14 +76,14 @@ impl Interruption {
         }
     }
 
-    /// Has it stop: what runs now, or what is called next.
+    /// Has it stop: the code that runs now, or that is called next.
     pub fn insist(self: &Arc<Self>) {
         self.requested.store(true, SeqCst);
         self.ask();
         watch(Wait { at: Instant::now() + AGAIN, who: Arc::downgrade(self), is_deadline: false });
     }
 
-    /// Something else is executed that may have deadlines of its own.
+    /// Begins an interlude: other code is executed, which may have deadlines of its own.
     pub fn begin_interlude(&self) -> Interlude {
         Interlude {
             deadline: *self.deadline.lock(),
@@ -91,12 +92,12 @@ impl Interruption {
         }
     }
 
-    /// That is over: the deadline is again what it was, and what was asked meanwhile holds for the
-    /// code that goes on.
+    /// Ends an interlude: the deadline is restored, and requests that were made meanwhile apply to
+    /// the code that continues.
     pub fn end_interlude(self: &Arc<Self>, interlude: Interlude) {
         let is_asked = interlude.requested || self.asked.load(SeqCst) != interlude.asked;
         if is_asked != self.is_requested() {
-            // A deadline of the interlude's may have come when it was over.
+            // A deadline of the interlude may have passed just when it was over.
             self.take();
             is_asked.then(|| self.insist());
         }
@@ -120,12 +121,12 @@ impl Interruption {
         self.thread.load(SeqCst) != 0
     }
 
-    /// Whether code is asked to stop.
+    /// Whether code is requested to stop.
     pub(crate) fn is_requested(&self) -> bool {
         self.requested.load(SeqCst)
     }
 
-    /// Raised as long as code is asked to stop: for code that only reads it.
+    /// Set as long as code is requested to stop: for code that only reads it.
     pub fn requested(&self) -> &AtomicBool {
         &self.requested
     }
@@ -135,7 +136,7 @@ impl Interruption {
         self.requested.swap(false, SeqCst)
     }
 
-    /// Notes where the thread is. Usable in a signal handler.
+    /// Records where the thread is. Usable in a signal handler.
     pub(crate) fn note(&self, addresses: impl Iterator<Item = usize>) {
         let mut places = self.seen.iter();
         addresses.zip(&mut places).for_each(|(address, place)| place.store(address, SeqCst));
@@ -143,8 +144,8 @@ impl Interruption {
         self.looks.fetch_add(1, SeqCst);
     }
 
-    /// Where the thread is that executes code of the store, the innermost activation first; nothing
-    /// if it waits for something, or is in the host.
+    /// The stack of the thread that executes code of the store, the innermost activation first;
+    /// nothing if the thread waits for something, or is in the host.
     pub(crate) fn look(&self) -> Vec<usize> {
         let (thread, before) = (self.thread.load(SeqCst), self.looks.load(SeqCst));
         // A thread that sleeps in a system call is not to be woken.
@@ -175,15 +176,15 @@ impl Interruption {
     }
 }
 
-/// A thread that will be asked.
+/// A thread that will be interrupted.
 struct Wait {
     at: Instant,
     who: Weak<Interruption>,
-    /// Whether it is the end of a deadline that is waited for, and not an answer.
+    /// Whether the wait is for a deadline, and not for the thread to stop.
     is_deadline: bool,
 }
 
-/// Those that will be asked.
+/// The threads that will be interrupted.
 struct Deadlines {
     waiting: Mutex<Vec<Wait>>,
     changed: Condvar,
@@ -191,7 +192,7 @@ struct Deadlines {
 
 static DEADLINES: Deadlines =
     Deadlines { waiting: Mutex::new(Vec::new()), changed: Condvar::new() };
-/// How long until a thread that was in the host is asked again.
+/// How long until a thread that was in the host receives the signal again.
 const AGAIN: Duration = Duration::from_millis(2);
 
 fn watch(wait: Wait) {
@@ -224,13 +225,13 @@ fn serve() {
 }
 
 impl Wait {
-    /// Whether no code needs this one once `new` is there.
+    /// Whether this one is obsolete once `new` exists.
     fn is_replaced_by(&self, new: &Self) -> bool {
         self.who.strong_count() == 0
             || self.is_deadline && new.is_deadline && self.who.ptr_eq(&new.who)
     }
 
-    /// Asks, and returns whether to come back.
+    /// Sends the signal, and returns whether to do so again later.
     fn is_still_due(&mut self, now: Instant) -> bool {
         let Some(interruption) = self.who.upgrade() else { return false };
         if self.is_deadline {

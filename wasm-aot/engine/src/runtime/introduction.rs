@@ -4,16 +4,16 @@
 use super::module::Module;
 use std::sync::OnceLock;
 
-/// What looks at all modules, if anything does.
+/// The instrument that observes all modules, if there is one.
 static MEETS_ALL: OnceLock<fn(&Module)> = OnceLock::new();
 
 /// Has every module of this process introduced to an instrument before its first instance begins.
-/// There is one such instrument; a second one is notified of none.
+/// There is only one such instrument; a second one is ignored.
 pub fn introduce_all_to(meet: fn(&Module)) {
     let _ = MEETS_ALL.set(meet);
 }
 
-/// What a module is introduced by.
+/// The state of a module's introduction.
 #[derive(Debug, Default)]
 pub(super) struct Introduction {
     title: OnceLock<String>,
@@ -21,13 +21,13 @@ pub(super) struct Introduction {
 }
 
 impl Module {
-    /// Says what the module is called in reports of the process: the name of its file, for
-    /// instance. The first title counts; without one it is the module's own name.
+    /// Sets the module's title in reports of the process: the name of its file, for instance. The
+    /// first title counts; without one it is the module's own name.
     pub fn entitle(&self, title: &str) {
         self.inner.introduction.title.get_or_init(|| title.to_owned());
     }
 
-    /// What it is called in such reports.
+    /// Its title in such reports.
     pub fn title(&self) -> &str {
         let title = self.inner.introduction.title.get().map(String::as_str);
         title.or(self.name()).unwrap_or("wasm")

@@ -5,7 +5,7 @@
 //! functions *late*: the slot of a late function leads to a stub that calls this file. The calling
 //! thread compiles the function and continues in it; other threads that call it meanwhile wait for
 //! the lock. Nothing of the function was executed before, so the monitor misses nothing. Monitors
-//! that measure time learn how long the compilation took.
+//! that measure time are notified of how long the compilation took.
 //!
 //! The monitor may say that a function is not [due](Due) yet. Then its hooks are left out, until
 //! they are [put back](super::Module::leave_out).
@@ -25,7 +25,8 @@ use wordpatch::Ticks;
 /// Decides whether a function is compiled with a plan's hooks when it is called for the first
 /// time.
 pub trait Due: std::fmt::Debug + Send + Sync {
-    /// Whether it is. Not all that is observed may be asked for here: the module is locked.
+    /// Whether it is. The module is locked during the call, so that this must not use functions
+    /// that lock it.
     fn is_due(&self, function: u32) -> bool;
 }
 
@@ -42,7 +43,7 @@ impl Module {
     }
 }
 
-/// What stubs call: where they go on, the slot leads to the function.
+/// Called by stubs: when it has returned, the slot leads to the function.
 pub(super) extern "C" fn arrived(module: *const ModuleInner, back: usize) {
     // SAFETY: (1) the stub is the module's, which lives as long as its code is executed.
     unsafe { &*module }.arrive(back);
@@ -66,7 +67,7 @@ impl ModuleInner {
         let Some(function) = variants.stubs.as_ref().map(|stubs| stubs.late_function(back)) else {
             return;
         };
-        // Another thread was faster, or nothing is observed any more.
+        // Another thread was faster, or nothing is observed any longer.
         if variants.current[function] != Current::Late {
             return;
         }

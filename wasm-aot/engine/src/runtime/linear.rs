@@ -17,7 +17,7 @@ use wordpatch::os::pages::{self, PAGE, Place, Protection};
 
 /// A page of linear memory.
 pub(crate) const WASM_PAGE: u64 = 65536;
-/// What a bounds-checked memory without a maximum reserves.
+/// How much a bounds-checked memory without a maximum reserves.
 const HEADROOM: usize = 1 << 30;
 
 /// Address space of a memory.
@@ -60,7 +60,8 @@ impl Space {
 
 impl Drop for Space {
     fn drop(&mut self) {
-        // SAFETY: (1) mapped in `new`; (2) the code that could use it is gone, see the owners.
+        // SAFETY: (1) mapped in `new`; (2) the code that could use it has been freed, see the
+        // owners.
         let _ = unsafe { pages::unmap(self.base, self.reserved) };
     }
 }
@@ -73,10 +74,10 @@ unsafe impl Send for Space {}
 #[derive(Debug)]
 pub struct Linear {
     pub(crate) ty: MemoryType,
-    /// What machine code reads: in the vmctx of the instance that defines it, in a box of ours, or
-    /// in a shared memory.
+    /// The definition that machine code reads: in the vmctx of the instance that defines it, in a
+    /// box, or in a shared memory.
     pub(crate) definition: *mut vm::Memory,
-    /// How many bytes it may have, whatever the store allows.
+    /// How many bytes it may have at most, whatever the store allows.
     pub ceiling: usize,
     backing: Backing,
 }
@@ -107,7 +108,7 @@ impl Style {
         };
         let reserved = match (ty.wide, self.reservations) {
             (false, true) => RESERVATION,
-            // A page that is never usable stands behind every memory.
+            // Every memory is followed by a page that is never usable.
             (_, _) if ty.shared => ty
                 .maximum
                 .and_then(bytes)
@@ -127,7 +128,7 @@ impl Style {
     }
 }
 
-/// A number of pages in bytes, if that can be said.
+/// A number of pages in bytes, if that can be represented.
 fn bytes(pages: u64) -> Option<usize> {
     pages
         .checked_mul(WASM_PAGE)
@@ -178,13 +179,13 @@ impl Linear {
         }
     }
 
-    /// Its first byte, and how many there are.
+    /// Its first byte, and its length.
     pub(crate) fn extent(&self) -> (*mut u8, usize) {
         // SAFETY: (1) the definition lives as long as the memory.
         unsafe { ((*self.definition).base, (*self.definition).len.load(Relaxed)) }
     }
 
-    /// Whether it has the reservation that code relies on which checks no access.
+    /// Whether it has the reservation that code without bounds checks relies on.
     pub(crate) fn is_reserved(&self) -> bool {
         let reserved = match &self.backing {
             Backing::Own { space, .. } => space.reserved,
@@ -198,7 +199,7 @@ impl Linear {
         self.extent().1 as u64 / WASM_PAGE
     }
 
-    /// What is wanted when it is to grow.
+    /// The demand for a growth.
     pub(crate) fn demand(&self, more: u64) -> Demand {
         let current = self.pages();
         Demand {
@@ -209,7 +210,7 @@ impl Linear {
         }
     }
 
-    /// Grows it, and returns how many pages it had; none if it cannot grow so much.
+    /// Grows it, and returns how many pages it had; `None` if it cannot grow by that much.
     pub(crate) fn grow(&mut self, more: u64, limit: usize) -> Option<u64> {
         let limit = limit.min(self.ceiling);
         let Backing::Own { space, .. } = &mut self.backing else {
@@ -308,8 +309,8 @@ impl SharedMemory {
             return None;
         }
         space.extend(len).ok()?;
-        // Others may see the length late, and then trap where they need not; that is what growing
-        // without synchronisation means.
+        // Other threads may see the length late, and then trap although they need not; growing
+        // without synchronisation implies that.
         self.inner.definition.len.store(len, std::sync::atomic::Ordering::SeqCst);
         Some(before)
     }

@@ -12,7 +12,7 @@ use crate::types::{ExternType, FuncType};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// How a host function comes into a store.
+/// Makes a host function in a store.
 type Make = Arc<
     dyn Fn(&mut dyn FnMut(FuncType, Arc<super::function::Body>) -> Func) -> Func
         + Send
@@ -20,9 +20,9 @@ type Make = Arc<
         + 'static,
 >;
 
-/// What a name stands for.
+/// The definition of a name.
 enum Item<T> {
-    /// Something of one store.
+    /// An item of one store.
     Extern(Extern),
     /// A host function for every store.
     Host(Make, std::marker::PhantomData<fn(T)>),
@@ -41,7 +41,7 @@ impl<T> Clone for Item<T> {
 }
 
 impl<T: 'static> Item<T> {
-    /// What it is in a store.
+    /// The item in a store.
     fn in_store(&self, mut store: impl AsContextMut<Data = T>) -> Extern {
         match self {
             Self::Extern(item) => *item,
@@ -53,7 +53,7 @@ impl<T: 'static> Item<T> {
     }
 }
 
-/// A module whose imports have been looked up: instances are made without looking for names.
+/// A module whose imports have been resolved: instances are made without searching for names.
 pub struct InstancePre<T> {
     module: Module,
     items: Vec<Item<T>>,
@@ -71,19 +71,19 @@ impl<T: 'static> InstancePre<T> {
         &self.module
     }
 
-    /// Makes an instance. What was [defined](Linker::define) from a store can be had in that store
-    /// only.
+    /// Makes an instance. Items that were [defined](Linker::define) from a store can be used in
+    /// that store only.
     pub fn instantiate(&self, mut store: impl AsContextMut<Data = T>) -> Result<Instance, Error> {
         let found: Vec<Extern> = self.items.iter().map(|item| item.in_store(&mut store)).collect();
         Instance::new(store, &self.module, &found)
     }
 }
 
-/// Gives modules what they import, by the names that they ask for.
+/// Provides modules with their imports, by name.
 pub struct Linker<T> {
     engine: Engine,
     items: HashMap<(String, String), Item<T>>,
-    /// Functions that modules get which import the name with another type than that of its item.
+    /// Functions for modules that import a name with another type than that of its item.
     others: HashMap<(String, String), Typed<T>>,
     shadowing: bool,
 }
@@ -95,7 +95,7 @@ impl<T> std::fmt::Debug for Linker<T> {
 }
 
 impl<T: 'static> Linker<T> {
-    /// A linker that knows nothing yet.
+    /// A linker without definitions.
     pub fn new(engine: &Engine) -> Self {
         Self {
             engine: engine.clone(),
@@ -110,7 +110,7 @@ impl<T: 'static> Linker<T> {
         &self.engine
     }
 
-    /// Whether a name may be given again.
+    /// Whether a name may be defined again.
     pub fn allow_shadowing(&mut self, allow: bool) -> &mut Self {
         self.shadowing = allow;
         self
@@ -125,7 +125,7 @@ impl<T: 'static> Linker<T> {
         Ok(self)
     }
 
-    /// Defines something of one store.
+    /// Defines an item of one store.
     pub fn define(
         &mut self,
         module: &str,
@@ -176,7 +176,7 @@ impl<T: 'static> Linker<T> {
         self.insert(module, name, Item::Host(make, std::marker::PhantomData))
     }
 
-    /// Defines a host function that takes and gives values as machine code does: integers in the
+    /// Defines a host function that takes and returns values as machine code does: integers in the
     /// lower bits.
     pub fn func_plain(
         &mut self,
@@ -203,8 +203,8 @@ impl<T: 'static> Linker<T> {
         Ok(self)
     }
 
-    /// Has imports of a module that have no definition be functions that trap when they are called,
-    /// as far as they are functions.
+    /// Defines the functions that a module imports and that have no definition as functions that
+    /// trap when they are called.
     pub fn unknown_imports_as_traps(&mut self, module: &Module) -> Result<&mut Self, Error> {
         for import in module.imports() {
             let key = (import.module.to_owned(), import.name.to_owned());
@@ -230,7 +230,7 @@ impl<T: 'static> Linker<T> {
         Some(self.items.get(&(module.to_owned(), name.to_owned()))?.in_store(store))
     }
 
-    /// Looks up what a module imports, all of which is defined.
+    /// Resolves the imports of a module, all of which are defined.
     pub fn prelink(&self, module: &Module) -> Result<InstancePre<T>, Error> {
         let (mut items, mut missing) = (Vec::new(), Vec::new());
         for import in module.imports() {
@@ -260,7 +260,7 @@ impl<T: 'static> Linker<T> {
     }
 }
 
-/// A program has called a function that it imports and that nothing defines, see
+/// A program has called an imported function that has no definition, see
 /// [`Linker::unknown_imports_as_traps`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the program calls \"{}\" \"{}\", which it imports and is not defined", Printable(.module), Printable(.name))]
@@ -274,7 +274,7 @@ pub struct UnknownImport {
 /// How many imports are named that are not defined.
 const NAMED: usize = 6;
 
-/// What is said of imports that are not defined: a program for another host lacks dozens.
+/// The message for imports that are not defined: a program for another host may lack dozens.
 fn unknown(missing: &[ImportType<'_>]) -> String {
     let named = missing.iter().take(NAMED).map(|import| {
         let (module, name) = (Printable(import.module), Printable(import.name));

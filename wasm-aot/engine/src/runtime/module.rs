@@ -46,27 +46,26 @@ pub struct ModuleInner {
     pub options: Options,
     /// How many counters its instances have.
     pub(crate) counters: u32,
-    /// How many of their calls are counted by where they go.
+    /// How many of their calls are counted by target.
     pub(crate) calls: u32,
     /// The module as it was given: segments of data are copied from it.
     pub bytes: Array<u8>,
-    /// What is to look at it, if it comes from a file that says so.
+    /// The monitors that are to observe it, if it comes from a file that names some.
     pub(crate) monitors: Array<u8>,
-    /// The only stores that its code may be executed in, and for which monitor: what it calls has
-    /// instances there.
+    /// The only stores that its code may be executed in, and the monitor that requires it: the
+    /// instances that the code calls are there.
     pub(crate) bound: Mutex<Option<(Vec<StoreId>, String)>>,
     /// The number of each type.
     pub(crate) types: Vec<TypeId>,
-    /// For each type, where functions of it are entered and left, as far as the module has code for
-    /// that.
+    /// For each type, the trampolines that enter and leave functions of it, as far as the module
+    /// has any.
     pub(crate) enter: Vec<Option<u32>>,
     pub(crate) leave: Vec<Option<u32>>,
-    /// How many counters the variant of its code has that counts, once it was wanted.
+    /// How many counters the counting variant of its code has, once it was requested.
     pub(crate) counting: OnceLock<u32>,
-    /// How many of its calls are counted by where they go, once that was wanted.
+    /// How many of its calls are counted by target, once that was requested.
     pub(crate) counting_calls: OnceLock<u32>,
-    /// Variants of its code, the pieces that they are made of, and where each loop is entered in
-    /// the one that is current.
+    /// Variants of its code, their code chunks, and the current OSR entry of each loop.
     pub(crate) variants: Mutex<Variants>,
     pub(super) patchable_sites: PatchableSites,
     /// Its loops with OSR exits, once they were computed.
@@ -77,23 +76,23 @@ pub struct ModuleInner {
     pub(super) safepoints: SafepointLayers,
     /// The readers of compile events.
     pub(super) readers: Readers,
-    /// The thread that has dead probes taken out of its code, if there is one.
+    /// The thread that prunes dead probes from its code, if there is one.
     pub(super) pruner: Pruner,
     pub(crate) entries: Box<[AtomicUsize]>,
-    /// What its instances have counted, and what has left in the middle.
+    /// The counters of its instances, and the partial-block exits.
     pub(crate) counted: Counters,
     pub(crate) partial_exits: PartialExits,
     /// Has the thread that executes its instances read the counters.
     pub(super) counter_reader: OnceLock<CounterReader>,
-    /// Exports in the order of their names, once one was asked for.
+    /// Exports in the order of their names, once one was looked up.
     by_name: OnceLock<Vec<u32>>,
-    /// What it is called where all modules of the process are, and whether it was introduced there.
+    /// Its title among the modules of the process, and whether it was introduced.
     pub(super) introduction: Introduction,
-    /// What all that put probes into it have in common.
+    /// The state that all users of probes in this module share.
     companion: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
-/// Something that a module imports.
+/// An import of a module.
 #[derive(Clone, Debug)]
 pub struct ImportType<'a> {
     /// From which module.
@@ -104,7 +103,7 @@ pub struct ImportType<'a> {
     pub ty: ExternType,
 }
 
-/// Something that a module exports.
+/// An export of a module.
 #[derive(Clone, Debug)]
 pub struct ExportType<'a> {
     /// Under which name.
@@ -129,14 +128,14 @@ impl Module {
         Self::new(engine, &*self.inner.bytes)
     }
 
-    /// Compiles a module, and the hooks of a plan into it. What is compiled so is in no cache and
-    /// no file: its code knows addresses.
+    /// Compiles a module, and the hooks of a plan into it. Such code is never put into a cache or a
+    /// file, because it contains addresses.
     pub fn with_plan(engine: &Engine, bytes: impl AsRef<[u8]>, plan: &Plan) -> Result<Self, Error> {
         let bytes = binary(bytes.as_ref())?;
         Self::compiled(engine, compile::compile(&bytes, engine.target(), plan)?, bytes.into_owned())
     }
 
-    /// The module that instruments have kept the inside of.
+    /// The module of an inner part that an instrument has kept.
     pub fn of(inner: Arc<ModuleInner>) -> Self {
         Self { inner }
     }
@@ -146,7 +145,7 @@ impl Module {
         &self.inner
     }
 
-    /// What was compiled just now.
+    /// A module that was compiled just now.
     pub(crate) fn compiled(
         engine: &Engine,
         compilation: Compilation,
@@ -162,7 +161,7 @@ impl Module {
         )
     }
 
-    /// What a file holds.
+    /// A module from a file.
     fn loaded(loaded: artifact::Loaded) -> Result<Self, Error> {
         let code = Code::of_file(&loaded.file, loaded.text, &loaded.code, loaded.tables)?;
         let numbers = (loaded.counters, loaded.calls, loaded.loops);
@@ -220,7 +219,8 @@ impl Module {
         Self::precompile_watched(engine, bytes, &[])
     }
 
-    /// The same, with what is to look at the module when it runs: see [`monitors`](Self::monitors).
+    /// The same, with the monitors that are to observe the module when it runs: see
+    /// [`monitors`](Self::monitors).
     pub fn precompile_watched(
         engine: &Engine,
         bytes: impl AsRef<[u8]>,
@@ -235,14 +235,14 @@ impl Module {
         Ok(artifact::write(&compilation, engine.target(), &bytes, monitors))
     }
 
-    /// What was put into the file that the module comes from so that it looks at it, as the code
-    /// that made it understands that.
+    /// The description of the monitors that was put into the module's file, in the form of the code
+    /// that wrote it.
     pub fn monitors(&self) -> &[u8] {
         &self.inner.monitors
     }
 
-    /// Has it executed in one store only from now on, on account of an observer: not if it is in
-    /// others already.
+    /// Restricts its execution to one store from now on, for an observer. Fails if it is in other
+    /// stores already.
     pub fn bind(&self, store: StoreId, who: &str) -> Result<(), Error> {
         let mut bound = self.inner.bound.lock();
         let is_elsewhere =
@@ -254,7 +254,7 @@ impl Module {
         Ok(())
     }
 
-    /// It may be executed in that store, too: what its code calls has instances there.
+    /// Allows its execution in that store, too: the instances that its code calls exist there.
     pub fn bind_another_store(&self, store: StoreId) {
         if let Some((stores, _)) =
             self.inner.bound.lock().as_mut().filter(|(stores, _)| !stores.contains(&store))
@@ -263,14 +263,14 @@ impl Module {
         }
     }
 
-    /// A store is about to be gone in which it could be executed, too.
+    /// Withdraws that permission for a store that is about to be dropped.
     pub fn unbind(&self, store: StoreId) {
         if let Some((stores, _)) = self.inner.bound.lock().as_mut() {
             stores.retain(|other| *other != store);
         }
     }
 
-    /// The same module, with what is to look at it.
+    /// The same module, with the monitors that are to observe it.
     fn watched_by(mut self, monitors: Array<u8>) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
             inner.monitors = monitors;
@@ -284,8 +284,8 @@ impl Module {
         artifact::is_machine_code(path.as_ref())
     }
 
-    /// Loads a module that was compiled before. The file is executed: it is refused if others may
-    /// write it, if it is damaged, or if another version or another processor made it.
+    /// Loads a module that was compiled before. The file is executed: it is refused if other users
+    /// may write it, if it is damaged, or if it was made by another version or on another CPU.
     pub fn from_file(engine: &Engine, path: impl AsRef<std::path::Path>) -> Result<Self, Error> {
         Self::loaded(artifact::load(path.as_ref(), engine.target())?)
     }
@@ -293,8 +293,8 @@ impl Module {
     /// Loads the contents of such a file, as [`precompile`](Self::precompile) has given them.
     ///
     /// # Safety
-    /// The bytes are what this engine's version has compiled, and no one else has changed: they are
-    /// executed. A digest shows damage, and not hostility.
+    /// The bytes were compiled by this version of the engine and not changed since: they are
+    /// executed. A digest detects damage, but not hostility.
     #[allow(unsafe_code, reason = "whoever calls it vouches for what is executed")]
     pub unsafe fn from_machine_code(engine: &Engine, bytes: &[u8]) -> Result<Self, Error> {
         Self::loaded(artifact::load_bytes(bytes, engine.target())?)
@@ -347,13 +347,13 @@ impl Module {
     }
 }
 
-/// An observer cannot observe what is executed in several stores.
+/// The error if an observer cannot observe a module that is executed in several stores.
 pub(super) fn several(who: &str) -> Error {
     let why = "it does more than add to cells of its own, and has no instance in this thread's store: what it would see there cannot be merged";
     Error::Link(format!("monitor {}: {why}", crate::error::Printable(who)))
 }
 
-/// The binary form of what may be text.
+/// The binary form of a module that may be text.
 pub fn binary(bytes: &[u8]) -> Result<Cow<'_, [u8]>, CompileError> {
     if bytes.starts_with(b"\0asm\x0d\0\x01\0") {
         return Err(CompileError::unsupported("components: only modules are", Place::module(0)));
@@ -405,8 +405,8 @@ fn trampolines(info: &ModuleInfo, code: &Code) -> (Vec<Option<u32>>, Vec<Option<
 }
 
 impl ModuleInner {
-    /// What all that put probes into the module have in common; made by the first of them. There is
-    /// one type of it.
+    /// The state that all users of probes in this module share; the first of them makes it. It
+    /// always has the same type.
     pub fn companion<T: Any + Send + Sync>(&self, make: impl FnOnce() -> Arc<T>) -> Arc<T> {
         let common = Arc::clone(self.companion.get_or_init(|| make()));
         common.downcast().expect("one type")
@@ -414,7 +414,7 @@ impl ModuleInner {
 }
 
 impl ModuleInner {
-    /// Which export has that name. Host functions ask for memories by name at every call.
+    /// The export with that name. Host functions look up memories by name at every call.
     pub(crate) fn export(&self, name: &str) -> Option<usize> {
         let exports = &self.info.exports;
         let named = self.by_name.get_or_init(|| {

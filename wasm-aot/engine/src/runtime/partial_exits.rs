@@ -1,9 +1,9 @@
 //! Partial-block exits: at which instructions frames were unwound in the middle of a block.
 //!
-//! Counters say how often a block was entered, marks that it was left at its end. A trap, an
-//! exception or a failure of the host's takes frames away in the middle of their blocks: the code
-//! that does it notes here where each of them was, so that what comes behind in the block is not
-//! taken for executed.
+//! Counters say how often a block was entered; they imply that it was left at its end. A trap, an
+//! exception or a failure of the host unwinds frames in the middle of their blocks: the code that
+//! does so records here where each of them was, so that the instructions after that place in the
+//! block do not count as executed.
 //!
 //! # Safety
 //!
@@ -40,7 +40,7 @@ impl StoreCore {
         }
     }
 
-    /// Notes all frames of an activation. The innermost has the frame pointer `frame`, and is at
+    /// Records all frames of an activation. The innermost has the frame pointer `frame`, and is at
     /// `pc` if it has not counted that partial exit itself. Usable in a signal handler that has
     /// interrupted machine code.
     ///

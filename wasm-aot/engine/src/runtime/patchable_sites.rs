@@ -8,20 +8,20 @@
 //!          jmp out
 //! ```
 //!
-//! A site stands for all instructions that are executed together, and knows nothing of what is
-//! wanted of each. It counts, once and for all that use it: what a counter of an instruction has
-//! counted is by how much its sites have since it stands, and a flag is whether they have at all. A
-//! site is on while a counter stands at one of its instructions, or a flag that has not seen
-//! any other thread; where only flags stand, the first thread that arrives switches it off.
+//! A site serves all instructions that are executed together, and does not distinguish the probes
+//! at each. It has one counter for all its probes. The value of an instruction's counter is how far
+//! its sites have counted since it was inserted; a flag is set if they have counted at all since
+//! then. A site is on while one of its instructions has a counter, or a flag that is not set yet.
+//! If a site has only flags, the first thread that reaches it switches it off.
 //!
-//! An instruction may have several sites: one in each variant of its function. All of them are
+//! An instruction may have several sites, one in each variant of its function. All of them are
 //! switched together.
 //!
 //! # Safety
 //!
 //! This module exists to write code that may be running (assumptions A2, A3 and A5 of `wordpatch`):
-//! a site is switched by one byte, and its distance is stored once, while that byte makes nothing
-//! of it, with a barrier before it may.
+//! a site is switched by one byte. Its distance is stored once, while that byte makes it
+//! ineffective, and a barrier comes before the byte changes.
 #![allow(unsafe_code)]
 
 use super::barrier;
@@ -68,8 +68,8 @@ pub(crate) struct PatchableSites(Mutex<PatchableSitesState>);
 
 #[derive(Debug, Default)]
 struct PatchableSitesState {
-    /// Instructions that have sites, in the order of their places in the module; filled when
-    /// it is asked for the first time.
+    /// Instructions that have sites, in the order of their places in the module; filled at the
+    /// first query.
     instructions: Vec<Instruction>,
     sites: Vec<Site>,
     flags: HashMap<u64, Flag>,
@@ -113,12 +113,12 @@ struct Site {
     at: usize,
     writable: usize,
     gate: Gate,
-    /// There as soon as it has a stub.
+    /// Set as soon as it has a stub.
     cell: Option<Box<SiteCell>>,
     /// How many of its instructions have counters and flags.
     counters: u32,
     flags: u32,
-    /// How far it had counted when the latest flag was put there.
+    /// The count when the latest flag was inserted.
     latest: u64,
 }
 
@@ -190,7 +190,7 @@ impl Site {
     }
 }
 
-/// Writes code where sites of the module reach it; gives its address.
+/// Writes code within reach of the module's sites; returns its address.
 fn write(memory: &mut Vec<(CodeMemory, usize)>, code: &Code, bytes: &[u8]) -> Result<usize, Error> {
     let has_room = |(chunk, used): &(CodeMemory, usize)| used + STUB <= chunk.len();
     if !memory.last().is_some_and(has_room) {
@@ -216,8 +216,8 @@ impl ModuleInner {
         Ok(state.find(offset))
     }
 
-    /// Adds a probe to an instruction's sites, on at once. Earlier counts of the sites are not its
-    /// own.
+    /// Adds a probe to an instruction's sites, on at once. It does not include earlier counts of
+    /// the sites.
     pub fn insert_site_probe(
         &self,
         number: usize,
@@ -287,7 +287,7 @@ impl PatchableSitesState {
         self.instructions.binary_search_by_key(&offset, |instruction| instruction.offset).ok()
     }
 
-    /// Lists the sites of all code that there is, none of which has a stub yet.
+    /// Lists the sites of all existing code, none of which has a stub yet.
     fn fill<'a>(&mut self, all: impl Iterator<Item = &'a Code>) -> Result<(), Error> {
         let mut found: Vec<(u32, u32)> = Vec::new();
         for code in all {
@@ -409,7 +409,7 @@ impl PatchableSitesState {
         let was_on = set.contains(&id);
         flag.is_set = is_set;
         flag.since.clear();
-        // What is set stays so.
+        // A flag that is set stays set.
         let is_on = on && !is_set;
         set.retain(|other| *other != id);
         set.extend(is_on.then_some(id));

@@ -5,8 +5,8 @@
 //!
 //! This module exists to say which bytes of code that may be running are gates of `callpatch`
 //! (assumptions A2, A3 and A5 of `wordpatch`): a byte is never torn, and flags are dead there.
-//! Distances are stored behind a first byte that makes nothing of them, and a barrier comes before
-//! the byte that does.
+//! Distances are stored after a first byte that makes them ineffective, and a barrier precedes the
+//! store of the byte that makes them effective.
 #![allow(unsafe_code)]
 
 use super::code::Code;
@@ -17,7 +17,7 @@ use callpatch::{Gate, Switch};
 use std::ops::Range;
 use wordpatch::CodeAddr;
 
-/// Switches gates. A thread that does has the variants' lock.
+/// Switches gates. The calling thread holds the variants' lock.
 pub(super) fn switch(gates: &[Gate], to: Switch) {
     gates.iter().for_each(|gate| gate.set(to));
 }
@@ -44,7 +44,7 @@ struct Ranges {
 pub(super) struct VariantPoints<'a> {
     /// The address where it begins.
     pub(super) start: usize,
-    /// What is switched, the one before the function first.
+    /// The gates that are switched, the one before the function first.
     pub(super) gates: &'a [Gate],
     /// Entries of its loops: their numbers and addresses.
     pub(super) entries: &'a [(u32, usize)],
@@ -62,18 +62,18 @@ fn extend<T: Copy>(row: &mut Vec<T>, range: &mut Range<u32>, more: impl IntoIter
 }
 
 impl Points {
-    /// Of so many variants, none of which is compiled.
+    /// The points of this many variants, none of which is compiled.
     pub(super) fn new(variants: usize) -> Self {
         Self { variants: vec![Ranges::default(); variants], ..Self::default() }
     }
 
-    /// One more; gives its number.
+    /// Adds a variant; returns its number.
     pub(super) fn add(&mut self) -> usize {
         self.variants.push(Ranges::default());
         self.variants.len() - 1
     }
 
-    /// Those of a variant, if it was compiled.
+    /// The points of a variant, if it was compiled.
     pub(super) fn of(&self, variant: usize) -> Option<VariantPoints<'_>> {
         let Ranges { start, gates, entries } = &self.variants[variant];
         (*start != 0).then(|| VariantPoints {
@@ -110,7 +110,7 @@ impl Points {
                 None => {
                     ranges.start = address;
                     let site = gate(span.start - Sites::FUNCTIONS.prefix(), [OFF, ON]);
-                    // A jump counts from its end, where the function begins.
+                    // A jump's distance counts from its end, where the function begins.
                     let distance = stubs.address(part.function).wrapping_sub(address) as u32;
                     // SAFETY: (1) the five bytes before a function are its site, which is off.
                     unsafe { site.lead(distance) };

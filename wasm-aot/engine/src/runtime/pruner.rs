@@ -5,8 +5,8 @@
 //! function once they have cost about as much as compiling the function does, so all of it never
 //! costs more than twice the optimum (ski rental). At first functions are compiled without OSR
 //! entries, for threads that call them; the entries follow for activations that stay long in the
-//! older code. The thread takes a small part of a processor's time: it pauses for longer than its
-//! work takes, and longer still where there is nothing to do.
+//! older code. The thread takes a small part of one CPU's time: it pauses for longer than its work
+//! takes, and longer still when there is nothing to do.
 
 use super::module::{Module, ModuleInner};
 use crate::error::Error;
@@ -15,19 +15,19 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// Whose probes may die.
+/// An owner of probes that may become dead.
 pub trait Prunes: std::fmt::Debug + Send + Sync {
-    /// Whether there are dead ones in a function's code.
+    /// Whether a function's code has dead probes.
     fn has_dead(&self, function: u32) -> bool;
 
-    /// Leaves the dead ones out of functions' code, from their next call on.
+    /// Leaves the dead probes out of functions' code, from their next call on.
     fn prune(&self, functions: &[u32]) -> Result<(), Error>;
 }
 
 /// How long the thread pauses at least, and at most.
 const SHORTEST: Duration = Duration::from_millis(4);
 const LONGEST: Duration = Duration::from_millis(250);
-/// How many times as long as its work.
+/// How many times as long as its work the thread pauses.
 const REST: u32 = 4;
 /// How many samples it takes in a row, and how long it waits between them.
 const LOOKS: u32 = 4;
@@ -36,7 +36,7 @@ const BETWEEN: Duration = Duration::from_micros(500);
 const BYTE: Duration = Duration::from_nanos(1_300);
 const SHARE: u32 = 32;
 
-/// Whose probes are pruned, and whether there is a thread that does.
+/// The clients whose probes are pruned, and whether the thread exists.
 #[derive(Debug, Default)]
 pub(crate) struct Pruner(Mutex<PrunerState>);
 
@@ -47,7 +47,7 @@ struct PrunerState {
 }
 
 impl Pruner {
-    /// Those that are still there; without any, the thread ends.
+    /// The clients that still exist; without any, the thread ends.
     fn clients(&self) -> Option<Vec<Arc<dyn Prunes>>> {
         let mut state = self.0.lock();
         state.clients.retain(|client| client.strong_count() > 0);
@@ -56,7 +56,7 @@ impl Pruner {
         state.is_running.then_some(clients)
     }
 
-    /// One whose probes cannot be left out.
+    /// Removes a client whose probes cannot be left out.
     fn forget(&self, client: &Arc<dyn Prunes>) {
         let is_other =
             |other: &Weak<dyn Prunes>| !std::ptr::addr_eq(other.as_ptr(), Arc::as_ptr(client));
@@ -65,8 +65,8 @@ impl Pruner {
 }
 
 impl Module {
-    /// Has dead probes pruned, for as long as the module and the set that they belong to are there.
-    /// Without a thread for it they stay, which takes time and nothing else.
+    /// Has dead probes pruned, for as long as the module and `client` exist. If the thread cannot
+    /// be started, the probes stay, which costs only time.
     pub fn prune(&self, client: Weak<dyn Prunes>) {
         let mut state = self.inner.pruner.0.lock();
         state.clients.push(client);
@@ -94,7 +94,7 @@ impl Module {
 struct Seen(HashMap<usize, Duration>);
 
 impl Seen {
-    /// Adds to a function's time; returns whether it pays for compiling so many bytes.
+    /// Adds to a function's time; returns whether it pays for compiling that many bytes.
     fn is_enough(&mut self, function: usize, time: Duration, bytes: u32) -> bool {
         let seen = self.0.entry(function).or_default();
         *seen += time;
@@ -107,7 +107,7 @@ impl Seen {
 }
 
 /// Prunes dead probes of functions that are running; returns how long that took, if there were any.
-/// None once there never will be.
+/// `None` if there will never be any.
 fn attend(
     module: &Weak<ModuleInner>,
     since: Duration,
@@ -125,7 +125,7 @@ fn attend(
             let (index, body) = (first + function as u32, &module.inner.info.bodies[function]);
             let has_dead = clients.iter().any(|client| client.has_dead(index));
             let is_behind = !has_dead && module.inner.is_behind(function, code);
-            // Entries are the function's code again for each loop.
+            // Each OSR entry contains the function's code once more.
             let bytes = (body.end - body.start)
                 * if is_behind { 1 + module.inner.loops_of(function) } else { 1 };
             if (!has_dead && !is_behind) || !seen.is_enough(function, since / LOOKS, bytes) {
@@ -144,7 +144,7 @@ fn attend(
     dead.sort_unstable();
     dead.dedup();
     for client in &clients {
-        // Where nothing can be changed, nothing ever will be.
+        // If the code cannot be changed now, it never can be.
         if client.prune(&dead).is_err() {
             module.inner.pruner.forget(client);
         }

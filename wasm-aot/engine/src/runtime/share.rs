@@ -21,8 +21,9 @@ pub struct Share {
 #[derive(Clone, Debug)]
 enum Ended {
     Not,
-    /// It does not since counters said that, if there were any; nor to another's, if counting
-    /// has not begun again since that turn.
+    /// It ended at this reading of the counters, if there were any. The number is the turn of
+    /// counting, if no client was left to count for: until counting begins again, further counts
+    /// still belong to this share.
     Since(Option<Reading>, Option<u64>),
 }
 
@@ -33,7 +34,7 @@ impl Default for Ended {
 }
 
 impl Share {
-    /// All that was ever counted.
+    /// A share of everything that was ever counted.
     pub fn whole() -> Self {
         Self { ended: Ended::Not, foreign: Reading::default() }
     }
@@ -57,12 +58,12 @@ impl Share {
         self.ended = Ended::Not;
     }
 
-    /// Its client ceases to observe. Called after the code was switched.
+    /// Its client stops observing. Called after the code was switched.
     pub fn end(&mut self, module: &Module) {
         self.ended = Ended::Since(module.reading(), module.idle_since());
     }
 
-    /// What belongs to it so far, if frames wait at these addresses; none if nothing was ever
+    /// Its counts so far, with frames that wait at these addresses; none if nothing was ever
     /// counted.
     pub fn reading(&mut self, module: &Module, waiting: &[usize]) -> Option<Reading> {
         if let Ended::Since(since, idle) = &mut self.ended
@@ -73,7 +74,7 @@ impl Share {
         let reading = match &self.ended {
             Ended::Not => module.reading_at(waiting),
             Ended::Since(Some(since), _) => Some(since.clone()),
-            // Nothing of what was counted so far is its own.
+            // None of the counts so far belong to it.
             Ended::Since(None, _) => module.reading().map(|now| now.clone().since(&now)),
         };
         reading.map(|reading| reading.since(&self.foreign))

@@ -3,8 +3,8 @@
 //!
 //! # Safety
 //!
-//! This module exists to handle signals: it reads and writes the registers of what was interrupted,
-//! and calls foreign handlers with what the kernel gave it.
+//! This module exists to handle signals: it reads and writes the registers of interrupted code, and
+//! calls foreign handlers with the kernel's arguments.
 #![allow(unsafe_code)]
 
 use super::activation::{self, Activation};
@@ -16,14 +16,14 @@ use std::sync::OnceLock;
 use wordpatch::os::signals;
 use wordpatch::os::threads::{self, Tid};
 
-/// What machine code can run into.
+/// The signals that machine code can raise.
 const TRAPS: [libc::c_int; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE];
-/// What asks it to stop. Its default is to be ignored.
+/// The signal that requests machine code to stop. Its default action is to be ignored.
 pub(crate) const INTERRUPT: libc::c_int = libc::SIGURG;
-/// Frames of handlers may be large on processors with large registers.
+/// Frames of handlers may be large on CPUs with large registers.
 const ALTERNATE_STACK: usize = 64 << 10;
 
-/// The actions that were there before ours, by signal.
+/// The actions that were installed before ours, by signal.
 static BEFORE: OnceLock<[libc::sigaction; 5]> = OnceLock::new();
 
 thread_local! {
@@ -51,7 +51,7 @@ impl Drop for AlternateStack {
     }
 }
 
-/// Has this thread ready for traps: handlers, and a stack for them.
+/// Prepares this thread for traps: handlers, and a stack for them.
 pub(crate) fn prepare_thread() -> Result<(), Error> {
     if READY.get() {
         return Ok(());
@@ -104,11 +104,11 @@ fn install() -> Result<(), Error> {
 }
 
 thread_local! {
-    /// The kernel's number of this thread, or 0 before it was asked for.
+    /// The kernel's number of this thread, or 0 before it was queried.
     static NUMBER: Cell<i32> = const { Cell::new(0) };
 }
 
-/// This thread, which is [ready](prepare_thread): without asking the kernel each time.
+/// This thread, which is [ready](prepare_thread); the kernel is queried only once.
 pub(crate) fn this_thread() -> Tid {
     if NUMBER.get() == 0 {
         NUMBER.set(threads::current().0);
@@ -116,12 +116,12 @@ pub(crate) fn this_thread() -> Tid {
     Tid(NUMBER.get())
 }
 
-/// The thread that has forked goes on in the child, with another number.
+/// The thread that has forked continues in the child, with another number.
 extern "C" fn in_child() {
     NUMBER.set(0);
 }
 
-/// How many activations are told of where a thread is.
+/// How many frames above the interrupted one are recorded at most.
 const DEPTH: usize = 16;
 
 extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
@@ -135,7 +135,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
     pass_on(signal, info, context);
 }
 
-/// Ends the activation if the signal is its code's doing, or asks it to stop.
+/// Ends the activation if its code has caused the signal, or if the signal requests it to stop.
 fn take(
     activation: &mut Activation,
     signal: libc::c_int,
@@ -173,15 +173,15 @@ fn take(
     true
 }
 
-/// Gives a signal to the action that was there before.
+/// Passes a signal to the action that was installed before.
 fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let position = TRAPS.iter().position(|known| *known == signal).unwrap_or(TRAPS.len());
     let Some(action) = BEFORE.get().map(|actions| &actions[position]) else { return };
     match action.sa_sigaction {
         libc::SIG_DFL if signal == INTERRUPT => {}
         libc::SIG_IGN if signal == INTERRUPT => {}
-        // What is raised by an instruction cannot be ignored: with the default action, the
-        // instruction raises it once more.
+        // A signal that an instruction raises cannot be ignored: with the default action, the
+        // instruction raises it again.
         libc::SIG_DFL | libc::SIG_IGN => {
             // SAFETY: (1) the default action is no function of ours.
             unsafe { libc::signal(signal, libc::SIG_DFL) };

@@ -1,5 +1,5 @@
-//! A store: what instances of one embedder own, what their machine code is given, and the
-//! embedder's data.
+//! A store: the objects that instances of one embedder own, the data that their machine code
+//! receives, and the embedder's data.
 //!
 //! # Safety
 //!
@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
 
-/// What a store may take.
+/// The limits of a store.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes of one linear memory.
@@ -48,20 +48,20 @@ impl Default for Limits {
     }
 }
 
-/// What a program asks to grow.
+/// A request of a program to grow something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// Of what.
+    /// The resource.
     pub of: Demanded,
-    /// How much there is; 0 while an instance is made.
+    /// The current amount; 0 while an instance is made.
     pub current: u64,
-    /// How much there would be.
+    /// The amount after the growth.
     pub wanted: u64,
-    /// How much its type allows, if it says so.
+    /// The maximum that its type allows, if it has one.
     pub maximum: Option<u64>,
 }
 
-/// What programs can have more or less of.
+/// The resources that can grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demanded {
     /// Pages of a linear memory.
@@ -100,11 +100,11 @@ struct Codes(Vec<(usize, usize, Arc<ModuleInner>)>);
 
 /// The callback for memories that grow.
 pub trait Growth: std::fmt::Debug + Send + Sync {
-    /// A memory of the program's has grown, whose machine code waits.
+    /// A memory of the program has grown; its machine code waits.
     fn grown(&self, store: StoreContextMut<'_, ()>, told: [i64; 3]);
 }
 
-/// What does not depend on the embedder's data.
+/// The part of the store that does not depend on the embedder's data.
 #[derive(Debug)]
 pub struct StoreCore {
     /// What distinguishes it from others.
@@ -116,8 +116,8 @@ pub struct StoreCore {
     codes: AtomicPtr<Codes>,
     interruption: Arc<Interruption>,
     tasks: Arc<TaskQueue>,
-    /// The callbacks for memories of the program's that grow: which, and how many pages there were
-    /// before and are now.
+    /// The callbacks for memories of the program that grow. They receive which memory has grown,
+    /// and its numbers of pages before and after.
     pub growth: Vec<Arc<dyn Growth>>,
     /// Its instances.
     #[allow(clippy::vec_box, reason = "machine code knows where they are")]
@@ -131,25 +131,25 @@ pub struct StoreCore {
     #[allow(clippy::vec_box, reason = "machine code knows where they are")]
     pub(crate) hosts: Vec<Box<HostFunction>>,
     pub(crate) heap: Heap,
-    /// Where functions of a type are entered.
+    /// The trampoline that enters functions of a type.
     enter: HashMap<TypeId, *const u8>,
-    /// Why a host function has failed, until that is dealt with.
+    /// Why a host function has failed, until the failure is handled.
     pub(crate) pending: Option<Failure>,
-    /// Where the exception was thrown that has left machine code.
+    /// Where the exception that has left machine code was thrown.
     pub(crate) thrown_at: Backtrace,
-    /// Where the host function was called that has failed last, and where its error is, by which it
-    /// is known.
+    /// Where the host function that has failed last was called, and the address of its error, which
+    /// identifies it.
     pub(crate) failed_at: (usize, Backtrace),
     /// The callback that allows or refuses growth.
     limiter: Option<Limiter>,
     /// The observer that is notified of what crosses the boundary between programs and the host.
     pub(super) boundary: Option<Box<dyn super::boundary::Boundary>>,
-    /// Whether frames of any code can be read, and those that the last trap has taken away.
+    /// Whether frames of any code can be read, and the frames that the last trap has unwound.
     pub(super) reads_frames: bool,
     pub(super) trapped: Mutex<Vec<Taken>>,
     /// Whether code has a budget of instructions.
     pub(super) is_limited: bool,
-    /// Whether words of instances are kept while machine code runs, see
+    /// Whether words of instances are saved while machine code runs, see
     /// [`keep_words`](Self::keep_words).
     pub(super) restores: bool,
     /// The embedder's data, for host functions.
@@ -192,8 +192,8 @@ impl StoreCore {
         &self.cell
     }
 
-    /// Frees objects that no code holds, if it is time to: called before values come in from the
-    /// host, which make new ones.
+    /// Frees objects that no code holds, if it is time to. Called before values are passed in from
+    /// the host, which make new objects.
     pub(crate) fn make_room(&mut self) {
         if self.heap.is_full() {
             super::heap::collect(self);
@@ -205,7 +205,7 @@ impl StoreCore {
         (self.cell.exit_frame.load(Ordering::Relaxed), self.cell.exit_pc.load(Ordering::Relaxed))
     }
 
-    /// What it may use.
+    /// Its limits.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -221,7 +221,7 @@ impl StoreCore {
             .unwrap_or_default()
     }
 
-    /// By what it is stopped from outside.
+    /// The means by which other threads stop it.
     pub fn interruption(&self) -> &Arc<Interruption> {
         &self.interruption
     }
@@ -237,7 +237,7 @@ impl StoreCore {
         unsafe { &*self.codes.load(Ordering::Acquire) }
     }
 
-    /// Has the code of a module known to signal handlers and backtraces.
+    /// Registers the code of a module for signal handlers and backtraces.
     pub(crate) fn know(&mut self, module: &Arc<ModuleInner>) {
         self.restores |= !module.code.plan().restored().is_empty();
         self.reads_frames |= module.options.frames;
@@ -309,13 +309,13 @@ impl StoreCore {
         })
     }
 
-    /// Whether machine code at `pc` is a monitor's in a program, or calls one. Usable in a signal
-    /// handler.
+    /// Whether machine code at `pc` belongs to a monitor in a program, or calls one. Usable in a
+    /// signal handler.
     pub(crate) fn is_aside(&self, pc: usize) -> bool {
         self.module_at(pc).is_some_and(|(_, code, offset)| code.is_aside(offset))
     }
 
-    /// Where functions of a type are entered.
+    /// The trampoline that enters functions of a type.
     pub(crate) fn enter(&mut self, ty: TypeId) -> Result<*const u8, Error> {
         if let Some(known) = self.enter.get(&ty) {
             return Ok(*known);
@@ -329,7 +329,7 @@ impl StoreCore {
 impl Drop for StoreCore {
     fn drop(&mut self) {
         self.close_tasks();
-        // While all of them live: what they have called may belong to another one.
+        // This is done while all instances live: their callees may belong to other instances.
         self.instances.iter().for_each(|instance| instance.end());
         // SAFETY: (1) made by `Box::into_raw`, and no thread is in the store's code any more.
         drop(unsafe { Box::from_raw(*self.codes.get_mut()) });
@@ -369,7 +369,7 @@ impl<T> Store<T> {
         &mut self.parts.data
     }
 
-    /// Gives the embedder's data back, and ends everything else.
+    /// Returns the embedder's data, and drops everything else.
     pub fn into_data(self) -> T {
         self.parts.data
     }
@@ -387,26 +387,26 @@ impl<T> Store<T> {
         &self.parts.core.engine
     }
 
-    /// Sets what instances may take from now on.
+    /// Sets the limits of instances from now on.
     pub fn set_limits(&mut self, limits: Limits) {
         self.parts.core.limits = limits;
     }
 
-    /// Has a limiter asked before memories and tables grow, and before instances get theirs, from
-    /// now on: what is not allowed fails as if there were no memory. It is asked while the program
-    /// waits, and knows nothing of the store.
+    /// Sets the limiter that is called, from now on, before memories and tables grow, and before
+    /// instances get theirs. A growth that it does not allow fails as if there were no memory. It
+    /// is called while the program waits, and has no access to the store.
     pub fn set_limiter(&mut self, limiter: impl FnMut(Demand) -> bool + Send + 'static) {
         self.parts.core.limiter = Some(Limiter(Box::new(limiter)));
     }
 
-    /// Where the host function was called that has failed last, with an [`Error::Host`]: the Wasm
-    /// frames.
+    /// The Wasm frames from which the host function was called that has failed last, with an
+    /// [`Error::Host`].
     pub fn host_failure(&self) -> &Backtrace {
         &self.parts.core.failed_at.1
     }
 
-    /// Has code of this store trap when `time` is over, or never: a time that no clock reaches is
-    /// never.
+    /// Has code of this store trap when `time` is over, or never: a time that no clock reaches
+    /// means never.
     pub fn set_deadline(&mut self, time: Option<Duration>) {
         self.parts
             .core
@@ -414,12 +414,12 @@ impl<T> Store<T> {
             .set_deadline(time.and_then(|time| Instant::now().checked_add(time)));
     }
 
-    /// Takes back what an [`InterruptHandle`] has asked for, if nothing has stopped for it so far.
+    /// Withdraws the request of an [`InterruptHandle`], if no code has stopped for it yet.
     pub fn disregard_interruption(&mut self) {
         self.parts.core.interruption.take();
     }
 
-    /// What has this store's thread do something with it while it executes a program.
+    /// The handle that posts tasks to this store's thread while it executes a program.
     pub fn tasks(&self) -> TaskHandle<T> {
         TaskHandle::new(&self.parts.core.tasks)
     }
@@ -427,11 +427,11 @@ impl<T> Store<T> {
     /// Has the thread that executes the module's instances in this store read their counters, also
     /// for other threads: at a safepoint, so that what they read is exact, and what several
     /// monitors report adds up. Instances in other stores are not stopped for it. Only the first
-    /// store of a module is asked.
+    /// store of a module is used for this.
     ///
     /// `wake` is called before the thread is waited for: it wakes a program that waits in the host,
     /// and returns whether the program may be stopped for a moment wherever it is. If the thread
-    /// comes to no safepoint in time, counters are read while they change.
+    /// does not reach a safepoint in time, counters are read while they change.
     pub fn read_counters_of(
         &self,
         module: &super::Module,
@@ -439,7 +439,7 @@ impl<T> Store<T> {
     ) {
         let StoreCore { tasks, interruption, .. } = &self.parts.core;
         let reader = CounterReader::new(tasks, interruption, wake);
-        // The first stays.
+        // The first reader is kept.
         let _ = module.inner().counter_reader.set(reader);
     }
 
@@ -448,20 +448,20 @@ impl<T> Store<T> {
         self.parts.core.close_tasks();
     }
 
-    /// What stops code of this store from another thread.
+    /// The handle by which another thread stops code of this store.
     pub fn interrupt_handle(&self) -> InterruptHandle {
         self.parts.core.interruption.handle()
     }
 }
 
-/// A store, seen by what changes it.
+/// A mutable view of a store.
 #[derive(Debug)]
 pub struct StoreContextMut<'a, T> {
     core: &'a mut StoreCore,
     _data: std::marker::PhantomData<&'a mut T>,
 }
 
-/// Everything that leads to a store: the store itself, and what host functions are given.
+/// Types that give access to a store: the store itself, and the contexts of host functions.
 pub trait AsContextMut {
     /// The embedder's data.
     type Data;
@@ -502,7 +502,7 @@ impl<'a, T> StoreContextMut<'a, T> {
         Self { core, _data: std::marker::PhantomData }
     }
 
-    /// What does not depend on the embedder's data.
+    /// The part of the store that does not depend on the embedder's data.
     pub fn core(&mut self) -> &mut StoreCore {
         self.core
     }
@@ -512,7 +512,7 @@ impl<'a, T> StoreContextMut<'a, T> {
         self.core.interruption.set_deadline(time.and_then(|time| Instant::now().checked_add(time)));
     }
 
-    /// Sets what instances may take from now on; gives what it was.
+    /// Sets the limits of instances from now on; returns the old ones.
     pub fn set_limits(&mut self, limits: Limits) -> Limits {
         std::mem::replace(&mut self.core.limits, limits)
     }

@@ -11,7 +11,7 @@
 //!
 //! # Safety
 //!
-//! This module exists to write words that are read by code.
+//! This module exists to write words that machine code reads.
 #![allow(unsafe_code)]
 
 use super::code::Code;
@@ -22,29 +22,29 @@ use callpatch::x86::{Form, jump_through};
 use std::sync::atomic::{AtomicUsize, Ordering::Release};
 use wordpatch::CodeMemory;
 
-/// The jumps, and behind them the slots.
+/// The jumps, followed by the slots.
 #[derive(Debug)]
 pub(super) struct Stubs {
     memory: CodeMemory,
-    /// How many bytes there are before the slots.
+    /// The offset of the slots.
     slots: usize,
     /// The stubs that slots of late functions lead to, if there were any.
     late: Option<CodeMemory>,
 }
 
-/// `jmp [rip + disp32]`, and two bytes of nothing.
+/// `jmp [rip + disp32]`, and two bytes of padding.
 const STUB: usize = 8;
-/// `call rel32`, the same jump, and nothing.
+/// `call rel32`, the same jump, and padding.
 const LATE: usize = 16;
-/// What comes before those: what all of them call.
+/// The size of the routine before those, which all of them call.
 const BEFORE: usize = KEEPING.next_multiple_of(LATE);
 
-/// What is called where a function is to be compiled: with the module, and with where the stub goes
-/// on.
+/// The function that is called when a function is to be compiled: with the module, and with the
+/// address at which the stub continues.
 pub(super) type Arrived = extern "C" fn(*const ModuleInner, usize);
 
 impl Stubs {
-    /// Makes the stubs of so many functions near their code.
+    /// Makes the stubs of this many functions near their code.
     pub(super) fn near(code: &Code, count: usize) -> Result<Self, Error> {
         let slots = STUB * count;
         let mut memory = code.memory_near(slots + 8 * count)?;
@@ -89,13 +89,13 @@ impl Stubs {
         late.base().get() + BEFORE + LATE * function
     }
 
-    /// The late function whose stub goes on at an address.
+    /// The late function whose stub continues at an address.
     pub(super) fn late_function(&self, back: usize) -> usize {
         let late = self.late.as_ref().expect("it was prepared");
         (back - late.base().get() - BEFORE) / LATE
     }
 
-    /// Where the jump of a function is.
+    /// The address of the jump of a function.
     pub(super) fn address(&self, function: usize) -> usize {
         self.memory.base().get() + STUB * function
     }

@@ -1,5 +1,5 @@
 //! A model of the switch between variants: every state that a thread may see while bytes and words
-//! are stored one after the other, and where the thread goes from there.
+//! are stored one after the other, and where the thread continues from there.
 //!
 //! The protocol ([`Variants::switch`](super::variant::Variants::switch)) stores, of one function
 //! with one loop, in this order:
@@ -23,8 +23,8 @@
 //! has executed the byte that leads there: they are no older than the newest byte that it has seen.
 //! Whatever it sees:
 //!
-//! - it comes to code that is there: neither a slot nor a word is read that leads nowhere, and no
-//!   jump is taken whose distance was not written;
+//! - it reaches code that exists: it reads neither a slot nor a word that leads nowhere, and takes
+//!   no jump whose distance was not written;
 //! - as soon as it sees what is stored by now, it executes the function, and does not change
 //!   variants for ever without an iteration of the loop;
 //! - when a switch is over, each call leads to the current variant, and each turn if that has
@@ -39,7 +39,7 @@ use std::collections::BTreeSet;
 /// The plain variant and two others.
 const VARIANTS: usize = 3;
 
-/// What takes the place of a variant that is made when it is called.
+/// Represents a variant that is compiled when it is called.
 const LATE: usize = VARIANTS;
 
 /// A byte or word that is stored.
@@ -100,7 +100,7 @@ impl Step {
     ];
 }
 
-/// How the protocol is carried out.
+/// How the protocol is executed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Manner {
     without: Option<Step>,
@@ -108,7 +108,7 @@ struct Manner {
     is_hasty: bool,
 }
 
-/// What is asked for.
+/// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wish {
     /// Another variant is to be current: for calls, or for iterations of loops too.
@@ -117,11 +117,11 @@ enum Wish {
     Enter,
     /// A variant is to be current as soon as the function is called.
     Defer { to: usize },
-    /// That happens.
+    /// The function is called at the late stub.
     Arrive,
 }
 
-/// What is wrong.
+/// The description of an error.
 type Wrong = String;
 
 /// The function's bytes and words, and what is known of its variants.
@@ -136,12 +136,12 @@ struct Model {
     distance: [ModelCell; VARIANTS],
     slot: ModelCell,
     word: ModelCell,
-    /// Which are there; and the late stub.
+    /// Which exist; and the late stub.
     made: [bool; VARIANTS + 1],
     /// Which have entries for loops; the late stub has none.
     entered: [bool; VARIANTS + 1],
     current: usize,
-    /// What is made when the function is called, while it is late.
+    /// The variant that is compiled when the function is called, while it is late.
     goal: usize,
 }
 
@@ -150,12 +150,12 @@ struct Model {
 #[derive(Clone, Debug)]
 struct ModelCell(Vec<(usize, Value)>);
 
-/// What a thread sees.
+/// Which values a thread sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Sight {
-    /// What is stored by now.
+    /// The current values.
     Now,
-    /// What was there at any time since the last barrier, if it has seen that store already.
+    /// Any values since the last barrier, if it has seen that store already.
     Late(usize),
 }
 
@@ -178,12 +178,12 @@ impl ModelCell {
         self.0[self.0.len() - 1]
     }
 
-    /// What a byte of code may be for a thread.
+    /// The values of a byte of code that a thread may see.
     fn fetched(&self, sight: Sight) -> Vec<(usize, Value)> {
         if sight == Sight::Now { vec![self.now()] } else { self.0.clone() }
     }
 
-    /// What a word may be: no older than what the thread has seen.
+    /// The values of a word that a thread may see: no older than what it has seen.
     fn loaded(&self, sight: Sight) -> Vec<(usize, Value)> {
         let Sight::Late(seen) = sight else { return vec![self.now()] };
         let first = self.0.iter().rposition(|(store, _)| *store <= seen).unwrap_or(0);
@@ -249,7 +249,7 @@ impl Model {
         self.manner.without != Some(step)
     }
 
-    /// All threads see what is stored by now.
+    /// From now on all threads see the current values.
     fn barrier(&mut self) {
         let all = (0..VARIANTS).flat_map(|of| {
             [Location::Entry(of), Location::Loop(of), Location::Back(of), Location::Distance(of)]
@@ -272,7 +272,7 @@ impl Model {
         }
     }
 
-    /// The stores of a wish, by the steps that they belong to.
+    /// The stores of a request, by the steps that they belong to.
     fn stores(&self, wish: Wish) -> Vec<(Step, Location, Value)> {
         let places = |of: usize, on: usize, steps: [Step; 3]| {
             let [entry, looped, back] = steps;
@@ -313,7 +313,7 @@ impl Model {
         }
     }
 
-    /// Carries out a wish; after each store all that a thread may meet is looked at.
+    /// Executes a request; after each store, all states that a thread may see are checked.
     fn grant(&mut self, wish: Wish) -> Result<(), Wrong> {
         match wish {
             Wish::Switch { to, turns } => {
@@ -329,7 +329,7 @@ impl Model {
                     return Ok(());
                 }
             }
-            // Only what is late is waited for, and only what is there has loops.
+            // Only late functions arrive, and only compiled variants have loops.
             Wish::Arrive if self.current != LATE => return Ok(()),
             Wish::Arrive => self.make(self.goal, false),
             Wish::Enter if self.current == LATE => return Ok(()),
@@ -355,7 +355,8 @@ impl Model {
         self.has_arrived().map_err(|wrong| format!("{wish:?}, in the end: {wrong}"))
     }
 
-    /// Where a thread may come to from a place, by what it may see, and what it has seen then.
+    /// The places that a thread may reach from a place, by what it may see, and what it has seen
+    /// then.
     fn next(&self, at: At, sight: Sight) -> Result<Vec<(At, Sight)>, Wrong> {
         let led = |cell: &ModelCell, is_loop: bool, sight: Sight| -> Result<Vec<_>, Wrong> {
             let to = |(store, value): (usize, Value)| {
@@ -401,7 +402,7 @@ impl Model {
                     found.push((to, sight.and(store)));
                 }
             }
-            // It waits for the lock, and has the function made; or finds that this was done.
+            // It waits for the lock, and has the function compiled; or finds that this was done.
             At::Late if self.current == LATE => {}
             At::Late => found.extend(led(&self.slot, false, Sight::Now)?),
             At::Body(_) => {}
@@ -409,7 +410,7 @@ impl Model {
         Ok(found)
     }
 
-    /// Where threads may be: they call a variant, come to its loop, or go round in it.
+    /// The places where threads may be: they call a variant, reach its loop, or iterate in it.
     fn places(&self) -> impl Iterator<Item = At> + use<> {
         let made = self.made;
         (0..VARIANTS)
@@ -417,7 +418,7 @@ impl Model {
             .flat_map(|of| [At::Call(of), At::Header(of), At::Turn(of)])
     }
 
-    /// Whatever a thread sees, it comes to code that is there.
+    /// Whatever a thread sees, it reaches code that exists.
     fn is_safe(&self) -> Result<(), Wrong> {
         let mut known = BTreeSet::new();
         let mut left: Vec<_> = self.places().map(|at| (at, Sight::Late(0))).collect();
@@ -429,7 +430,7 @@ impl Model {
         Ok(())
     }
 
-    /// Where a thread comes to that sees what is stored by now.
+    /// The place that a thread reaches that sees the current values.
     fn ends(&self, from: At) -> Result<At, Wrong> {
         let mut at = from;
         for _ in 0..=3 * VARIANTS + 1 {
@@ -441,7 +442,7 @@ impl Model {
         Err(format!("{from:?} goes over for ever"))
     }
 
-    /// A thread that sees what is stored by now executes the function.
+    /// A thread that sees the current values executes the function.
     fn goes_on(&self) -> Result<(), Wrong> {
         self.places().try_for_each(|at| self.ends(at).map(|_| ()))
     }
@@ -468,7 +469,7 @@ impl Model {
     }
 }
 
-/// All sequences of wishes of that length, carried out so; what is wrong first.
+/// Executes all sequences of requests of that length in this manner; returns the first error.
 fn tried(manner: Manner, length: usize) -> Result<usize, Wrong> {
     let switches =
         (0..VARIANTS).flat_map(|to| [false, true].map(|turns| Wish::Switch { to, turns }));

@@ -1,14 +1,14 @@
 //! Counts the targets of calls through tables and references.
 //!
-//! Each place of such a call has two words behind the counters of its instance: the function that
+//! Each place of such a call has two words after the counters of its instance: the function that
 //! was called last, and how often it was. Machine code adds to the second while the first is the
-//! same; otherwise it asks [`retarget`](Counters::retarget), which puts the words away and begins
-//! anew.
+//! same; otherwise it calls [`retarget`](Counters::retarget), which accumulates the words in a map
+//! and resets them.
 //!
 //! # Safety
 //!
-//! This module exists to read what machine code has left: references to functions, whose vmctx says
-//! what they belong to.
+//! This module exists to read references to functions that machine code has stored; their vmctx
+//! says what they belong to.
 #![allow(unsafe_code)]
 
 use super::context::Counters;
@@ -28,17 +28,17 @@ enum CallTarget {
 }
 
 impl CallTarget {
-    /// None comes after it.
+    /// The greatest target in the order.
     const LAST: Self = Self::Wasm(usize::MAX, u32::MAX);
 }
 
-/// How often each place went where.
+/// How often each place called each target.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Targets {
     counts: BTreeMap<(u32, CallTarget), u64>,
     /// Whether code counts them.
     are_told: bool,
-    /// The modules of all functions, which are not to go before they are named.
+    /// The modules of all functions, which are kept until the functions are named.
     modules: HashMap<usize, Arc<ModuleInner>>,
 }
 
@@ -54,7 +54,7 @@ impl Targets {
         *self.counts.entry((place, callee)).or_default() += count;
     }
 
-    /// Adds what the words of an instance say.
+    /// Adds the words of an instance.
     pub(super) fn add_words(&mut self, base: usize, layout: &Layout, words: Words) {
         for place in 0..words.places {
             let [function, count] = words.of(base, layout, place).map(|word| word.load(Relaxed));
@@ -62,7 +62,7 @@ impl Targets {
         }
     }
 
-    /// Takes what they said before off.
+    /// Subtracts earlier counts.
     pub(super) fn subtract(&mut self, earlier: &Self) {
         for (place, earlier) in &earlier.counts {
             if let Some(count) = self.counts.get_mut(place) {
@@ -72,7 +72,7 @@ impl Targets {
         self.counts.retain(|_, count| *count > 0);
     }
 
-    /// Adds what others say.
+    /// Adds other counts.
     pub(super) fn join(&mut self, more: &Self) {
         for (place, count) in &more.counts {
             *self.counts.entry(*place).or_default() += count;
@@ -83,12 +83,12 @@ impl Targets {
         }
     }
 
-    /// Whether it was counted where calls go.
+    /// Whether the targets of calls were counted.
     pub(crate) fn are_told(&self) -> bool {
         self.are_told
     }
 
-    /// Where calls went from a place: names, and how often.
+    /// The targets of calls from a place: names, and how often.
     pub(crate) fn of(&self, place: u32) -> Vec<(String, u64)> {
         let here = self.counts.range((place, CallTarget::Host)..=(place, CallTarget::LAST));
         let mut named: Vec<(String, u64)> =
@@ -140,27 +140,28 @@ fn resolve(reference: *const vm::FuncRef) -> (CallTarget, Option<Arc<ModuleInner
     // SAFETY: (1) the vmctx is an instance's, which it leads to, and which lives.
     let instance = unsafe { &**vmctx.add(vm::at::INSTANCE).cast::<*const InstanceData>() };
     let module = &instance.module;
-    // A reference may lie in the instance that refers to an imported function: its code tells the
-    // function then. SAFETY: (1) as above.
+    // A reference to an imported function may lie in the importing instance. The function is then
+    // found by its code. SAFETY: (1) as above.
     let code = unsafe { (*reference).code } as usize;
     let function = module.function_of_code(code).unwrap_or(u32::MAX);
     (CallTarget::Wasm(Arc::as_ptr(module) as usize, function), Some(Arc::clone(module)))
 }
 
 impl Counters {
-    /// A place calls another function than before: what was counted is put away.
+    /// Called when a place calls another function than before: accumulates the old count.
     pub(crate) fn retarget(&self, instance: &InstanceData, place: u32, function: u64) {
         let module = &instance.module;
         let words = module.words();
         let [known, count] = words.of(instance.base(), &module.layout, place);
         let (before, counted) = (known.load(Relaxed), count.load(Relaxed));
-        // First nothing is counted for the callee of now, then it is for the right one.
+        // First the count becomes 0, then the callee is replaced: no call is counted for the wrong
+        // one.
         count.store(0, Relaxed);
         known.store(function, Relaxed);
         self.known().targets.add(place, before, counted);
     }
 
-    /// Where all calls went.
+    /// The targets of all calls.
     pub(crate) fn targets(&self, module: &ModuleInner) -> Targets {
         let known = self.known();
         let mut targets = Targets { are_told: module.words().places > 0, ..known.targets.clone() };

@@ -2,7 +2,7 @@
 //!
 //! Only the thread that executes a program may touch its store. Another thread that needs the store
 //! posts a *task*, a function that is given the store, and waits. The program's thread runs the
-//! task at a moment at which it executes nothing of a monitor: when a host function returns to the
+//! task at a time at which it executes no code of a monitor: when a host function returns to the
 //! program, on a wake-up while it waits in the host, or at a *safepoint*. Safepoints are hooks that
 //! are attached to the functions that the thread is in while a task waits, and detached afterwards.
 //! A program without waiting tasks has no safepoints.
@@ -40,7 +40,7 @@ type Task = Box<dyn FnOnce(&mut StoreCore) + Send>;
 #[derive(Default)]
 pub(crate) struct TaskQueue {
     queue: Mutex<Queue>,
-    /// Whether the queue holds something: looked at without its lock.
+    /// Whether the queue is not empty: read without its lock.
     waiting: AtomicBool,
     /// Whether a task is being run. Only the store's thread touches it.
     busy: AtomicBool,
@@ -84,7 +84,7 @@ impl TaskQueue {
         Ok(number)
     }
 
-    /// Takes a task back; returns whether it has not begun.
+    /// Withdraws a task; returns whether it has not begun.
     fn withdraw(&self, number: u64) -> bool {
         let mut queue = self.queue.lock();
         let before = queue.waiting.len();
@@ -107,14 +107,14 @@ impl TaskQueue {
 }
 
 impl StoreCore {
-    /// Runs the waiting tasks, unless that is being done already. The calling thread has the store,
-    /// and executes nothing of a monitor.
+    /// Runs the waiting tasks, unless that is being done already. The calling thread owns the
+    /// store, and executes no code of a monitor.
     pub(crate) fn run_tasks(&mut self) {
         let addresses = backtrace::waiting(self);
         self.run_tasks_at(WaitingFrames { addresses, safepoint: None });
     }
 
-    /// The same, when frames of machine code wait there.
+    /// The same, with the places at which frames of machine code wait.
     fn run_tasks_at(&mut self, waiting: WaitingFrames) {
         let tasks = Arc::clone(self.tasks());
         if tasks.busy.swap(true, Relaxed) {
@@ -123,7 +123,7 @@ impl StoreCore {
         let outer = WAITING.replace(Some(waiting));
         let (interlude, limits) = (self.interruption().begin_interlude(), *self.limits());
         while let Some(task) = tasks.take() {
-            // A thread that waits for a task that has panicked gets no answer, and an error.
+            // A thread that waits for a task that panics gets an error.
             let _ = catch_unwind(AssertUnwindSafe(|| task(self)));
         }
         self.set_limits(limits);
@@ -145,7 +145,7 @@ impl StoreCore {
 pub(super) struct WaitingFrames {
     /// Addresses inside of the instructions that they are at.
     pub(super) addresses: Vec<usize>,
-    /// The safepoint that the innermost has come to.
+    /// The safepoint that the innermost frame has reached.
     pub(super) safepoint: Option<SafepointPlace>,
 }
 
@@ -154,7 +154,7 @@ pub(super) struct WaitingFrames {
 pub(super) struct SafepointPlace {
     /// The address of its module.
     module: usize,
-    /// The function's place among those that are defined, and the instruction.
+    /// The function's place among the defined ones, and the instruction.
     pub(super) defined: usize,
     pub(super) at: u32,
     /// Whether the function's code counts.
@@ -205,7 +205,7 @@ impl CounterReader {
         Self { tasks, interruption, wake: Box::new(wake) }
     }
 
-    /// What the thread has read; none if it executes nothing, or did not come to a safepoint.
+    /// Has the thread read the counters; none if it executes nothing, or did not reach a safepoint.
     pub(super) fn read(&self, module: &Module) -> Option<Option<Reading>> {
         if !self.interruption.is_entered() {
             return None;
@@ -225,7 +225,7 @@ impl CounterReader {
     }
 }
 
-/// Posts tasks to the thread that has a store. Copies are cheap.
+/// Posts tasks to the thread that owns a store. Copies are cheap.
 pub struct TaskHandle<T> {
     tasks: Arc<TaskQueue>,
     _data: PhantomData<fn(T)>,
@@ -286,7 +286,7 @@ impl TaskQueue {
                     wake();
                     safepoints.extend();
                 }
-                // A thread that has begun with it will finish it.
+                // The thread has begun the task, and will finish it.
                 Err(mpsc::RecvTimeoutError::Timeout) => match self.withdraw(number) {
                     true => return Err(TaskError::Elsewhere),
                     false => return hear.recv().map_err(|_| TaskError::Over),
@@ -302,7 +302,7 @@ impl<T> TaskHandle<T> {
     }
 }
 
-/// Safepoints in the functions that a program was seen in; gone when no thread waits any more.
+/// Safepoints in the functions that a program was seen in; detached when no thread waits any more.
 struct Safepoints<'a> {
     module: Option<&'a Module>,
     within: BTreeSet<usize>,
@@ -311,8 +311,8 @@ struct Safepoints<'a> {
 }
 
 impl Safepoints<'_> {
-    /// Attaches safepoints to more functions, if threads are in others. A function that can have
-    /// none is waited for.
+    /// Attaches safepoints to more functions, if threads are in others. If a function cannot have
+    /// any, the poster waits until the thread leaves it.
     fn extend(&mut self) {
         let Some(module) = self.module else { return };
         let before = self.within.len();
@@ -322,7 +322,7 @@ impl Safepoints<'_> {
         }
         let Ok(plan) = module.inner.safepoint_layer(&self.within) else { return };
         let plan = ObservedLayer::Plan(plan);
-        // Those that were there before are among them.
+        // The new plan includes the safepoints of the one before.
         if module.observe_instead(&[plan], self.plan.as_slice()).is_ok() {
             self.plan = Some(plan);
         }
@@ -341,12 +341,12 @@ impl Drop for Safepoints<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct SafepointLayers(Mutex<BTreeMap<BTreeSet<usize>, usize>>);
 
-/// How many such plans are kept for other functions each: one more is for all of them.
+/// How many such plans are kept for different sets of functions. The next one is for all functions.
 const PLANS: usize = 32;
 
 impl Module {
-    /// The functions that threads are in at this moment, as far as they say so, by their
-    /// places among those that are defined.
+    /// The functions that threads are in at the moment, as far as known, by their places among the
+    /// defined ones.
     pub fn running(&self) -> Vec<usize> {
         self.inner.running()
     }
@@ -439,8 +439,8 @@ impl Receiver for Safepoint {
     }
 }
 
-/// Lends the store of an instance whose machine code waits for a hook. The data are not what they
-/// say: only code that the store informs looks at them.
+/// Lends the store of an instance whose machine code waits for a hook. The type of the data is not
+/// the real one: only code that gets the real type from the store accesses the data.
 pub fn with_store_of<R>(vmctx: usize, what: impl FnOnce(StoreContextMut<'_, ()>) -> R) -> R {
     // SAFETY: (1) the word at that place of a vmctx is the instance that owns it; (2) its machine
     // code waits for us, so that no other code uses its store.
@@ -448,7 +448,8 @@ pub fn with_store_of<R>(vmctx: usize, what: impl FnOnce(StoreContextMut<'_, ()>)
         let instance = &**((vmctx + crate::vm::at::INSTANCE) as *const *const InstanceData);
         &mut *instance.store
     };
-    // Hooks do not say where they were called from: what is executed meanwhile has no caller.
+    // Hooks do not record where they were called from: code that is executed meanwhile has no
+    // caller.
     let cell: *const crate::vm::StoreCell = store.cell();
     // SAFETY: (1) a store keeps its cell for as long as it lives.
     let cell = unsafe { &*cell };

@@ -11,8 +11,8 @@ use super::backtrace;
 use super::store::StoreCore;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Goes to the handler that catches, beginning with the call that returns to `pc` in `frame`. If
-/// that frame is the one that `throws`, it has counted that partial exit itself.
+/// Transfers control to the handler that catches, searching from the call that returns to `pc` in
+/// `frame`. If that frame is the one that `throws`, it has counted that partial exit itself.
 ///
 /// # Safety
 /// `frame` is a frame of machine code of this store, below which nothing owns anything.

@@ -20,15 +20,15 @@ use std::sync::Arc;
 pub trait WasmTy: Sized + 'static {
     /// Which.
     const TYPE: ValType;
-    /// As machine code takes it.
+    /// The value in the form that machine code takes.
     #[doc(hidden)]
     fn into_raw(self, store: &mut StoreAccess<'_>) -> Result<u128, Error>;
-    /// What machine code gave.
+    /// Converts a value that machine code has returned.
     #[doc(hidden)]
     fn from_raw(raw: u128, store: &StoreAccess<'_>) -> Self;
 }
 
-/// What conversions may look at.
+/// The part of a store that conversions may use.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct StoreAccess<'a>(pub(crate) &'a mut StoreCore);
@@ -163,7 +163,7 @@ impl<P, R> Clone for TypedFunc<P, R> {
 
 impl<P, R> Copy for TypedFunc<P, R> {}
 
-/// More arguments or results than that are not written by hand.
+/// The most arguments or results that are supported.
 const MOST: usize = 10;
 
 impl<P: Params, R: Results> TypedFunc<P, R> {
@@ -190,7 +190,7 @@ impl<P: Params, R: Results> TypedFunc<P, R> {
     }
 }
 
-/// What a host function gives: results, or results that may fail.
+/// What a host function returns: results, or results that may fail.
 pub trait HostResult {
     /// The results.
     type Values: Results;

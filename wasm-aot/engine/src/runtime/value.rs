@@ -33,12 +33,12 @@ pub enum Val {
     ExternRef(Option<ExternRef>),
     /// An exception, or null.
     ExnRef(Option<ExnRef>),
-    /// The null of objects that are collected.
+    /// The null of garbage-collected objects.
     AnyNull,
 }
 
 impl Val {
-    /// What values of a type are at first, if there is such a value.
+    /// The initial value of a type, if it has one.
     pub fn default_for(ty: ValType) -> Option<Self> {
         Some(match ty {
             ValType::I32 => Self::I32(0),
@@ -76,7 +76,7 @@ impl Val {
         if let Self::F64(bits) = self { Some(f64::from_bits(*bits)) } else { None }
     }
 
-    /// As machine code takes it, if it is of that type and store.
+    /// The value in the form that machine code takes, if it is of that type and store.
     pub(crate) fn into_raw(self, ty: ValType, store: &mut StoreCore) -> Result<u128, Error> {
         let found = self.describe();
         let mismatch = || Error::Type(format!("expected a value of type {ty}, found {found}"));
@@ -144,7 +144,7 @@ impl Val {
         }
     }
 
-    /// What machine code gave.
+    /// Converts a value that machine code has returned.
     ///
     /// # Safety
     /// `raw` is a value of type `ty` of this store.

@@ -34,15 +34,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 
-/// What is counted of a program.
+/// What is counted in a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Counted {
     /// Nothing.
     #[default]
     Nothing,
-    /// How often everything is executed.
+    /// How often each edge is executed.
     Edges,
-    /// That, and where calls through tables and references go.
+    /// That, and the targets of calls through tables and references.
     Targets,
 }
 
@@ -53,7 +53,7 @@ impl Counted {
     }
 }
 
-/// What is observed for one client, beside what the module was compiled with.
+/// What is observed for one client, in addition to what the module was compiled with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ObservedLayer {
     /// Everything that is executed is counted.
@@ -71,7 +71,7 @@ pub(super) struct Observed {
 }
 
 impl Observed {
-    /// What these layers ask for together, which are in order.
+    /// The union of these layers, which are in order.
     pub(super) fn of(layers: &[ObservedLayer]) -> Self {
         let mut observed = Self::default();
         for layer in layers {
@@ -94,7 +94,7 @@ pub enum Origin {
     Plan(usize),
 }
 
-/// Hooks that are not there.
+/// Hooks that are left out.
 pub(super) type LeftOut = BTreeSet<(Origin, HookId)>;
 
 /// When threads enter a variant at the latest.
@@ -116,37 +116,37 @@ pub(super) struct VariantKey {
     left_out: Vec<(Origin, HookId)>,
 }
 
-/// Where calls and loops of a function lead.
+/// The target of a function's calls and loops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Current {
-    /// To a variant of it, by its number.
+    /// A variant of the function, by its number.
     Variant(usize),
-    /// To a stub that has it compiled for what is observed: it was not called so far.
+    /// A stub that has the function compiled for what is observed: it has not been called yet.
     Late,
 }
 
-/// The variants of a module's functions that there are.
+/// The existing variants of a module's functions.
 #[derive(Debug, Default)]
 pub(crate) struct Variants {
-    /// The patch points of all, once something is attached for the first time: first the baselines,
-    /// in the order of functions.
+    /// The patch points of all variants, once something is attached for the first time: first the
+    /// baselines, in the order of functions.
     pub(super) points: Points,
     /// Which of them have OSR entries.
     pub(super) entered: Vec<bool>,
-    /// Each function's variants beside its baseline.
+    /// Each function's variants except its baseline.
     known: HashMap<usize, Vec<(VariantKey, usize)>>,
-    /// Which variants functions have for what was observed, where nothing is left out.
+    /// The variants of functions for each set of observed layers, where nothing is left out.
     rows: Vec<(Observed, Vec<usize>)>,
     /// Functions whose callers enter the baseline again, while threads may still be in loops of
     /// another variant.
     pub(super) recalled: HashSet<usize>,
     pub(super) current: Vec<Current>,
-    /// What clients want observed, in order, and what that is together.
+    /// The layers that clients observe, in order, and their union.
     pub(super) layers: Vec<ObservedLayer>,
     pub(super) observed: Observed,
     /// The layer that an embedder has attached, see [`Module::attach_counts`](super::Module).
     pub(super) embedder: Option<ObservedLayer>,
-    /// Which hooks are not to be there, of all plans that there are.
+    /// The hooks that are to be left out, of all plans.
     pub(super) left_out: BTreeMap<usize, LeftOut>,
     /// How often counting has begun.
     pub(super) count_turns: u64,
@@ -157,10 +157,10 @@ pub(crate) struct Variants {
     pub(super) latest: Option<(Observed, Arc<Recompilation>)>,
     /// Functions that could not be compiled when they were called, and why.
     pub(super) unmade: Vec<(u32, String)>,
-    /// How many words of instances are given out to plans, and those plans, by their numbers.
+    /// How many words of instances are assigned to plans, and those plans, by their numbers.
     pub(super) words: u32,
     pub(super) plans: Vec<Plan>,
-    /// How many functions come before those that are defined.
+    /// How many functions are imported: they are numbered before the defined ones.
     pub(super) imported: u32,
 }
 
@@ -177,10 +177,10 @@ impl Variants {
         variant < self.current.len()
     }
 
-    /// The patch points of where a function leads.
+    /// The patch points of a function's current target.
     fn points(&self, current: Current, function: usize) -> VariantPoints<'_> {
         match (current, &self.stubs) {
-            // Nothing of it is switched.
+            // The stub has nothing that is switched.
             (Current::Late, Some(stubs)) => {
                 VariantPoints { start: stubs.late(function), gates: &[], entries: &[] }
             }
@@ -207,8 +207,8 @@ impl Variants {
         }
         points::switch(to.gates, Switch::Off);
         stubs.set(function, to.start);
-        // Without entries loops are not left: they would lead nowhere. The first gate is the
-        // function's beginning.
+        // Without OSR entries, loops are not left, because their exits would lead nowhere. The
+        // first gate is the function's beginning.
         match (is_entered, was_entered) {
             (false, _) => points::switch(from.gates.get(..1).unwrap_or_default(), Switch::On),
             (true, true) => {
@@ -229,7 +229,7 @@ impl Variants {
             .for_each(|one| points::switch(one.gates, Switch::On));
     }
 
-    /// Whether all loops of a function have entries where it leads.
+    /// Whether all loops of a function have OSR entries in its current target.
     fn is_entered(&self, current: Current) -> bool {
         matches!(current, Current::Variant(variant) if self.entered[variant])
     }
@@ -239,8 +239,8 @@ impl Variants {
         self.current[function] == Current::Variant(function)
     }
 
-    /// Whether a function is to lead to its baseline again, which has no entries for threads in its
-    /// loops.
+    /// Whether a function is to lead to its baseline again, which has no OSR entries for threads in
+    /// its loops.
     pub(super) fn leads_back(&self, function: usize, goal: Current) -> bool {
         let is_other = matches!(self.current[function], Current::Variant(it) if it != function);
         !self.entered[function]
@@ -282,8 +282,7 @@ impl Variants {
         }
     }
 
-    /// Which variants functions have for what is to be observed, where nothing is left out: a place
-    /// among the rows.
+    /// The row of variants for the layers that are to be observed, where nothing is left out.
     pub(super) fn row(&mut self) -> usize {
         let known = self.rows.iter().position(|(observed, _)| *observed == self.observed);
         known.unwrap_or_else(|| {
@@ -308,15 +307,15 @@ impl Variants {
         }
     }
 
-    /// The variant of a function for what is to be observed, less what is left out; noted, and not
-    /// compiled, if there is none.
+    /// The variant of a function for the layers that are to be observed, without the hooks that are
+    /// left out. If there is none, it is registered, but not compiled.
     fn variant(&mut self, function: usize, left_out: Vec<(Origin, HookId)>) -> usize {
         let index = self.imported + function as u32;
         let is_out = |plan: usize, hook: HookId| left_out.contains(&(Origin::Plan(plan), hook));
         let all_out =
             |plan: &usize| self.plans[*plan].hooks_of(index).all(|hook| is_out(*plan, hook));
         let is_own = |(origin, _): &(Origin, HookId)| *origin == Origin::Own;
-        // Where nothing of what is observed is left, what the module was made with will do.
+        // If nothing that is observed concerns the function, the baseline is used.
         if !self.observed.counts.is_on()
             && !left_out.iter().any(is_own)
             && self.observed.plans.iter().all(all_out)
@@ -343,8 +342,8 @@ impl Variants {
         known.into_iter().find(|(_, it)| *it == variant).map_or(&[], |(key, _)| &key.left_out)
     }
 
-    /// Records that a hook of a function is left out, or is not any more; returns whether that is
-    /// new.
+    /// Records that a hook of a function is left out, or no longer left out; returns whether that
+    /// is new.
     pub(super) fn leave_out(&mut self, function: usize, hook: (Origin, HookId), out: bool) -> bool {
         let left_out = self.left_out.entry(function).or_default();
         let is_new = if out { left_out.insert(hook) } else { left_out.remove(&hook) };

@@ -14,8 +14,8 @@ use crate::error::Error;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-/// How many bytes of Wasm are compiled at a time: little at first, so that something is current
-/// soon.
+/// How many bytes of Wasm are compiled at a time: little at first, so that the first functions are
+/// switched soon.
 const FIRST: usize = 16 << 10;
 const LARGEST: usize = 1 << 20;
 
@@ -220,14 +220,13 @@ impl ModuleInner {
         self.counters + 2 * self.calls + self.code.plan().words()
     }
 
-    /// How many come before those of plans that are attached: its own, and all counters that there
-    /// may be.
+    /// How many words come before those of attached plans: its own, and all possible counters.
     pub(super) fn attached_words(&self) -> u32 {
         self.own_words() + self.most_counters() as u32
     }
 
-    /// What is compiled into the module's own code stands in every variant, with the words that it
-    /// has.
+    /// The plan of the module's own code, which is compiled into every variant, and where its words
+    /// begin, relative to those of attached plans.
     fn own_plan(&self) -> (Plan, u32) {
         let first = self.counters + 2 * self.calls;
         (self.code.plan().clone(), first.wrapping_sub(self.attached_words()))
@@ -245,8 +244,8 @@ impl ModuleInner {
         Plan::joined(&plans, |number, hook| !left_out.contains(&(origins[number], hook)))
     }
 
-    /// The compiler of variants that observe this. The latest is kept, as functions may come one by
-    /// one.
+    /// The compiler of variants with these observed layers. The latest is cached, as functions may
+    /// be compiled one by one.
     fn recompilation_of(
         &self,
         variants: &mut Variants,
@@ -262,14 +261,14 @@ impl ModuleInner {
         Ok(made)
     }
 
-    /// A compiler of variants that observe this, without hooks that are left out.
+    /// A compiler of variants with these observed layers, without hooks that are left out.
     fn recompilation(
         &self,
         observed: &Observed,
         left_out: &HashSet<(Origin, HookId)>,
     ) -> Result<Recompilation, Error> {
         let plan = self.joined_plan(observed, left_out);
-        // Code that counts from the beginning goes on to do so, with its own words.
+        // Code that counts from the beginning continues to do so, with its own words.
         let always = self.options.counts;
         let options = Options {
             counts: observed.counts.is_on() || always,
@@ -385,7 +384,7 @@ impl ModuleInner {
         });
     }
 
-    /// How many of the functions together have at most so many bytes of Wasm; one at least.
+    /// How many of the functions together have at most this many bytes of Wasm; one at least.
     fn reach(&self, functions: &[(usize, usize)], bytes: usize) -> usize {
         let mut sum = 0;
         let within = functions.iter().take_while(|(function, _)| {
@@ -396,7 +395,7 @@ impl ModuleInner {
         within.count().max(1)
     }
 
-    /// Where code of this module is that other code calls.
+    /// The address of code of this module that other code calls.
     fn address_of(&self, callee: Callee) -> usize {
         match callee {
             Callee::Function(index) => self.function_code(index) as usize,

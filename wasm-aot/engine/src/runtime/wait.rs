@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-/// One that waits.
+/// A waiting thread.
 #[derive(Default)]
 struct Waiter {
     woken: Mutex<bool>,
@@ -19,11 +19,11 @@ struct Waiter {
 
 /// The threads that wait at each address, in the order in which they came.
 static QUEUES: LazyLock<Mutex<HashMap<usize, Vec<Arc<Waiter>>>>> = LazyLock::new(Mutex::default);
-/// How long it is waited at a time, before looking whether to stop altogether.
+/// How long a thread waits at a time before it checks whether to stop.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Waits at an address while `unchanged`: 0 if another thread woke us, 1 if it has changed already,
-/// 2 if the time is over.
+/// Waits at an address while `unchanged`: returns 0 if another thread woke this one, 1 if the word
+/// has changed already, 2 if the time is over.
 pub(crate) fn wait(
     address: usize,
     unchanged: impl Fn() -> bool,
@@ -51,7 +51,7 @@ pub(crate) fn wait(
         let stop = interruption.is_requested();
         if is_over || stop {
             drop(woken);
-            // Another thread may have woken us just now, and counts on it.
+            // Another thread may have woken this one just now, and counts on it.
             if !leave(address, &me) && !stop {
                 return Ok(0);
             }
@@ -61,7 +61,7 @@ pub(crate) fn wait(
     }
 }
 
-/// Leaves the queue; returns whether we were still in it.
+/// Leaves the queue; returns whether this thread was still in it.
 fn leave(address: usize, me: &Arc<Waiter>) -> bool {
     let mut queues = QUEUES.lock();
     let Some(queue) = queues.get_mut(&address) else { return false };
@@ -74,7 +74,7 @@ fn leave(address: usize, me: &Arc<Waiter>) -> bool {
     was_there
 }
 
-/// Wakes up to `count` that wait at an address, and returns how many.
+/// Wakes up to `count` threads that wait at an address, and returns how many.
 pub(crate) fn notify(address: usize, count: u32) -> i32 {
     let mut queues = QUEUES.lock();
     let Some(queue) = queues.get_mut(&address) else { return 0 };
@@ -96,7 +96,7 @@ mod tests {
 
     const FOREVER: i64 = -1;
 
-    /// How many wait at an address.
+    /// How many threads wait at an address.
     fn waiting(address: usize) -> usize {
         QUEUES.lock().get(&address).map_or(0, Vec::len)
     }

@@ -99,7 +99,7 @@ pub(crate) struct Exception {
     pub(crate) marked: u32,
 }
 
-/// What a store tells the machine code that runs in it, and the other way round.
+/// What a store and the machine code that runs in it exchange, in both directions.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct StoreCell {

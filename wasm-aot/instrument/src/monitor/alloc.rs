@@ -1,8 +1,8 @@
 //! `alloc`: what the program allocates, where, and how much of it is still live.
 //!
-//! Allocators are known by the names of their functions, exported or not; which argument is what
-//! follows from the name. Of allocators that call each other, the outermost counts. A site is where
-//! it was called from, and who had called that.
+//! Allocators are recognised by the names of their functions, exported or not; the meaning of the
+//! arguments follows from the name. Of allocators that call each other, the outermost counts. A
+//! site is the place that the allocator was called from, with the callers of that place.
 
 use super::hooked::HookedMonitor;
 use super::outline::Outline;
@@ -17,17 +17,17 @@ use wasm_aot_engine::instrument::compile::{
 use wasm_aot_engine::instrument::module::{ModuleInfo, Space};
 use wasm_aot_engine::instrument::runtime::{Module, Places, callers};
 
-/// How many callers a site consists of, if nothing else is said.
+/// How many callers a site consists of by default.
 const DEPTH: usize = 4;
 
 /// What an allocator's function does; numbers are those of parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deed {
-    /// Gives memory of a size, or of so many times a size.
+    /// Allocates memory of a size, or of a number of times a size.
     Allocate { size: u32, times: Option<u32> },
-    /// Takes memory back.
+    /// Frees memory.
     Free { pointer: u32 },
-    /// Gives other memory, and takes the old one back.
+    /// Allocates other memory, and frees the old one.
     Reallocate { pointer: u32, size: u32 },
 }
 
@@ -74,16 +74,16 @@ struct AllocState {
     sites: HashMap<Vec<(u32, u32)>, AllocSite>,
     live: u64,
     peak: u64,
-    /// How often something was freed whose allocation was not seen.
+    /// How often a block was freed whose allocation was not seen.
     strange: u64,
     failure: Option<String>,
 }
 
 #[derive(Debug, Default)]
 struct InstanceBlocks {
-    /// Allocators that have not returned: frame, what, arguments.
+    /// Calls of allocators that have not returned: frame, operation, arguments.
     open: Vec<(usize, Deed, Vec<u64>)>,
-    /// What was allocated and not freed: how large it is, and where that was.
+    /// Blocks that were allocated and not freed: size, and site.
     blocks: HashMap<u64, (u64, Vec<(u32, u32)>)>,
 }
 
@@ -198,7 +198,7 @@ impl Receiver for Allocations {
         let Some((_, deed)) = state.deeds.get(firing.number as usize / 2).copied() else { return };
         let values: Vec<u64> = firing.values.iter().map(|value| value[0]).collect();
         let instance = state.instances.entry(firing.vmctx).or_default();
-        // What a trap or an exception has left lies below.
+        // Calls that a trap or an exception has unwound are below.
         while instance.open.last().is_some_and(|(frame, ..)| *frame < firing.frame) {
             instance.open.pop();
         }
@@ -222,7 +222,7 @@ impl Receiver for Allocations {
             Deed::Free { pointer } => state.freed(firing.vmctx, args[pointer as usize]),
             Deed::Reallocate { pointer, size } => {
                 let (pointer, size) = (args[pointer as usize], args[size as usize]);
-                // What could not be made larger is still there.
+                // A block that could not be enlarged still exists.
                 if result != 0 || size == 0 {
                     state.freed(firing.vmctx, pointer);
                     state.allocated(firing, result, size, self.depth);

@@ -14,9 +14,9 @@ use wasm_aot_engine::instrument::runtime::{Counted, Module, ObservedLayer, Origi
 pub(super) enum AttachState {
     /// From the program's beginning to its end.
     Static,
-    /// Since then, unless it rests.
+    /// Since a time, unless it rests.
     Attached { since: Instant, rests: bool },
-    /// No more: what it has seen stays.
+    /// No longer: what it has seen stays.
     Detached,
 }
 
@@ -37,12 +37,12 @@ pub(super) struct BuiltIn {
 }
 
 impl BuiltIn {
-    /// Makes a static monitor ready. The files that it writes to are there afterwards.
+    /// Prepares a static monitor, and creates the files that it writes to.
     pub(super) fn prepare(choice: Choice) -> Result<Self, MonitorError> {
         Self::new(choice, AttachState::Static, Share::whole())
     }
 
-    /// The same for one that will be attached to a program that runs.
+    /// The same for a monitor that will be attached to a running program.
     pub(super) fn prepare_late(choice: Choice) -> Result<Self, MonitorError> {
         Self::new(choice, AttachState::Detached, Share::default())
     }
@@ -71,7 +71,7 @@ impl BuiltIn {
         self.attach_state == AttachState::Static
     }
 
-    /// Since when it is attached, if it is.
+    /// When it was attached, if it is.
     pub(super) fn since(&self) -> Option<Instant> {
         match self.attach_state {
             AttachState::Attached { since, .. } => Some(since),
@@ -79,7 +79,7 @@ impl BuiltIn {
         }
     }
 
-    /// Whether it is to observe, if those that are attached do.
+    /// Whether it is to observe, if attached monitors do.
     pub(super) fn is_wanted(&self) -> bool {
         matches!(
             self.attach_state,
@@ -92,7 +92,7 @@ impl BuiltIn {
         self.hooked.as_ref().map_or(Facts::Counts, |hooked| hooked.facts())
     }
 
-    /// What becomes of it in code that can do so much.
+    /// How it is lowered in code with these capabilities.
     pub(super) fn lowering(&self, code: &Capabilities) -> Lowering {
         lower::lower(&[self.facts()], code).swap_remove(0)
     }
@@ -102,12 +102,12 @@ impl BuiltIn {
         if self.is_static() { Time::Early } else { Time::Running }
     }
 
-    /// Whether code that can do so much need not be compiled for it.
+    /// Whether code with these capabilities can be used for it unchanged.
     pub(super) fn leaves_alone(&self, code: &Capabilities) -> bool {
         self.lowering(code).is_apart() || self.hooked.is_none() && code.counts
     }
 
-    /// Gives it a layer beside the module's own code, unless it is compiled in.
+    /// Assigns a layer apart from the module's own code to it, unless it is compiled in.
     pub(super) fn begin(&mut self, module: &Module) -> Result<(), Error> {
         let is_apart = self.lowering(&Capabilities::of_module(module, self.time())).is_apart();
         self.layer = match &self.hooked {
@@ -140,12 +140,12 @@ impl BuiltIn {
         share
     }
 
-    /// It observes from now on, with that share of the counters.
+    /// Records that it observes from now on, with that share of the counters.
     pub(super) fn observed(&mut self, counted: Share) {
         (self.is_observed, self.counted) = (true, counted);
     }
 
-    /// It is observed no more.
+    /// Records that its layer is no longer observed.
     pub(super) fn unobserved(&mut self, module: &Module) {
         self.is_observed = false;
         if self.hooked.is_none() {
@@ -153,8 +153,8 @@ impl BuiltIn {
         }
     }
 
-    /// How many events it has seen so far: accesses, calls, ways between blocks, whatever it is
-    /// made of; `counted` says how many ways.
+    /// How many events it has seen so far: accesses, calls, edges between blocks, whatever it is
+    /// made of; `counted` returns the number of edges.
     pub(super) fn events(&self, module: &Module, counted: impl FnOnce() -> u64) -> u64 {
         self.hooked.as_ref().map_or_else(counted, |hooked| hooked.events(module))
     }

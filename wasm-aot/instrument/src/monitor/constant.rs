@@ -1,8 +1,8 @@
 //! `const`: which arguments of functions are always the same.
 //!
 //! The first call of a function in an instance keeps its arguments in words of the instance; every
-//! later one adds to a second word, for each, the bits that differ. So nothing depends on what was
-//! seen before, and what is zero in the end was constant.
+//! later one adds to a second word, for each, the bits that differ. So no code depends on earlier
+//! values, and an argument whose second word is zero at the end was constant.
 
 use super::hooked::{HookedMonitor, Weight, fingerprint, only_if};
 use super::outline::Outline;
@@ -25,7 +25,7 @@ use wasm_aot_engine::instrument::runtime::{Module, Places};
 pub(super) struct Constants {
     choice: Choice,
     functions: OnceLock<Vec<ComparedFunction>>,
-    /// What was seen of each.
+    /// The observations of each function.
     sums: Mutex<InstanceSums<Vec<Seen>>>,
 }
 
@@ -38,7 +38,7 @@ struct ComparedFunction {
     words: Word,
 }
 
-/// What was seen of a function's arguments.
+/// The observed arguments of a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Seen {
     calls: u64,
@@ -110,7 +110,7 @@ fn add(functions: &[ComparedFunction], slots: InstanceSlots, all: &mut Vec<Seen>
 }
 
 impl ComparedFunction {
-    /// What an instance has seen.
+    /// The observations of an instance.
     fn seen(&self, slots: InstanceSlots) -> Seen {
         let word = |at: u32| slots.word(self.words.plus(at)).load(Relaxed);
         let values = (0..self.params.len() as u32).map(|i| {
@@ -122,7 +122,7 @@ impl ComparedFunction {
 }
 
 impl Seen {
-    /// What another instance has seen: its first values may be others.
+    /// Adds the observations of another instance: its first values may differ.
     fn add(&mut self, other: Self) {
         if self.calls == 0 {
             *self = other;
@@ -155,7 +155,7 @@ impl Receiver for Constants {
     }
 }
 
-/// What compares arguments with the first ones.
+/// The code that compares arguments with the first ones.
 #[derive(Debug, Hash)]
 struct Compare {
     words: Word,

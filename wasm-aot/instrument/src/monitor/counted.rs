@@ -8,7 +8,7 @@ use wasm_aot_body::report::several;
 use wasm_aot_engine::instrument::runtime::{Counts, FunctionCounts, InstructionCount};
 use wasmparser::Operator;
 
-/// The functions that a monitor looks at.
+/// The functions that a monitor observes.
 fn functions<'a>(choice: &Choice, counts: &'a Counts) -> Vec<FunctionCounts<'a>> {
     counts.functions().filter(|function| choice.wants(&function.label())).collect()
 }
@@ -82,7 +82,7 @@ pub(super) fn branches(choice: &Choice, counts: &Counts) -> Report {
             if count == 0 && !choice.has("zero") {
                 continue;
             }
-            // Of a condition: where it was true. Of a table: all that did not fall to the default.
+            // For a condition: how often it was true. For a table: all except the default.
             let taken = match branch.operator {
                 Operator::BrTable { .. } => count - branch.ways.last().copied().unwrap_or_default(),
                 _ => branch.ways[1],
@@ -210,7 +210,7 @@ fn write_calls(file: &ProfileFile, choice: &Choice, counts: &Counts) -> std::io:
     let mut arcs: HashMap<usize, Vec<Arc>> = HashMap::new();
     for (caller, label) in all.iter().zip(&labels) {
         for call in caller.calls_made() {
-            // Functions of the host are no functions of this profile.
+            // Functions of the host are not in this profile.
             let Some(place) = places.get(&call.callee) else { continue };
             arcs.entry(*place).or_default().push(Arc {
                 site: (caller.start() + call.offset).into(),

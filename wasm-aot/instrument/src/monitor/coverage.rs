@@ -90,7 +90,7 @@ fn row(function: &OneShotFunction, [covered, all, reached, blocks]: [usize; 4]) 
     ]
 }
 
-/// Where what was not executed begins and ends.
+/// Reports the ranges that were not executed.
 fn missed(function: &OneShotFunction, covered: &[bool], places: &Places<'_>, report: &mut Report) {
     let mut at = 0;
     for gap in covered.chunk_by(|a, b| a == b) {

@@ -6,10 +6,10 @@ use profiler::protobuf::{Message, Strings};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-/// How deep stacks may be that are written: deeper frames are folded into their caller.
+/// The maximal depth of written stacks: deeper frames are folded into their caller.
 pub(super) const DEEPEST: u32 = 256;
 
-/// What a profile is written as.
+/// The format of a written profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Folded,
@@ -44,7 +44,7 @@ impl Table<'_> {
             Form::Svg => table.profile(run).svg().into_bytes(),
             Form::Pprof => table.pprof(),
             Form::Dot => table.dot().into_bytes(),
-            // Counts of what is deeper are as exact.
+            // Counts of deeper frames are as exact.
             Form::File => self.kept(run),
         }
     }

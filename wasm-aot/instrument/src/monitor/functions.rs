@@ -1,8 +1,8 @@
 //! `functions`: how often each function was called, and how much time it has taken itself.
 //!
-//! Every function has an account, also those that are imported and called directly. Who enters a
-//! function charges it, and charges who was charged before when it leaves, by whichever way. Time
-//! in functions that are not observed is their callers'.
+//! Every function has an account, also those that are imported and called directly. From its entry
+//! on, time is charged to a function; from its exit on, by whichever way, to the function that was
+//! charged before. Time in functions that are not observed is charged to their callers.
 
 use super::hooked::{HookedMonitor, fingerprint};
 use super::kept::{self, ProfileFile};
@@ -30,11 +30,11 @@ pub(super) struct Functions {
     plan: OnceLock<Planned>,
     /// Ticks and calls of each account.
     sums: Mutex<InstanceSums<Vec<[u64; 2]>>>,
-    /// Where its profile goes.
+    /// The file of its profile.
     file: Option<ProfileFile>,
 }
 
-/// Where accounts are: one for no function, then one for each function of the module.
+/// The accounts: one for no function, then one for each function of the module.
 #[derive(Debug)]
 struct Planned {
     meter: Meter,
@@ -123,7 +123,7 @@ impl HookedMonitor for Functions {
 }
 
 impl Planned {
-    /// Adds what an instance says, all accounts in order.
+    /// Adds the accounts of an instance, in order.
     fn add(&self, slots: InstanceSlots, sums: &mut Vec<[u64; 2]>) {
         sums.resize(self.count as usize + 1, [0; 2]);
         for (i, sum) in sums.iter_mut().enumerate() {

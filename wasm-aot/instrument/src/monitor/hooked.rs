@@ -24,12 +24,12 @@ pub(super) trait HookedMonitor: Debug + Send + Sync {
         Facts::Hooks(Hooks::default())
     }
 
-    /// Its hooks are in a module's code now, or will be when it is observed: those of the module's
-    /// own plan, or of an attached one.
+    /// Called when its hooks are in a module's code, or will be when it is observed: in the
+    /// module's own plan, or in an attached one.
     fn compiled(self: Arc<Self>, _module: &Module, _origin: Origin) {}
 
-    /// What decides whether functions are compiled with its hooks when they are called for the
-    /// first time, if not all are.
+    /// The object that decides whether functions are compiled with its hooks when they are called
+    /// for the first time, if not all are.
     fn due(self: Arc<Self>) -> Option<Weak<dyn Due>> {
         None
     }
@@ -51,8 +51,8 @@ pub(super) trait HookedMonitor: Debug + Send + Sync {
     fn report(&self, module: &Module) -> Report;
 }
 
-/// Gives a monitor's hooks a place in a module, whose instances may be running or not; gives the
-/// number of its plan, for when it is to be observed, and which kinds of probes it has there.
+/// Adds a monitor's hooks to a module, whose instances may be running or not. Returns the number of
+/// its plan, by which it can be observed, and which kinds of probes it has there.
 pub(super) fn attach(
     monitor: &Arc<dyn HookedMonitor>,
     module: &Module,
@@ -68,15 +68,15 @@ pub(super) fn attach(
     Ok((part, census))
 }
 
-/// What a monitor's code is equal by.
+/// The fingerprint by which a monitor's code is compared.
 pub(super) fn fingerprint(monitor: &str, what: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     (monitor, what).hash(&mut hasher);
     hasher.finish()
 }
 
-/// Gives a receiver a word where a condition holds, away from the code that is executed otherwise;
-/// what it makes of the word is kept in a variable, if one is given.
+/// Passes a word to a receiver where a condition holds, in a cold block; the receiver's result is
+/// kept in a variable, if one is given.
 pub(super) fn ask_where<'a>(
     at: &mut Emitter<'_, 'a>,
     condition: Value,
@@ -99,7 +99,7 @@ pub(super) enum Weight {
     Seldom,
 }
 
-/// Writes code that is executed where a condition holds.
+/// Emits code that is executed where a condition holds.
 pub(super) fn only_if<'a>(
     at: &mut Emitter<'_, 'a>,
     condition: Value,

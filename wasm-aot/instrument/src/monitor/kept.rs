@@ -1,13 +1,13 @@
 //! Writes a tree of calling contexts as a profile for `fastinst report`: functions with calls and
 //! times, arcs, and stacks.
 //!
-//! The monitors `latency`, `functions` and `calls` write what they know in the same form
+//! The monitors `latency`, `functions` and `calls` write their data in the same form
 //! ([`ProfileFile`]).
 //!
 //! A function's total is that of its outermost activations. Of a function that was only counted no
-//! times are known; of one that was in some contexts, times are bounds. Times are the wall clock's;
-//! where they are more than the processors have worked, the profile is reconciled with that, as
-//! those of native programs are.
+//! times are known; of one that was in some contexts, times are bounds. Times are wall-clock times;
+//! where they exceed the CPU time, the profile is reconciled with the CPU time, as those of native
+//! programs are.
 
 use super::flame::DEEPEST;
 use super::output::rewrite;
@@ -24,9 +24,9 @@ use wordpatch::os::clocks;
 /// The description of a run, in a profile.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
-    /// What the program is called.
+    /// The program's name.
     pub(super) program: String,
-    /// How long the processors have worked.
+    /// The CPU time.
     pub(super) processor: Duration,
 }
 
@@ -39,13 +39,13 @@ pub(super) struct ObservedSpan {
 }
 
 impl ObservedSpan {
-    /// From now on.
+    /// Begins now.
     pub(super) fn begin(program: Option<std::sync::Arc<str>>) -> Self {
         Self { program, begun: Instant::now(), worked: clocks::of_process() }
     }
 
-    /// A profile whose functions are there, with what is missing of its header and its modules.
-    /// Where its name was not given, a program is called as its module says.
+    /// Completes the header and the modules of a profile that has its functions. If the program's
+    /// name was not given, the module's name is used.
     pub(super) fn complete(&self, module: Option<&str>, mut profile: Profile) -> Profile {
         let program = self.program.as_deref().or(module).unwrap_or(NAMELESS).to_owned();
         let processor = clocks::of_process().saturating_sub(self.worked);
@@ -62,7 +62,7 @@ impl ObservedSpan {
     }
 }
 
-/// A file that a monitor's profile goes to.
+/// The file that a monitor's profile is written to.
 #[derive(Clone, Debug)]
 pub(super) struct ProfileFile {
     file: std::sync::Arc<File>,
@@ -75,7 +75,7 @@ impl ProfileFile {
         Self { file: file.into(), observed_span }
     }
 
-    /// Writes a profile whose functions are there.
+    /// Writes a profile that has its functions.
     pub(super) fn write(&self, module: Option<&str>, profile: Profile) -> std::io::Result<()> {
         self.write_whole(&self.observed_span.complete(module, profile))
     }
@@ -86,9 +86,9 @@ impl ProfileFile {
     }
 }
 
-/// What a profile names as its machine.
+/// The machine that a profile names.
 const MACHINE: &str = "wasm-aot";
-/// What a program is called that has no name.
+/// The name of a program without a name.
 pub(super) const NAMELESS: &str = "wasm";
 
 /// A function of the module, which is the profile's first: its number is its index and one.
@@ -125,7 +125,7 @@ impl Table<'_> {
         self.profile(run).to_bytes(Packing::Deflated)
     }
 
-    /// The profile as `fastinst report` knows it.
+    /// The profile in the form of `fastinst report`.
     pub(super) fn profile(&self, run: &Run) -> Profile {
         let graph = self.graph();
         let wall = self.total[0] as f64 / self.hz;
@@ -153,12 +153,12 @@ impl Table<'_> {
             stacks: self.stacks(&positions),
         };
         profile.reconcile(&ClockEvidence::default());
-        // Evidence without stacks has taken them away.
+        // Reconciling without evidence on stacks has removed them.
         profile.stacks = self.stacks(&positions);
         profile
     }
 
-    /// Sums by function and by arc. Contexts are visited each before those below it.
+    /// Sums by function and by arc. Contexts are visited before those below them.
     fn graph(&self) -> Graph {
         let mut graph = Graph::default();
         let mut way: Vec<u32> = Vec::new();

@@ -42,23 +42,24 @@ use wasm_aot_engine::instrument::compile::{
 };
 use wasm_aot_engine::instrument::runtime::{Due, Module, ModuleInner, Origin, Places, TakesEffect};
 
-/// The calls of functions with fewer instructions, without calls and loops, are over
-/// before a clock has moved.
+/// The calls of functions with fewer instructions, without calls and loops, end before a clock has
+/// advanced.
 const SHORT: usize = 40;
-/// What counting a call takes, and what compiling a byte of Wasm takes, about, in ticks.
+/// The approximate cost of counting a call, and of compiling a byte of Wasm, in ticks.
 const COUNT: f64 = 8.0;
 const BYTE: f64 = 3_500.0;
-/// Compiling a function with its hooks takes as long as compiling so many bytes more, however small
-/// it is: the hooks themselves are code.
+/// Compiling a function with its hooks takes as long as compiling this many more bytes, however
+/// small it is: the hooks themselves are code.
 const FUNCTION: u64 = 350;
-/// How many bytes of Wasm are compiled whatever the budget is: so much that small programs are
+/// How many bytes of Wasm are compiled whatever the budget is: enough that small programs are
 /// observed as a whole.
 const ALLOWANCE: f64 = 8192.0;
-/// How often it is looked where the program is, while functions wait for their turn, in seconds.
+/// The interval at which the program's place is sampled while functions wait for their turn, in
+/// seconds.
 const LOOK: f64 = 0.005;
 /// No call has this number.
 const NEVER: u64 = i64::MAX as u64;
-/// Timed calls that are open at once in an instance; those further inside are not timed.
+/// The most timed calls that are open at once in an instance; calls nested deeper are not timed.
 const OPEN: usize = 1024;
 
 /// The monitor.
@@ -70,18 +71,18 @@ pub(super) struct Latency {
     words: OnceLock<Word>,
     /// The functions that are observed, with their hooks, and how many are too short.
     functions: OnceLock<(Vec<TimedFunction>, usize)>,
-    /// Where its hooks are.
+    /// The code that its hooks are in.
     code: OnceLock<(Weak<ModuleInner>, Origin)>,
     state: Mutex<LatencyState>,
     policy: Policy,
-    /// Itself, for the thread that asks the controller.
+    /// Itself, for the thread that queries the controller.
     this: Weak<Latency>,
-    /// Where its profile goes.
+    /// The file of its profile.
     file: Option<ProfileFile>,
     observed_span: ObservedSpan,
 }
 
-/// A function that is observed, and what stands in it.
+/// A function that is observed, and its hooks.
 #[derive(Debug)]
 struct TimedFunction {
     index: u32,
@@ -93,22 +94,22 @@ struct TimedFunction {
 #[derive(Debug, Default)]
 struct LatencyState {
     conductor: Option<Conductor>,
-    /// What each observed function does, by its place.
+    /// The state of each observed function, by its place.
     parts: Vec<Activity>,
     instances: Vec<TimedInstance>,
     /// How often each was called, seen by the controller or not.
     called: Vec<u64>,
     random: u64,
     samples: u64,
-    /// When it began, and when it was looked last where the program is.
+    /// When it began, and when the program's place was last sampled.
     began: Ticks,
     looked: Ticks,
-    /// How many bytes of Wasm were compiled with hooks since functions are called, and what
-    /// functions take besides.
+    /// How many bytes of Wasm were compiled with hooks at calls of functions, including the
+    /// additional cost for each function.
     compiled: u64,
 }
 
-/// What an observed function does at the moment.
+/// The state of an observed function.
 #[derive(Clone, Copy, Debug)]
 struct Activity {
     mode: Mode,
@@ -117,14 +118,14 @@ struct Activity {
     /// Whether its hooks are left out now, and whether they ever were after it had them.
     is_out: bool,
     was_out: bool,
-    /// How often it was seen being executed since it was called for the first time, as long as it
-    /// has to wait for its hooks; and when it got them, if it had to.
+    /// How often it was seen being executed since its first call, while it waits for its hooks; and
+    /// when it got them, if it had to wait.
     waits: Option<u32>,
     late: Option<Ticks>,
 }
 
 impl Activity {
-    /// Whether its hooks have something to do.
+    /// Whether its hooks are needed.
     fn is_wanted(&self) -> bool {
         match self.mode {
             Mode::Off => false,
@@ -267,7 +268,7 @@ impl HookedMonitor for Latency {
             ..Label::default()
         });
         state.correct_calls(&mut profile);
-        // Figures of another count are other figures. There is no clock besides the probes.
+        // A different count changes the figures. The probes are the only clock.
         profile.reconcile(&ClockEvidence::default());
         profile.header.spent.samples = state.samples;
         let total = |function: &profiler::Function| function.total.map_or(0.0, |total| total.value);
@@ -295,7 +296,7 @@ impl HookedMonitor for Latency {
         let by_total = TableOptions { sort: profiler::Sort::Total, ..TableOptions::default() };
         let table =
             profile.table(&TableOptions { rows, all_rows: "top=all shows them", ..by_total });
-        // The table has said already what comes first.
+        // The table contains the first note already.
         report.drawing = Some(format!("== latency ==\n{table}{}\n", report.notes[1..].join("\n")));
         profile.label(|id| {
             let index = functions[id.0 as usize - 1].index;
@@ -316,7 +317,7 @@ fn now() -> Ticks {
 }
 
 impl Latency {
-    /// Starts the thread that asks the controller, for as long as the monitor exists.
+    /// Starts the thread that queries the controller, for as long as the monitor exists.
     fn start(&self, functions: usize) {
         let hz = self.speed.hz();
         let mut conductor = Conductor::new(
@@ -364,20 +365,21 @@ impl Latency {
                 );
             }
         };
-        // Without it, every function keeps its first mode.
+        // If the thread cannot be started, every function keeps its first mode.
         let _ = std::thread::Builder::new().name("latency".into()).stack_size(1 << 20).spawn(work);
     }
 }
 
 impl Latency {
-    /// Whether nothing has to be compiled for a function whose hooks are left out.
+    /// Whether leaving hooks out of a function requires no compilation.
     fn leaves_out_for_free(&self) -> bool {
         let Some((module, origin)) = self.code.get() else { return false };
         module.upgrade().is_some_and(|inner| Module::of(inner).is_attached_alone(*origin))
     }
 
-    /// The functions whose hooks are to be put back, and those whose hooks are to be left out: if
-    /// that needs compiling, for the first time when counting has cost as much as that will.
+    /// The functions whose hooks are to be put back, and those whose hooks are to be left out. If
+    /// leaving out requires compilation, it is done for the first time when counting has cost as
+    /// much as compiling will.
     fn changes(&self, state: &LatencyState, is_free: bool) -> [Vec<usize>; 2] {
         let Some((functions, _)) = self.functions.get() else { return Default::default() };
         let is_paid = |place: usize| {
@@ -399,7 +401,7 @@ impl Latency {
         [changed(false), changed(true)]
     }
 
-    /// Has hooks left out, or put back, of functions by their places. Threads that are in one of
+    /// Leaves out or puts back the hooks of functions, by their places. Threads that are in one of
     /// them finish their call.
     fn leave_out(&self, changes: [Vec<usize>; 2]) {
         let (Some((functions, _)), Some((module, origin))) =
@@ -414,7 +416,7 @@ impl Latency {
                 hooks.iter().map(|hook| (*index, *hook))
             });
             let hooks: Vec<_> = hooks.collect();
-            // Where code cannot be changed, functions are asked not to time anything, as before.
+            // If code cannot be changed, functions are set to time no calls, as before.
             if !hooks.is_empty()
                 && module.leave_out(*origin, &hooks, out, TakesEffect::NextCall).is_ok()
             {
@@ -459,7 +461,7 @@ impl Due for Latency {
 
 impl Latency {
     /// The functions that are being executed, by their places, if any have to wait for their hooks
-    /// and it is time to look.
+    /// and a sample is due.
     fn seen(&self) -> Vec<usize> {
         let (Some((functions, _)), Some((module, _))) = (self.functions.get(), self.code.get())
         else {
@@ -481,7 +483,8 @@ impl Latency {
 }
 
 impl LatencyState {
-    /// Whether a function of so many bytes can be compiled within the budget; then it is paid for.
+    /// Whether a function of this many bytes can be compiled within the budget; charges its cost if
+    /// so.
     fn pays_for(&mut self, monitor: &Latency, bytes: u32) -> bool {
         let Policy::Adaptive { budget } = monitor.policy else { return true };
         let elapsed = now().since(self.began).0 as f64;
@@ -494,7 +497,7 @@ impl LatencyState {
     }
 
     /// The functions that get their hooks now, after some were seen: those that are executed most
-    /// for their size, as far as they can be paid for.
+    /// for their size, as far as the budget allows.
     fn due(&mut self, monitor: &Latency, seen: &[usize]) -> Vec<usize> {
         for place in seen {
             self.parts[*place].waits.iter_mut().for_each(|times| *times += 1);
@@ -511,8 +514,8 @@ impl LatencyState {
         places.take_while(|place| self.pays_for(monitor, functions[*place].bytes)).collect()
     }
 
-    /// How often a function was called at least, of which so many calls were counted since it has
-    /// its hooks. Perhaps it was called as often before.
+    /// An estimate of the calls of a function, `calls` of which were counted since it got its
+    /// hooks. It may have been called at the same rate before.
     fn at_least(&self, calls: u64, late: Ticks, now: Ticks) -> Figure {
         let (all, seen) = (now.since(self.began).0 as f64, now.since(late).0.max(1) as f64);
         let value = calls as f64;
@@ -520,7 +523,7 @@ impl LatencyState {
         Figure { value, how }
     }
 
-    /// Asks the controller, and applies its modes.
+    /// Queries the controller, and applies its modes.
     fn attend(&mut self, monitor: &Latency, ask: impl FnOnce(&mut Conductor, &mut Modes)) {
         let Some(conductor) = &mut self.conductor else { return };
         let mut modes = Modes::default();
@@ -535,7 +538,7 @@ impl LatencyState {
         }
     }
 
-    /// Says which call of a function an instance times next.
+    /// Sets which call of a function an instance times next.
     fn limit(&mut self, monitor: &Latency, instance: usize, place: usize) {
         let Some(words) = monitor.words.get() else { return };
         let count = words.plus(2 * place as u32);
@@ -576,7 +579,7 @@ impl LatencyState {
         }
     }
 
-    /// How the figures came about; `short` functions have no hooks.
+    /// Notes on how the figures were obtained; `short` functions have no hooks.
     fn notes(&self, policy: &str, short: usize) -> Vec<String> {
         let mut notes =
             vec![format!("{} timed, by the policy {policy}", several(self.samples, "call"))];
@@ -604,7 +607,7 @@ impl LatencyState {
         notes
     }
 
-    /// Tells the controller how often functions were called since the last time.
+    /// Reports to the controller how often functions were called since the last time.
     fn report_calls(&mut self, monitor: &Latency) {
         for at in 0..self.instances.len() {
             self.report_calls_of_instance(monitor, at);
@@ -627,7 +630,7 @@ impl LatencyState {
         }
     }
 
-    /// A call of a function is to be timed, perhaps: when it has begun, or 0.
+    /// Decides whether a call of a function is timed: returns when it has begun, or 0.
     fn entered(&mut self, monitor: &Latency, vmctx: usize, place: usize, frame: usize) -> u64 {
         let Some(at) = self.instances.iter().position(|instance| instance.slots.vmctx == vmctx)
         else {
@@ -643,7 +646,7 @@ impl LatencyState {
         let armed = part.armed;
         self.limit(monitor, at, place);
         if retires {
-            // What was called until now is known: with the mode, that ends.
+            // The calls until now are reported, because the mode may change.
             self.parts[place].left = 1;
             self.report_calls_of_instance(monitor, at);
             self.parts[place].left = 0;
@@ -652,7 +655,7 @@ impl LatencyState {
             }
         }
         let open = &mut self.instances[at].open;
-        // Stacks grow downwards: what begun here or below was left without a word.
+        // Stacks grow downwards: calls that have begun here or below were left without a report.
         while let Some(gone) = open.pop_if(|open| open.frame <= frame) {
             if let Some(conductor) = &mut self.conductor {
                 conductor.lost(FuncId(gone.place as u32 + 1), 1);
@@ -666,7 +669,7 @@ impl LatencyState {
         begun
     }
 
-    /// The call has ended.
+    /// Records that a timed call has ended.
     fn left(&mut self, vmctx: usize, begun: u64, frame: usize, ended: u64) {
         let Some(instance) =
             self.instances.iter_mut().find(|instance| instance.slots.vmctx == vmctx)
@@ -674,7 +677,7 @@ impl LatencyState {
             return;
         };
         let Some(conductor) = &mut self.conductor else { return };
-        // What is above has been left by a trap.
+        // Calls that were opened later have been left by a trap.
         while let Some(open) = instance.open.pop() {
             let function = FuncId(open.place as u32 + 1);
             if (open.begun, open.frame) != (begun, frame) {
@@ -701,7 +704,7 @@ impl LatencyState {
     }
 }
 
-/// What timing costs, by doing it.
+/// Measures the cost of timing.
 fn measured() -> Costs {
     const ROUNDS: u64 = 2_000;
     let place = Mutex::new((Vec::<u64>::with_capacity(1), Vec::new()));
@@ -716,8 +719,8 @@ fn measured() -> Costs {
     let mut ticks = place.into_inner().1;
     ticks.sort_unstable();
     let bias = ticks[ticks.len() / 2] as f64;
-    // An addition and two comparisons of words that are at hand; what is left out costs no more.
-    // Switching is looking a variant up, and a few stores.
+    // Counting is an addition and two comparisons of cached words; skipping costs no more.
+    // Switching is a look-up of a variant, and a few stores.
     Costs { pair, bias, count: COUNT, toggle: 5_000.0, skip: COUNT }
 }
 
@@ -755,11 +758,11 @@ impl Receiver for Latency {
     }
 }
 
-/// Where a function begins: counts the call, and asks whether it is timed. Where it ends: reports,
-/// if it was.
+/// At a function's entry: counts the call, and queries whether it is timed. At its exit: reports
+/// the call, if it was timed.
 #[derive(Debug)]
 struct LatencyProbe {
-    /// The function's count; its limit is behind it.
+    /// The function's count, followed by its limit.
     count: Word,
     call: Call,
     begins: bool,

@@ -40,7 +40,7 @@ pub(super) fn draw_listing(functions: &[FunctionCounts<'_>], total: u64) -> Stri
     out
 }
 
-/// Nothing for never, so that what was executed stands out.
+/// Empty for 0, so that executed instructions stand out.
 fn shown(count: u64) -> String {
     if count == 0 { String::new() } else { count.to_string() }
 }
@@ -67,7 +67,7 @@ fn nesting(op: &Operator<'_>) -> (usize, usize) {
 }
 
 /// The graphs of functions that were called: blocks with their instructions and counts, edges with
-/// theirs; what is never gone is dashed.
+/// theirs; edges that were never taken are dashed.
 pub(super) fn graphs(functions: &[FunctionCounts<'_>]) -> String {
     let mut out =
         String::from("digraph \"control-flow\" {\n  node [shape=box, fontname=monospace];\n");

@@ -1,8 +1,9 @@
 //! `loop-traces`: which paths the iterations of each loop took, and how often.
 //!
 //! An activation has a variable for each loop: the number of the present iteration's
-//! [path](super::paths). When an iteration is over, its number is compared with that of the one
-//! before, which is counted in the instance; only another one is reported to the host.
+//! [path](super::paths). At the end of an iteration, its number is compared with that of the one
+//! before, whose repetitions are counted in the instance; only a different number is reported to
+//! the host.
 
 use super::hooked::{HookedMonitor, Weight, fingerprint, only_if};
 use super::outline::Outline;
@@ -26,11 +27,11 @@ use wasm_aot_engine::instrument::runtime::{Module, Places};
 pub(super) struct LoopTraces {
     choice: Choice,
     functions: OnceLock<Vec<Traced>>,
-    /// How often each number of each loop has come.
+    /// How often each number of each loop has occurred.
     sums: Mutex<InstanceSums<PathCounts>>,
 }
 
-/// How often each path came, by function, loop and number.
+/// How often each path was taken, by function, loop and number.
 type PathCounts = HashMap<(usize, usize, u64), u64>;
 
 /// A function with loops.
@@ -38,10 +39,10 @@ type PathCounts = HashMap<(usize, usize, u64), u64>;
 struct Traced {
     index: u32,
     paths: Paths,
-    /// Where its instructions are in the module.
+    /// The offsets of its instructions in the module.
     places: Vec<u32>,
-    /// The words of its loops, two each: the latest number, and how often it came since another one
-    /// did.
+    /// The words of its loops, two each: the latest number, and how often it has occurred since the
+    /// last other one.
     words: Word,
 }
 
@@ -143,7 +144,7 @@ impl HookedMonitor for LoopTraces {
     }
 }
 
-/// Adds what the words of an instance say.
+/// Adds the words of an instance.
 fn add(functions: &[Traced], slots: InstanceSlots, counts: &mut PathCounts) {
     for (at, function) in functions.iter().enumerate() {
         for of in 0..function.paths.loops.len() {
@@ -211,14 +212,14 @@ impl Inline for Begin {
     }
 }
 
-/// What an instruction does to numbers.
+/// The effect of an instruction on numbers.
 #[derive(Debug)]
 struct Go {
     words: Word,
     place: usize,
     decision: Option<(Decision, Option<(usize, u32)>)>,
     ways: Vec<(Condition, Vec<Act>)>,
-    /// What is reported when an iteration is over, by the number of its loop.
+    /// The calls that report the end of an iteration, by the number of its loop.
     calls: Vec<Call>,
 }
 
@@ -248,7 +249,7 @@ impl Inline for Go {
     }
 }
 
-/// What is decided, as a number.
+/// The decision, as a number.
 fn digit(at: &mut Emitter<'_, '_>, decision: Decision) -> Option<Value> {
     let (value, _) = at.operand(0)?;
     Some(match decision {
@@ -287,7 +288,7 @@ fn is_one_of(at: &mut Emitter<'_, '_>, digit: Value, entries: &[u32]) -> Value {
 }
 
 impl Go {
-    /// Writes a digit behind a number, if there is room.
+    /// Appends a digit to a number, if it fits.
     fn write(&self, at: &mut Emitter<'_, '_>, of: usize, bits: u32, digit: Value) {
         let variable = at.variable(variable(self.words, of));
         let number = at.builder().use_var(variable);
@@ -301,7 +302,7 @@ impl Go {
         ins.def_var(variable, number);
     }
 
-    /// Does what belongs to a way, if it is gone.
+    /// Performs the acts of a way, if it is taken.
     fn act<'a>(&'a self, at: &mut Emitter<'_, 'a>, condition: Option<Value>, acts: &[Act]) {
         let act_all = |at: &mut Emitter<'_, 'a>| {
             for act in acts {
@@ -320,7 +321,7 @@ impl Go {
         }
     }
 
-    /// Counts an iteration that is over.
+    /// Counts an iteration that has ended.
     fn over<'a>(&'a self, at: &mut Emitter<'_, 'a>, of: usize) {
         let word = self.words.plus(2 * of as u32);
         let variable = at.variable(variable(self.words, of));

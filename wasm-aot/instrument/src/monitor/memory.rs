@@ -1,8 +1,8 @@
 //! `memory`: how often each page was read and written, and, on request, every access.
 //!
 //! Pages have counters in the instance, two words each, in the order of pages; so counting is an
-//! addition at an address that follows from that of the access. What traps has accessed nothing. An
-//! access is that of the page in which it begins.
+//! addition at an address that follows from that of the access. An instruction that traps has
+//! accessed nothing. An access counts for the page in which it begins.
 
 use super::hooked::HookedMonitor;
 use super::outline::{Instruction, Outline};
@@ -24,7 +24,7 @@ use wasm_aot_engine::instrument::compile::{
 use wasm_aot_engine::instrument::runtime::{Module, memory_of};
 use wasmparser::Operator;
 
-/// Of larger memories, what lies behind is counted together.
+/// In larger memories, the pages after these are counted together.
 const PAGES: u64 = 1 << 16;
 
 /// The monitor.
@@ -34,7 +34,7 @@ pub(super) struct Memory {
     trace: Option<Mutex<BufWriter<Stream>>>,
     /// The counters of each memory, once they are planned.
     pages: OnceLock<Vec<Pages>>,
-    /// What calls of the host are about.
+    /// The events for which the host is called.
     events: OnceLock<Vec<MemoryEvent>>,
     state: Mutex<MemoryState>,
 }
@@ -58,7 +58,7 @@ struct MemoryState {
     failure: Option<String>,
 }
 
-/// Something that the host is called for.
+/// An event for which the host is called.
 #[derive(Debug)]
 enum MemoryEvent {
     /// An access that is written down: which function, where in it.
@@ -157,7 +157,7 @@ impl HookedMonitor for Memory {
 }
 
 impl Memory {
-    /// What the host is called for at an instruction, and what it is given.
+    /// The event for which the host is called at an instruction, and the captured values.
     fn event(
         &self,
         function: &str,
@@ -191,7 +191,7 @@ impl Memory {
         })
     }
 
-    /// Adds what the counters of an instance say.
+    /// Adds the counters of an instance.
     fn add(&self, slots: InstanceSlots, counts: &mut BTreeMap<(u32, u32), [u64; 2]>) {
         for (memory, pages) in self.pages.get().into_iter().flatten().enumerate() {
             for page in 0..=pages.count {
@@ -212,7 +212,7 @@ impl Memory {
         let Some(slots) = self.state.lock().sums.slots(vmctx) else { return };
         let page = |address: u64| (address >> 16).min(pages.count.into()) as u32;
         for page in page(from)..=page(from + last) {
-            // No other thread adds meanwhile: the instance's thread waits for us.
+            // No other thread adds meanwhile: the instance's thread waits for this call.
             slots.word(pages.first.plus(2 * page + u32::from(writes))).fetch_add(1, Relaxed);
         }
     }
@@ -282,7 +282,7 @@ impl Receiver for Memory {
     }
 }
 
-/// What counts an access.
+/// The code that counts an access.
 #[derive(Debug, Hash)]
 struct Counter {
     pages: Pages,
@@ -311,7 +311,7 @@ impl Inline for Counter {
 }
 
 impl Counter {
-    /// Sixteen times the number of the page: how far its words are behind those of the first.
+    /// Sixteen times the number of the page: the distance of its words from those of the first.
     fn place(&self, at: &mut Emitter<'_, '_>, address: Value) -> Value {
         let ins = at.builder();
         if !self.pages.wide {

@@ -2,9 +2,9 @@
 //! last read.
 //!
 //! An *account* is two words in memory: ticks, and how often it was opened. At each moment one
-//! account of an instance is charged. A switch to another one charges the present one with what has
-//! passed, so that every tick is charged once, but for what reading the clock takes. The words by
-//! which an instance knows the account that it charges are an [`AccountClock`].
+//! account of an instance is charged. A switch to another one charges the present one with the time
+//! that has passed, so that every tick is charged once, except for the cost of reading the clock.
+//! The words that hold an instance's current account are an [`AccountClock`].
 
 use super::outline::{Function, Outline};
 use cranelift_codegen::ir::{InstBuilder, Value, types};
@@ -17,34 +17,34 @@ use wasm_aot_engine::instrument::vm::context::AccountClock;
 use wasmparser::Operator;
 use wordpatch::Ticks;
 
-/// The words by which an instance knows the account that it charges.
+/// The words that hold an instance's current account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Meter {
     /// The first of them: the address of the account that is charged.
     current: Word,
 }
 
-/// The word of a meter behind its first one that is a field of its clock.
+/// The word of a meter that is a field of its clock.
 macro_rules! word {
     ($meter:expr, $field:ident) => {
         $meter.current.plus((std::mem::offset_of!(AccountClock, $field) / 8) as u32)
     };
 }
 
-/// Where an account has how often it was opened.
+/// The offset, in an account, of how often it was opened.
 const COUNT: i32 = 8;
 
 impl Meter {
-    /// A meter of every instance. After a trap, that account is charged again which was charged
-    /// when machine code was entered.
+    /// A meter in every instance. After a trap, the account is charged again that was charged when
+    /// machine code was entered.
     pub(super) fn new(draft: &mut Draft) -> Self {
         let current = draft.words((size_of::<AccountClock>() / 8) as u32);
         draft.restore(current);
         Self { current }
     }
 
-    /// An instance begins: time goes to that account. Contexts are only counted if their calls take
-    /// less than some ticks.
+    /// Begins an instance: time is charged to that account. Contexts are only counted if their
+    /// calls take less than `least` ticks.
     pub(super) fn begin(self, slots: InstanceSlots, account: usize, least: u64) {
         slots.word(self.current).store(account as u64, Relaxed);
         slots.word(word!(self, reading)).store(reading(), Relaxed);
@@ -52,7 +52,7 @@ impl Meter {
         slots.word(word!(self, last)).store(Ticks::now().0, Relaxed);
     }
 
-    /// The address of the account that is charged next, and with how much if it is charged now.
+    /// The address of the current account, and how much it would be charged now.
     pub(super) fn due(self, slots: InstanceSlots) -> (usize, u64) {
         let last = slots.word(word!(self, last));
         // The instance may be running: then the clock may be read meanwhile.
@@ -66,12 +66,12 @@ impl Meter {
         }
     }
 
-    /// What is due was charged.
+    /// Records that the due time was charged.
     pub(super) fn charged(self, slots: InstanceSlots) {
         slots.word(word!(self, last)).store(Ticks::now().0, Relaxed);
     }
 
-    /// So much of the time that has passed is no account's.
+    /// Excludes this much of the time that has passed from all accounts.
     pub(super) fn paused(self, slots: InstanceSlots, ticks: u64) {
         slots.word(word!(self, last)).fetch_add(ticks, Relaxed);
     }
@@ -93,13 +93,13 @@ impl Meter {
         at.builtin(builtin, &[&[words], with].concat());
     }
 
-    /// Another account is charged from now on; what has passed is its own, too.
+    /// Charges another account from now on, including the time since the last charge.
     pub(super) fn replace(self, at: &mut Emitter<'_, '_>, account: Value) {
         at.store_word(self.current, account);
     }
 
-    /// Opens an account once more, and charges it from now on. What was charged before is
-    /// remembered by the activation.
+    /// Opens an account again, and charges it from now on. The activation saves the account that
+    /// was charged before.
     pub(super) fn open(self, at: &mut Emitter<'_, '_>, account: Value, before: Value) {
         let flags = at.flags();
         let count = at.builder().ins().load(types::I64, flags, account, COUNT);
@@ -110,24 +110,24 @@ impl Meter {
         self.switch(at, account);
     }
 
-    /// Charges again what was charged before.
+    /// Charges the account again that was charged before.
     pub(super) fn close(self, at: &mut Emitter<'_, '_>) {
         let variable = self.before(at);
         let before = at.builder().use_var(variable);
-        // An activation that has come here from another variant of the code has opened nothing.
+        // An activation that has come here from another variant has opened no account.
         let present = self.current(at);
         let to = at.builder().ins().select(before, before, present);
         self.switch(at, to);
     }
 
-    /// Where the activation remembers what was charged before. What is opened at an instruction is
-    /// closed there, and what is opened at none by the function.
+    /// The variable in which the activation saves the account that was charged before. An account
+    /// that is opened at an instruction is closed there; others are closed by the function.
     pub(super) fn before(self, at: &mut Emitter<'_, '_>) -> Variable {
         at.variable(u64::from(self.current.0) << 32 | u64::from(at.hook().offset))
     }
 }
 
-/// What reading the clock takes, in ticks: the least of four means.
+/// The cost of reading the clock, in ticks: the least of four means.
 pub(super) fn reading() -> u64 {
     const READINGS: u64 = 16;
     let mean = || {
@@ -138,7 +138,7 @@ pub(super) fn reading() -> u64 {
     (0..4).map(|_| mean()).min().unwrap_or_default()
 }
 
-/// What a hook is about.
+/// The event of a hook.
 pub(super) enum Span {
     /// A call of a function begins.
     Begin(u32),
@@ -176,19 +176,19 @@ pub(super) fn put_spans(
     }
 }
 
-/// How fast ticks go: they are compared with the system's clock.
+/// The rate of ticks: they are compared with the system's clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Speed(Ticks, Instant);
 
 impl Speed {
-    /// From now on.
+    /// Begins now.
     pub(super) fn since_now() -> Self {
         Self(Ticks::now(), Instant::now())
     }
 
     /// Ticks in a second.
     pub(super) fn hz(self) -> f64 {
-        // So that what lies between the two clocks' readings is no part of it that matters.
+        // So that the time between the readings of the two clocks is negligible.
         while self.1.elapsed().as_millis() < 2 {
             std::hint::spin_loop();
         }

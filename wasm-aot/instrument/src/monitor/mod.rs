@@ -1,10 +1,10 @@
 //! The built-in monitors: their table, and what each needs to observe.
 //!
-//! A monitor is chosen by its name, with options behind it: `hotness,function=parse*,top=20`. It
-//! says what it needs, and the engine's code is made so that it is there; at the end, or when
-//! somebody asks, it makes a [`Report`] of it. Monitors do not know of each other: two that need
-//! the same share it. Counts are made for all monitors together; what needs values or time puts
-//! hooks of its own into the code (`HookedMonitor`).
+//! A monitor is chosen by its name, followed by options: `hotness,function=parse*,top=20`. It
+//! declares the data that it needs, and the engine compiles code that collects them; at the end, or
+//! on request, the monitor makes a [`Report`] of them. Monitors do not know of each other: two that
+//! need the same data share them. Counts are made for all monitors together; a monitor that needs
+//! values or time puts hooks of its own into the code (`HookedMonitor`).
 
 mod alloc;
 mod built_in;
@@ -50,8 +50,8 @@ pub struct MonitorKind {
     pub name: &'static str,
     /// What it reports.
     pub about: &'static str,
-    /// The options that it has beside `function=GLOB` and `top=N`, as they are written: `zero`,
-    /// `depth=N`, `dot[=FILE]`.
+    /// The options that it has in addition to `function=GLOB` and `top=N`, as they are written:
+    /// `zero`, `depth=N`, `dot[=FILE]`.
     pub options: &'static [(&'static str, &'static str)],
     source: Source,
 }
@@ -59,9 +59,9 @@ pub struct MonitorKind {
 /// What a monitor's reports are made of.
 #[derive(Clone, Copy, Debug)]
 enum Source {
-    /// Counts of edges, which all that are made of them share.
+    /// Counts of edges, which all monitors that are made of them share.
     Counts {
-        /// Whether it wants to know where calls go, see
+        /// Whether it needs the targets of calls, see
         /// [`Config::call_targets`](wasm_aot_engine::Config::call_targets).
         call_targets: bool,
         report: fn(&Choice, &Counts) -> Report,
@@ -209,7 +209,7 @@ pub const KINDS: &[MonitorKind] = &[
 ];
 
 impl Choice {
-    /// What a monitor that is made of counts says of some.
+    /// The report on some counts of a monitor that is made of counts.
     pub(crate) fn report_of(&self, counts: &Counts) -> Option<Report> {
         let Source::Counts { report, .. } = self.kind.source else { return None };
         let mut report = report(self, counts);
@@ -222,7 +222,7 @@ impl Choice {
         matches!(self.kind.source, Source::Counts { .. })
     }
 
-    /// Whether it wants to know where calls go, see
+    /// Whether it needs the targets of calls, see
     /// [`Config::call_targets`](wasm_aot_engine::Config::call_targets).
     pub fn wants_call_targets(&self) -> bool {
         matches!(self.kind.source, Source::Counts { call_targets: true, .. })

@@ -11,17 +11,16 @@
 //! time? ── enter ──▶ the library exit:  timed? ── leave ─▶
 //! ```
 //!
-//! What is counted and timed, and when, is up to the library's sampling controller, for this code
-//! and native code alike. Its agent stores words, and puts hooks back that are compiled. A function
-//! that is off has its hooks left out by a thread of the monitor's own, so that its entry leads to
-//! the code that the module was compiled to; one that is off when it is called for the first time
-//! is not compiled with hooks.
-//! Without the library there is nothing of all this.
+//! The library's sampling controller decides what is counted and timed, and when, for this code and
+//! native code alike. Its agent stores words, and puts back hooks that are compiled already. A
+//! thread of the monitor leaves out the hooks of functions that are off, so that their entries lead
+//! to the code that the module was compiled to; a function that is off when it is called for the
+//! first time is not compiled with hooks. Without the library, this monitor does nothing.
 //!
 //! # Safety
 //!
-//! This module exists to have itself notified of modules before `main`, and to tell the library
-//! where frames of machine code lie.
+//! This module exists to register for notifications of modules before `main`, and to show the
+//! library where frames of machine code lie.
 #![allow(unsafe_code)]
 
 use super::hooked::{Weight, ask_where, fingerprint, only_if};
@@ -44,7 +43,7 @@ use wasm_aot_engine::instrument::runtime::{
 };
 use wasm_aot_engine::{CompileError, Error};
 
-/// Has modules introduced, in every program that this crate is linked into.
+/// Registers for the introduction of modules, in every program that this crate is linked into.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_START: extern "C" fn() = at_start;
@@ -53,23 +52,23 @@ extern "C" fn at_start() {
     introduce_all_to(meet);
 }
 
-/// What functions' words say.
+/// The values of functions' words.
 const OFF: u8 = 0;
 const COUNT: u8 = 1;
 const TIME: u8 = 2;
 
-/// Where a function's hooks are: in its code; left out; not compiled so far.
+/// The state of a function's hooks: in its code; left out; not compiled yet.
 const THERE: u8 = 0;
 const OUT: u8 = 1;
 const NOWHERE: u8 = 2;
 
-/// Where a function's return address lies above its frame pointer.
+/// The distance of a function's return address from its frame pointer.
 const RETURN_ADDRESS: usize = 8;
 
-/// A module is about to have its first instance.
+/// Called before a module gets its first instance.
 fn meet(module: &Module) {
     let Some(library) = Library::find() else { return };
-    // What observes others is no program.
+    // A monitor module is not a program.
     if module.is_patchable() && module.inner().options.budget != Budget::Exempt {
         let done = Native::begin(library, module);
         if let Err(why) = done {
@@ -87,7 +86,7 @@ enum Failure {
     Register(#[from] Refused),
 }
 
-/// What the module's hooks report: it lives as long as the module.
+/// The receiver of the module's hooks: it lives as long as the module.
 #[derive(Debug)]
 struct Native {
     library: &'static Library,
@@ -95,8 +94,8 @@ struct Native {
     registered: OnceLock<(Registration, Vec<u32>)>,
 }
 
-/// What each function is to do, and where that is stored. Functions are known by their places among
-/// those that the module defines.
+/// The state of each function, and where it is stored. Functions are identified by their places
+/// among the defined ones.
 #[derive(Debug)]
 struct FunctionSwitches {
     imported: u32,
@@ -106,13 +105,13 @@ struct FunctionSwitches {
     words: Word,
     /// How often each was entered while it was counted.
     counts: Word,
-    /// The instances that live.
+    /// The living instances.
     all_slots: Mutex<Vec<InstanceSlots>>,
-    /// What was counted in those that have ended.
+    /// The counts of instances that have ended.
     ended: Vec<AtomicU64>,
-    /// Where the hooks are.
+    /// The code that the hooks are in.
     attached: OnceLock<(Weak<ModuleInner>, Origin, FunctionHooks)>,
-    /// Wakes the thread that leaves hooks out, and has it let go of a module.
+    /// Wakes the thread that leaves hooks out, and has it drop a module.
     changes: Sender<Option<Arc<ModuleInner>>>,
 }
 
@@ -144,7 +143,7 @@ impl Native {
         let hooks = Arc::clone(&this).plan(!info.tags.is_empty(), &mut draft);
         let due: Weak<dyn Due> = Arc::downgrade(&switches) as Weak<FunctionSwitches>;
         let part = module.add_plan_of(draft.finish(), Some(due))?;
-        // Nothing is reported before the library has said what is on.
+        // No call is reported before the library has set which functions are on.
         let registered = register(library, module, &switches)?;
         let _ = this.registered.set(registered);
         module.observe_when_called(&[ObservedLayer::Plan(part)])?;
@@ -158,14 +157,14 @@ impl Native {
                 switches.follow();
             }
         };
-        // Without it, what is off costs a look at its word.
+        // If the thread cannot be started, a function that is off costs a test of its word.
         let _ = std::thread::Builder::new().name("profiled".into()).stack_size(1 << 20).spawn(work);
         Ok(())
     }
 
-    /// Puts the hooks. Landings for exceptions cost every call in a function its registers: without
-    /// exceptions of the module's own there are none, and the library finds out by their frames
-    /// which calls a foreign one has ended.
+    /// Drafts the hooks. Landing pads for exceptions cost every call in a function its registers.
+    /// If the module has no exceptions of its own, there are none, and the library detects by their
+    /// frames the calls that a foreign exception has ended.
     fn plan(self: Arc<Self>, throws: bool, draft: &mut Draft) -> FunctionHooks {
         draft.add_receiver(Arc::<Self>::clone(&self));
         let FunctionSwitches { imported, states, words, counts, .. } = &*self.switches;
@@ -187,7 +186,7 @@ impl Native {
     }
 }
 
-/// Registers the module's functions with the code that it was compiled to. Gives the numbers of
+/// Registers the module's functions with the code that it was compiled to. Returns the numbers of
 /// their probes, too.
 fn register(
     library: &'static Library,
@@ -227,7 +226,7 @@ fn register(
 }
 
 impl FunctionSwitches {
-    /// By the library's agent, which waits: nothing is compiled here.
+    /// Called by the library's agent, which waits: nothing is compiled here.
     fn set(&self, which: &[u32], state: State) -> bool {
         let state = match state {
             State::Off => OFF,
@@ -242,8 +241,9 @@ impl FunctionSwitches {
             all_slots.iter().for_each(|slots| slots.word(word).store(state.into(), Relaxed));
         }
         drop(all_slots);
-        // A function is switched on when this returns: its calls are counted for a time. The last
-        // one to have the module is not the agent, which cannot take code back here.
+        // A function is on when this returns: its calls are counted for a time. The module is
+        // passed to the thread, so that the agent, which must not free code here, never drops the
+        // last reference.
         let module = (state != OFF).then(|| self.put_back(which)).flatten();
         if let Err(mpsc::SendError(Some(module))) = self.changes.send(module) {
             std::mem::forget(module);
@@ -266,7 +266,7 @@ impl FunctionSwitches {
         self.states[place].load(SeqCst) == OFF
     }
 
-    /// Puts hooks back for which nothing has to be compiled. Gives the module, if there are any.
+    /// Puts back hooks that need no compilation. Returns the module, if there are any.
     fn put_back(&self, which: &[u32]) -> Option<Arc<ModuleInner>> {
         let places = which.iter().map(|place| *place as usize);
         let places: Vec<usize> =
@@ -280,8 +280,8 @@ impl FunctionSwitches {
         Some(inner)
     }
 
-    /// Has hooks put back of functions that are on; and left out of those that are off, if nothing
-    /// has to be compiled for it. By the thread.
+    /// Called by the thread: puts back the hooks of functions that are on, and leaves out those of
+    /// functions that are off, if that needs no compilation.
     fn follow(&self) {
         let Some((inner, of, _)) = self.attached.get() else { return };
         let Some(module) = inner.upgrade().map(Module::of) else { return };
@@ -317,8 +317,8 @@ impl Due for FunctionSwitches {
             return true;
         }
         self.out[place].store(NOWHERE, SeqCst);
-        // The agent may have switched it on meanwhile, and the thread seen that its hooks are
-        // there.
+        // The agent may have switched it on meanwhile, and the thread may have found its hooks
+        // still in the code.
         if !self.is_off(place) {
             let _ = self.changes.send(None);
         }
@@ -367,14 +367,15 @@ impl Receiver for Native {
     fn compiled(&self, function: u32, code: Range<usize>) {
         if let Some((registration, _)) = self.registered.get() {
             let place = function - self.switches.imported;
-            // If it is refused, the clock's samples there are charged to no function.
+            // If the library refuses it, samples of the clock in this code are charged to no
+            // function.
             let _ = registration.also(place, code.start as *const u8, code.len());
         }
     }
 }
 
-/// Where a function begins: counts or reports, if its word says so. Where it ends: reports, if it
-/// is timed.
+/// At a function's entry: counts or reports the call, if its word says so. At its exit: reports the
+/// call, if it is timed.
 #[derive(Debug)]
 struct NativeProbe {
     word: Word,
@@ -399,8 +400,8 @@ impl Inline for NativeProbe {
         at.builder().def_var(is_timed, zero);
         let word = at.load_word(self.word);
         only_if(at, word, Weight::Seldom, |at| {
-            // A call is counted here, which takes a nanosecond, or reported: the library counts it
-            // then.
+            // A call is either counted here, which takes a nanosecond, or reported and then counted
+            // by the library.
             let timed = at.builder().ins().icmp_imm_s(IntCC::Equal, word, i64::from(TIME));
             let count = at.load_word(self.count);
             let more = at.builder().ins().iadd_imm_s(count, 1);

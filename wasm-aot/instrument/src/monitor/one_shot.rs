@@ -1,9 +1,9 @@
 //! Chooses the one-shot probes of functions, and derives from them which instructions were
 //! executed.
 //!
-//! When the last instruction of a block begins, all of the block has been executed. A one-shot
-//! probe there records it, and does nothing afterwards. A frame that is unwound in the middle of a
-//! block is recorded as a partial-block exit. Together they give exact coverage of instructions.
+//! When the last instruction of a block begins, the whole block has been executed. A one-shot probe
+//! there records it, and does nothing afterwards. A frame that is unwound in the middle of a block
+//! is recorded as a partial-block exit. Together they give exact coverage of instructions.
 //!
 //! A block needs no probe if all of its successors have no other predecessor: it was executed if
 //! any of them was reached. This holds at any moment only where the block calls nothing.
@@ -29,7 +29,7 @@ pub(crate) struct OneShotProbes {
     client: OneShotClient,
     /// By their indices.
     functions: OnceLock<Vec<OneShotFunction>>,
-    /// Whose code it is in, and in which plan.
+    /// The module whose code the probes are in, and the plan.
     code: OnceLock<(Weak<ModuleInner>, Origin)>,
 }
 
@@ -40,25 +40,26 @@ pub(crate) struct OneShotFunction {
     pub(super) label: String,
     /// Where the body begins in the module.
     pub(super) start: u32,
-    /// Where instructions are.
+    /// The offsets of the instructions.
     pub(crate) instructions: Vec<u32>,
-    /// Blocks that are not empty, in order, and what shows that they were executed; the number of
-    /// the first probe, and how many there are.
+    /// Blocks that are not empty, in order, and the sign that they were executed; the number of the
+    /// first probe, and the number of probes.
     pub(super) blocks: Vec<(Block, BlockSign)>,
     first: u32,
     count: u32,
 }
 
-/// What shows that a block was executed.
+/// The sign that a block was executed.
 #[derive(Debug)]
 pub(super) enum BlockSign {
     /// A one-shot probe, by its number, and its hook.
     OneShot(u32, HookId),
-    /// That one of these was reached, by their places among the blocks, which are behind its own.
+    /// One of these blocks was reached. They are given by their places among the blocks, after its
+    /// own.
     Implied(Vec<usize>),
 }
 
-/// What of a function was executed.
+/// The executed parts of a function.
 #[derive(Debug)]
 pub(crate) struct Executed {
     /// Each of its instructions.
@@ -74,8 +75,7 @@ impl OneShotProbes {
         Arc::new(Self { client: OneShotClient::fresh(), functions, code })
     }
 
-    /// Has functions, in the order of their indices, note what of them is executed. That is planned
-    /// once.
+    /// Plans probes for functions, in the order of their indices. This is done once.
     pub(super) fn plan<'o, 'a: 'o>(
         &self,
         outline: &Outline<'_>,
@@ -141,16 +141,16 @@ impl OneShotProbes {
         })
     }
 
-    /// The probes are in a module's code now, or will be when they are observed: in the module's
-    /// own plan, or in an attached one.
+    /// Records that the probes are in a module's code, or will be when they are observed: in the
+    /// module's own plan, or in an attached one.
     pub(crate) fn compiled(self: &Arc<Self>, module: &Module, origin: Origin) {
         let _ = self.code.set((Arc::downgrade(module.inner()), origin));
         let client: Weak<dyn Prunes> = Arc::<Self>::downgrade(self);
         module.prune(client);
     }
 
-    /// Visits each function, with what of it was executed so far, if frames wait at these
-    /// addresses.
+    /// Visits each function, with its executed parts so far; `waiting` are the addresses at which
+    /// frames wait.
     pub(crate) fn each(
         &self,
         module: &Module,
@@ -179,8 +179,8 @@ impl OneShotProbes {
     }
 }
 
-/// The blocks of a function that have instructions, in order; and where all ways lead that one has,
-/// if those blocks have no other predecessor.
+/// The blocks of a function that have instructions, in order; and all successors of each, if those
+/// have no other predecessor.
 fn blocks(outline: &Outline<'_>, function: &outline::Function<'_>) -> Vec<(Block, Vec<usize>)> {
     let range = outline.info.body(function.index);
     let bytes = &outline.bytes[range.start as usize..range.end as usize];
@@ -206,7 +206,7 @@ fn blocks(outline: &Outline<'_>, function: &outline::Function<'_>) -> Vec<(Block
     let waits = |block: Block| {
         calls.partition_point(|at| *at < block.start) < calls.partition_point(|at| *at < block.end)
     };
-    // Loops are come to from other variants of the code, too.
+    // Loops are entered from other variants of the code, too.
     let follows = |from: usize, to: usize| {
         let place = places[to].filter(|place| Some(*place) > places[from])?;
         (comes[to] == 1 && loops.binary_search(&all[to].start).is_err() && !waits(all[to]))
@@ -224,11 +224,11 @@ fn calls(op: &Operator<'_>) -> bool {
 }
 
 impl OneShotFunction {
-    /// What of it was executed.
+    /// Its executed parts.
     fn executed(&self, fired_one_shots: &[bool], exited: &BTreeSet<u32>) -> Executed {
         let mut executed = vec![false; self.instructions.len()];
         let mut reached = vec![false; self.blocks.len()];
-        // From behind: what follows is known first.
+        // In reverse order: later blocks are known first.
         for (at, (block, sign)) in self.blocks.iter().enumerate().rev() {
             let is_whole = match sign {
                 BlockSign::OneShot(number, _) => fired_one_shots[*number as usize],

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use thiserror::Error;
 use wasm_aot_engine::instrument::runtime::Module;
 
-/// How many rows people are shown, if they do not say.
+/// How many rows are shown to people by default.
 pub const TOP: usize = 40;
 
 /// Errors in choices of monitors.
@@ -25,10 +25,10 @@ pub enum MonitorError {
     NoFunction {
         /// What was asked for.
         pattern: String,
-        /// What it may mean, as a question.
+        /// The name that may be meant, as a question.
         hint: String,
     },
-    /// All functions that would be looked at are left out.
+    /// All functions that would be observed are excluded.
     #[error("exclude={0}: no function is left")]
     NoneLeft(String),
     /// The monitor has no such option.
@@ -38,7 +38,7 @@ pub enum MonitorError {
         monitor: &'static str,
         /// What was asked for.
         option: String,
-        /// What it has.
+        /// The options that it has.
         known: String,
     },
     /// A monitor stands where options do.
@@ -75,7 +75,7 @@ fn quoted(name: &str) -> &str {
     if name.is_empty() { "\"\"" } else { name }
 }
 
-/// What monitors are called elsewhere.
+/// Names of monitors in other tools.
 const ALIASES: [(&str, &str); 9] = [
     ("imix", "opcodes"),
     ("control", "control-flow"),
@@ -110,14 +110,14 @@ pub struct Choice {
     pub(super) kind: &'static MonitorKind,
     /// How it was written.
     text: String,
-    /// Functions of these names, all if there are none; and those that are left out of them.
+    /// The patterns of the chosen functions, all if there are none; and those of excluded ones.
     functions: Vec<GlobMatcher>,
     excluded: Vec<GlobMatcher>,
     top: Option<usize>,
     options: Vec<(&'static str, String)>,
-    /// What the program is called, if that was said.
+    /// The program's name, if it was given.
     program: Option<Arc<str>>,
-    /// Where a profile goes that is made of counts.
+    /// The file of a profile that is made of counts.
     profile: Option<ProfileFile>,
 }
 
@@ -182,7 +182,7 @@ impl Choice {
         MonitorError::Option { monitor: self.kind.name, option: option.into(), known }
     }
 
-    /// Refuses a choice of functions of which the module has none.
+    /// Refuses a choice of functions if the module has none of them.
     pub(super) fn fits(&self, module: &Module) -> Result<(), MonitorError> {
         let labels = labels_of(module);
         if let Some(pattern) = self.unmatched(&labels) {
@@ -201,13 +201,13 @@ impl Choice {
         }
     }
 
-    /// The first pattern of functions that none of these has.
+    /// The first pattern of functions that matches none of these names.
     fn unmatched(&self, labels: &[String]) -> Option<&str> {
         let is_unmatched = |glob: &&GlobMatcher| !labels.iter().any(|label| glob.is_match(label));
         self.functions.iter().find(is_unmatched).map(|glob| glob.glob().glob())
     }
 
-    /// Whether functions are asked for of which the module has none, in a sentence.
+    /// The message, if functions were chosen of which the module has none.
     pub(super) fn nobody(&self, module: &Module) -> Option<String> {
         if self.functions.is_empty() {
             return None;
@@ -270,17 +270,17 @@ impl Choice {
         Ok(())
     }
 
-    /// Where a profile goes that is made of counts, once it is open.
+    /// The file of a profile that is made of counts, once it is open.
     pub(super) fn profile(&self) -> Option<&ProfileFile> {
         self.profile.as_ref()
     }
 
-    /// What the program is called, if that was said.
+    /// The program's name, if it was given.
     pub(super) fn program(&self) -> Option<&str> {
         self.program.as_deref()
     }
 
-    /// The same for a program that is called so.
+    /// The same for a program with that name.
     #[must_use]
     pub(super) fn of_program(mut self, program: Option<Arc<str>>) -> Self {
         self.program = program;
@@ -296,21 +296,21 @@ impl Choice {
         !self.functions.is_empty()
     }
 
-    /// Whether a function is to be looked at.
+    /// Whether a function is to be observed.
     pub(super) fn wants(&self, function: &str) -> bool {
         let is_one_of = |globs: &[GlobMatcher]| globs.iter().any(|glob| glob.is_match(function));
         (self.functions.is_empty() || is_one_of(&self.functions)) && !is_one_of(&self.excluded)
     }
 }
 
-/// What the module's functions are called.
+/// The names of the module's functions.
 fn labels_of(module: &Module) -> Vec<String> {
     let info = &module.inner().info;
     let all = 0..info.imported.functions + info.bodies.len() as u32;
     all.map(|function| module.inner().label(function)).collect()
 }
 
-/// An option without what its value is called.
+/// An option without the name of its value.
 fn bare(option: &'static str) -> &'static str {
     option.split(['=', '[']).next().unwrap_or(option)
 }
@@ -335,7 +335,7 @@ pub struct Choices {
 }
 
 impl Choices {
-    /// Reads each of them; none may be there twice.
+    /// Reads each of them; none may occur twice.
     pub fn new<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Self, MonitorError> {
         let mut choices = Self::default();
         for text in texts {
@@ -348,7 +348,7 @@ impl Choices {
         Ok(choices)
     }
 
-    /// The same for a program that is called so: profiles and drawings bear its name.
+    /// The same for a program with that name: profiles and drawings contain it.
     #[must_use]
     pub fn of_program(mut self, name: &str) -> Self {
         let program: Arc<str> = name.into();
@@ -358,7 +358,7 @@ impl Choices {
         self
     }
 
-    /// What the program is called, if that was said.
+    /// The program's name, if it was given.
     pub(super) fn program(&self) -> Option<Arc<str>> {
         self.program.clone()
     }

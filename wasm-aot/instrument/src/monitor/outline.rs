@@ -17,11 +17,11 @@ pub(super) struct Outline<'a> {
     pub(super) functions: Vec<Function<'a>>,
     /// Whether some of its code may be executed already.
     runs: bool,
-    /// What is known of its calls, once it was asked for.
+    /// The summary of its calls, once it was computed.
     calls: OnceCell<CallSummary>,
 }
 
-/// What functions do to those that call them, and those to them.
+/// How functions affect their callers, and callers affect them.
 struct CallSummary {
     /// Functions that an exception may leave.
     throwing: HashSet<u32>,
@@ -41,8 +41,8 @@ pub(super) struct Function<'a> {
 }
 
 impl Function<'_> {
-    /// Whether its calls are over before a clock has moved: it has fewer instructions than that,
-    /// calls nothing, and has no loop, nor anything that works on ranges.
+    /// Whether its calls end before a clock has advanced: it has fewer instructions than that,
+    /// calls nothing, and has no loop, nor instructions on ranges.
     pub(super) fn is_brief(&self, fewer_than: usize) -> bool {
         let goes_on = |op: &Operator<'_>| {
             matches!(
@@ -71,7 +71,7 @@ impl Function<'_> {
     }
 }
 
-/// An instruction, and what it takes from the stack and puts there.
+/// An instruction, and its operands.
 pub(super) struct Instruction<'a> {
     /// Where it is in the module.
     pub(super) at: u32,
@@ -81,7 +81,7 @@ pub(super) struct Instruction<'a> {
 }
 
 impl<'a> Outline<'a> {
-    /// Reads a module's functions, and gives them to `look`.
+    /// Reads a module's functions, and passes them to `look`.
     pub(super) fn with<T>(
         bytes: &'a [u8],
         features: Features,
@@ -104,32 +104,32 @@ impl<'a> Outline<'a> {
     }
 
     /// Whether an exception may be caught in the module, or it may be executed already, so that
-    /// each activation has to know when an exception takes it away. Otherwise the outermost one of
-    /// a call from elsewhere knows for all.
+    /// each activation has to detect when an exception unwinds it. Otherwise it suffices that the
+    /// outermost activation of a call from outside does.
     pub(super) fn catches(&self) -> bool {
         self.runs || self.calls().is_caught
     }
 
-    /// Whether an exception that leaves a function has to be known there.
+    /// Whether a function has to detect an exception that leaves it.
     pub(super) fn needs_unwinding(&self, function: u32) -> bool {
         (self.catches() || self.info.is_called_from_elsewhere(function))
             && self.calls().throwing.contains(&function)
     }
 
-    /// Whether an exception may leave a function that is caught in the module then.
+    /// Whether an exception that is caught in the module may leave a function.
     pub(super) fn may_be_caught_from(&self, function: u32) -> bool {
         self.calls().is_caught && self.calls().throwing.contains(&function)
     }
 
-    /// Whether all calls of a function are instructions that name it and come back, none of which
-    /// is being executed.
+    /// Whether all calls of a function are instructions that name it and return, none of which is
+    /// being executed.
     pub(super) fn is_called_by_name(&self, function: u32) -> bool {
         !self.runs
             && !self.info.is_called_from_elsewhere(function)
             && !self.calls().tail_called.contains(&function)
     }
 
-    /// Calls that name the function: their callers, where they are, and what they call.
+    /// Calls that name the function: their callers, places and callees.
     pub(super) fn direct_calls(&self) -> impl Iterator<Item = (u32, u32, u32)> {
         self.functions.iter().flat_map(|function| {
             function.instructions.iter().filter_map(|instruction| match instruction.op {
@@ -141,7 +141,7 @@ impl<'a> Outline<'a> {
         })
     }
 
-    /// The functions that a monitor looks at.
+    /// The functions that a monitor observes.
     pub(super) fn chosen<'s>(
         &'s self,
         choice: &'s Choice,

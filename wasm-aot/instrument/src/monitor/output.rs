@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{Result, Seek as _, Write};
 use std::path::Path;
 
-/// Opens a file, and makes it if there is none; its contents stay.
+/// Opens a file, and creates it if it does not exist; its contents stay.
 pub(super) fn open(path: impl AsRef<Path>) -> Result<File> {
     File::options().write(true).create(true).truncate(false).open(path)
 }
@@ -33,7 +33,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// What it writes goes to a file.
+    /// A stream that writes to a file.
     pub(super) fn new(file: File) -> Self {
         Self { file, has_begun: false }
     }
@@ -53,7 +53,7 @@ impl Write for Stream {
         self.file.write(bytes)
     }
 
-    /// What was written before is gone afterwards, also if nothing has come in its place.
+    /// Afterwards the old contents have been removed, even if nothing was written.
     fn flush(&mut self) -> Result<()> {
         self.begin()?;
         self.file.flush()

@@ -1,9 +1,9 @@
 //! Paths through the bodies of loops, as numbers.
 //!
-//! An iteration is known by its decisions: which way each branch went that lies in the loop, and
-//! not in a loop inside; and by which way each loop inside was left. Decisions are written as
-//! digits of a number, the first one highest, behind a leading 1. A reader of the number walks
-//! through the loop's body, and takes a digit wherever there is a decision.
+//! An iteration is identified by its decisions: the way that each branch took that lies in the
+//! loop, and not in an inner loop; and the exit by which each inner loop was left. Decisions are
+//! written as digits of a number, the first one highest, after a leading 1. A reader of the number
+//! walks through the loop's body, and takes a digit wherever there is a decision.
 //!
 //! Places are positions among the function's instructions.
 
@@ -18,11 +18,11 @@ pub(super) struct Loop {
     pub(super) end: usize,
     /// The loop around it.
     parent: Option<usize>,
-    /// Where control goes that leaves it, in the order of numbers.
+    /// The targets of control that leaves it, in the order of numbers.
     exits: Vec<usize>,
 }
 
-/// What a branch decides by.
+/// The value that a branch depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Decision {
     /// Whether the number on the stack is not zero.
@@ -39,7 +39,7 @@ pub(super) enum Decision {
     Entry(u32),
 }
 
-/// When a way is gone.
+/// The condition of a way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Condition {
     Always,
@@ -49,25 +49,25 @@ pub(super) enum Condition {
     One(Vec<u32>),
 }
 
-/// What happens to the numbers of loops.
+/// An effect on the numbers of loops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Act {
-    /// A digit of so many bits is written behind a loop's number.
+    /// Appends a digit of this many bits to a loop's number.
     Write { of: usize, bits: u32, digit: u32 },
     /// A loop's iteration is over.
     Over(usize),
 }
 
-/// What an instruction does to numbers.
+/// The effect of an instruction on numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) place: usize,
-    /// The decision, and the loop whose number it is written behind, with so many bits.
+    /// The decision, and the loop to whose number it is appended, with how many bits.
     pub(super) decision: Option<(Decision, Option<(usize, u32)>)>,
     pub(super) ways: Vec<(Condition, Vec<Act>)>,
 }
 
-/// Where control goes from an instruction.
+/// The successors of an instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Flow {
     Next,
@@ -101,7 +101,7 @@ struct ControlFrame {
     header: Option<usize>,
 }
 
-/// A way that leads somewhere else.
+/// A way to another place.
 struct Edge {
     when: Condition,
     /// Loops that are left, the outermost first; and the loop around them.
@@ -198,7 +198,7 @@ impl Paths {
         }
     }
 
-    /// What an instruction decides, and where it may go.
+    /// The decision of an instruction, and its edges.
     fn edges(
         &self,
         op: &Operator<'_>,
@@ -271,7 +271,7 @@ impl Paths {
         Edge { when, left, around: innermost(&frames[..=at]), target: self.label(frames, depth) }
     }
 
-    /// Gives a way out of loops a number in each.
+    /// Assigns a number in each loop to an edge that leaves it.
     fn number(&mut self, edge: &Edge) {
         for left in &edge.left {
             let exits = &mut self.loops[*left].exits;
@@ -289,7 +289,7 @@ impl Paths {
         edges: Vec<Edge>,
     ) -> Step {
         let ways = edges.into_iter().map(|edge| {
-            // Each loop's iteration has ended by the way that the loop inside was left by.
+            // Each loop records the exit by which its inner loop was left.
             let chain: Vec<usize> = edge.around.iter().chain(&edge.left).copied().collect();
             let leave = |pair: &[usize]| {
                 let exits = &self.loops[pair[1]].exits;
@@ -312,7 +312,7 @@ impl Paths {
         Step { place, decision, ways }
     }
 
-    /// The decisions that a loop's number stands for: places, and which way was gone there.
+    /// The decisions that a loop's number encodes: places, and the way that was taken there.
     pub(super) fn decisions(&self, of: usize, number: u64) -> Option<Vec<(usize, u32)>> {
         let (start, end) = (self.loops[of].start, self.loops[of].end);
         let mut rest = (number != TOO_LONG && number > 0).then(|| 63 - number.leading_zeros())?;
@@ -360,7 +360,7 @@ impl Decision {
     }
 }
 
-/// The bits of a digit that distinguishes so many.
+/// The bits of a digit that distinguishes `count` values.
 fn bits(count: usize) -> u32 {
     count.max(1).next_power_of_two().trailing_zeros()
 }

@@ -1,17 +1,19 @@
 //! `profile`: the tree of calling contexts, with how often each was entered and how long it took.
 //!
-//! A function that is entered looks for its node in the node that it comes from: two loads and a
+//! At its entry, a function searches for its node in the node of its caller: two loads and a
 //! comparison, see [`tree`](super::tree). Time is charged to nodes as [`meter`](super::meter) says,
-//! so that recursion, exceptions and tail calls need no care: a tail call ends its caller first.
+//! so that recursion, exceptions and tail calls need no special treatment: a tail call ends its
+//! caller first.
 //!
 //! Two readings of the clock take longer than most calls. So a node whose calls turn out to be
 //! short, callees included, is only counted from then on: its machine code finds the node, counts,
-//! and makes it the current one, and at the end goes back to the node before. Functions of few
-//! instructions that call nothing are counted without becoming current; where all their calls are
-//! known, by their callers, so that they stay what they are. `time-all` times them all.
+//! and makes it the current one, and at the end returns to the node before. Functions of few
+//! instructions that call nothing are counted without becoming current. Where all their calls are
+//! known, their callers count them, so that their own code does not change. `time-all` times them
+//! all.
 //!
-//! An activation keeps the node that it comes from, with the lowest bit set if its end needs no
-//! clock; 0 if it has come here from another variant of the code, or has no node.
+//! An activation keeps its caller's node, with the lowest bit set if its end needs no clock; 0 if
+//! it has come here from another variant of the code, or has no node.
 
 use super::flame;
 use super::hooked::{HookedMonitor, fingerprint};
@@ -39,12 +41,12 @@ use wasm_aot_engine::instrument::runtime::{Module, Places};
 use wasm_aot_engine::instrument::vm::Builtin;
 use wasm_aot_engine::instrument::vm::context::{ContextNode, PLACES};
 
-/// How many functions of a way are named.
+/// How many functions of a call path are named.
 const WAY: usize = 64;
 /// Functions of fewer instructions that call nothing, and have no loop, are only counted.
 const BRIEF: usize = 100;
-/// Calls that take less than so many readings of the clock are only counted: two of them would be
-/// more than a fiftieth.
+/// Calls that take less than this many readings of the clock are only counted: two readings would
+/// be more than a fiftieth of them.
 const LEAST: u64 = 100;
 
 /// The monitor.
@@ -53,12 +55,12 @@ pub(super) struct Profile {
     choice: Choice,
     speed: Speed,
     meter: OnceLock<Meter>,
-    /// What a reading of the clock takes, in ticks.
+    /// The cost of a reading of the clock, in ticks.
     reading: u64,
     trees: Mutex<Trees>,
-    /// What the processors had worked when the first instance began.
+    /// The CPU time at the beginning of the first instance.
     worked: OnceLock<Duration>,
-    /// Files that drawings go to.
+    /// The files of drawings.
     files: Vec<(flame::Form, File)>,
 }
 
@@ -166,7 +168,7 @@ impl HookedMonitor for Profile {
 
 impl Receiver for Profile {
     fn fire(&self, firing: &mut Firing<'_>) {
-        // The node that is left goes in, whether there is one to enter comes out.
+        // The word is the node that is left; on return, it says whether there is one to enter.
         let [value, _] = &mut firing.values[0];
         let (function, is_brief) = ((firing.number >> 1) as u32, firing.number & 1 != 0);
         let mut trees = self.trees.lock();
@@ -200,12 +202,12 @@ impl Receiver for Profile {
     }
 }
 
-/// A sum, and what is needed to show it.
+/// A sum, and the data for showing it.
 pub(super) struct Table<'a> {
     pub(super) sum: &'a Sum,
     pub(super) total: Vec<u64>,
     pub(super) hz: f64,
-    /// What a reading of the clock takes, in ticks; it is subtracted.
+    /// The cost of a reading of the clock, in ticks; it is subtracted.
     pub(super) reading: u64,
     pub(super) name: &'a dyn Fn(u32) -> String,
     /// File and line of a function, where they are known.
@@ -222,7 +224,7 @@ impl<'a> Table<'a> {
         source: &'a dyn Fn(u32) -> String,
     ) -> Self {
         let mut total = sum.totals();
-        // What passes outside of all functions is no function's.
+        // Time outside of all functions belongs to no function.
         total[0] -= sum.contexts[0].own;
         Self { sum, total, hz, reading, name, source }
     }
@@ -232,7 +234,7 @@ impl<'a> Table<'a> {
         (ticks as f64 / self.hz * 1e9).round() as u64
     }
 
-    /// The functions on the way to a context, the outermost first; of a long one, the last.
+    /// The functions on the path to a context, the outermost first; of a long path, the last ones.
     pub(super) fn way(&self, context: usize, most: usize) -> String {
         let functions = self.sum.way(context, most);
         let is_whole = functions.len() == self.sum.contexts[context].depth as usize;
@@ -306,7 +308,7 @@ impl<'a> Table<'a> {
         report
     }
 
-    /// Whether something is known of the time of a context and of what was called from it.
+    /// Whether the time of a context or of its callees is known.
     fn has_total(&self, at: usize) -> bool {
         !self.is_untimed(at) || self.total[at] > 0
     }
@@ -348,7 +350,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// A node is entered.
+/// The code that enters a node.
 #[derive(Debug)]
 struct Enter {
     meter: Meter,
@@ -398,14 +400,14 @@ impl Enter {
         let flags = at.flags();
         let place = offset_of!(ContextNode, places) as i32 + 8 * (self.function % PLACES) as i32;
         let node = at.builder().ins().load(types::I64, flags, before, place);
-        // The number, and behind it whether it is timed.
+        // The number, followed by whether it is timed.
         let function = offset_of!(ContextNode, function) as i32;
         let function = at.builder().ins().load(types::I64, flags, node, function);
         let is_it = at.builder().ins().icmp_imm_s(IntCC::Equal, function, i64::from(self.function));
         (node, is_it)
     }
 
-    /// The call is counted, and nothing else: what the activation keeps.
+    /// Only counts the call; returns the value that the activation keeps.
     fn count(&self, at: &mut Emitter<'_, '_>, node: Value, before: Value) -> Value {
         let (flags, calls) = (at.flags(), offset_of!(ContextNode, calls) as i32);
         let count = at.builder().ins().load(types::I64, flags, node, calls);
@@ -418,8 +420,8 @@ impl Enter {
         at.builder().ins().bor_imm_s(before, 1)
     }
 
-    /// The runtime enters the node, or makes it: what the activation keeps. It changes no register,
-    /// so that the code that is executed otherwise needs to keep none for it.
+    /// Has the runtime enter the node, or make it; returns the value that the activation keeps. The
+    /// runtime changes no register, so that the common path needs to save none.
     fn with_the_runtime(&self, at: &mut Emitter<'_, '_>, before: Value) -> Value {
         let number = at.builder().ins().iconst(types::I64, self.make.number as i64);
         let make = at.builder().ins().iconst(types::I64, std::ptr::from_ref(&self.make) as i64);
@@ -435,7 +437,7 @@ impl Enter {
     }
 }
 
-/// The node is left.
+/// The code that leaves a node.
 #[derive(Debug, Hash)]
 struct Leave(Meter);
 

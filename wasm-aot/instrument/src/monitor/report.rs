@@ -9,23 +9,23 @@ use std::fmt::Write as _;
 pub enum Cell {
     /// A name, an instruction.
     Text(String),
-    /// A function: programs are given its index, too.
+    /// A function: output for programs has its index, too.
     Function {
         /// Its name as people read it.
         name: String,
         /// Its index, among all.
         index: u32,
     },
-    /// An instruction's place: programs are given where it is in the module, too.
+    /// An instruction's place: output for programs has its offset in the module, too.
     Place {
         /// From the beginning of the function's body.
         offset: u32,
         /// From the beginning of the module.
         module: u32,
     },
-    /// How often, how much.
+    /// A count or an amount.
     Count(u64),
-    /// A number that is no count: it may be negative, or a fraction.
+    /// A number that is not a count: it may be negative, or a fraction.
     Number(serde_json::Number),
     /// A part of a whole.
     Share(f64),
@@ -74,7 +74,7 @@ impl Cell {
         Self::Share(if whole == 0 { 0.0 } else { part as f64 / whole as f64 })
     }
 
-    /// Its counts, all together.
+    /// The sum of its counts.
     pub(super) fn sum(&self) -> u64 {
         match self {
             Self::Count(count) => *count,
@@ -105,7 +105,7 @@ impl Cell {
         }
     }
 
-    /// Its field, and what else programs are given of it.
+    /// Its field, and its further fields for programs.
     fn fields(&self, column: &str) -> Vec<(String, Value)> {
         let more = match self {
             Self::Function { index, .. } => Some((format!("{column} index"), json!(index))),
@@ -144,7 +144,7 @@ pub(crate) fn field(text: &str) -> String {
     }
 }
 
-/// Columns under each other, for people: so many rows at most.
+/// Aligned columns, for people, with at most this many rows.
 pub(crate) fn table(columns: &[&str], rows: &[Vec<Cell>], most: Option<usize>) -> String {
     let all = rows.len();
     let rows = &rows[..most.unwrap_or(usize::MAX).min(all)];
@@ -185,19 +185,19 @@ pub(crate) fn table(columns: &[&str], rows: &[Vec<Cell>], most: Option<usize>) -
 pub struct Report {
     /// Which monitor.
     pub monitor: &'static str,
-    /// What there is in each row.
+    /// The columns of each row.
     pub columns: Vec<&'static str>,
     /// The rows.
     pub rows: Vec<Vec<Cell>>,
-    /// How many rows are shown to people; all are written where programs read.
+    /// How many rows are shown to people; output for programs has all.
     pub shown: Option<usize>,
     /// Lines about the whole.
     pub notes: Vec<String>,
-    /// Sums over all rows, and over what has none, for programs.
+    /// Sums over all rows, and over data without a row, for programs.
     pub totals: Vec<(&'static str, u64)>,
-    /// What is shown to people instead of the rows: a drawing, or text that is no table.
+    /// A drawing, or text that is not a table, which is shown to people instead of the rows.
     pub drawing: Option<String>,
-    /// The profile that it is of, where it has times.
+    /// The profile that it shows, if it has times.
     pub profile: Option<Box<profiler::Profile>>,
 }
 
@@ -216,7 +216,7 @@ impl Report {
         self.notes.push(note);
     }
 
-    /// Tells sums for programs.
+    /// Adds sums for programs.
     pub(super) fn total(&mut self, totals: impl IntoIterator<Item = (&'static str, u64)>) {
         self.totals.extend(totals);
     }

@@ -16,8 +16,8 @@ use wasm_aot_engine::{Config, Engine, Error};
 /// The built-in monitors of a program.
 ///
 /// Static monitors are chosen before the program is compiled. Others are attached to it, whether
-/// its instances run or not; one that was attached before, with the same options, goes on with what
-/// it knows.
+/// its instances run or not; one that was attached before, with the same options, continues with
+/// its data.
 ///
 /// ```
 /// use wasm_aot_instrument::monitor::{Choices, MonitorSet};
@@ -40,7 +40,7 @@ use wasm_aot_engine::{Config, Engine, Error};
 /// ```
 #[derive(Debug)]
 pub struct MonitorSet {
-    /// What the program is called, if that was said.
+    /// The program's name, if it was given.
     program: Option<Arc<str>>,
     /// The program, once it is compiled.
     module: OnceLock<Module>,
@@ -51,13 +51,13 @@ pub struct MonitorSet {
 struct SetState {
     /// Static monitors, and all that were ever attached.
     all: Vec<BuiltIn>,
-    /// Whether all that are attached rest.
+    /// Whether all attached monitors rest.
     is_off: bool,
 }
 
 impl SetState {
-    /// Those that are there, by their places: static ones, and then others in the order in which
-    /// they came.
+    /// The present monitors, by their places: static ones, and then others in the order in which
+    /// they were attached.
     fn present(&self) -> Vec<usize> {
         let is_there = |place: &usize| self.all[*place].attach_state != AttachState::Detached;
         let mut places: Vec<usize> = (0..self.all.len()).filter(is_there).collect();
@@ -70,7 +70,7 @@ impl SetState {
         self.all.iter().filter(|monitor| monitor.is_static())
     }
 
-    /// Those that are attached, and the one of them that has a name.
+    /// The attached monitors.
     fn attached(&mut self) -> impl Iterator<Item = &mut BuiltIn> {
         self.all.iter_mut().filter(|monitor| monitor.since().is_some())
     }
@@ -79,7 +79,7 @@ impl SetState {
         self.attached().find(|monitor| monitor.name() == name)
     }
 
-    /// Whether one that is there observes.
+    /// Whether a present monitor observes.
     fn observes(&self, monitor: &BuiltIn) -> bool {
         monitor.is_wanted() && (monitor.is_static() || !self.is_off)
     }
@@ -95,12 +95,12 @@ pub enum AttachError {
     /// It has to see programs from their beginning.
     #[error("{0} observes programs from their beginning: run --monitor {0}")]
     FromTheBeginning(&'static str),
-    /// It would write to what is the program's.
+    /// It would write to the program's streams.
     #[error(
         "{0} writes a line for each event to the program's standard error: say where to, as {0},file=FILE"
     )]
     Floods(&'static str),
-    /// There is no program so far.
+    /// No program is compiled yet.
     #[error("no program is compiled that {0} could be attached to")]
     NoProgram(String),
     /// The code cannot be changed.
@@ -108,9 +108,9 @@ pub enum AttachError {
     Engine(#[from] Error),
 }
 
-/// Static monitors, before there is a program, and while it is compiled.
+/// Static monitors, before the program is compiled, and while it is.
 impl MonitorSet {
-    /// Makes static monitors ready. The files that they write to are there afterwards.
+    /// Prepares static monitors, and creates the files that they write to.
     pub fn new(choices: Choices) -> Result<Self, MonitorError> {
         let program = choices.program();
         let all = choices.into_iter().map(BuiltIn::prepare).collect::<Result<_, _>>()?;
@@ -118,7 +118,7 @@ impl MonitorSet {
         Ok(Self { program, module: OnceLock::new(), state })
     }
 
-    /// Refuses static monitors that are to look at functions of which the program has none.
+    /// Refuses static monitors of functions of which the program has none.
     pub fn require_functions(&self, module: &Module) -> Result<(), MonitorError> {
         self.state.lock().statics().try_for_each(|monitor| monitor.choice.fits(module))
     }
@@ -143,7 +143,7 @@ impl MonitorSet {
         self.leaves_alone(&Capabilities::of_engine(engine))
     }
 
-    /// Whether a module that was compiled before will do as it is.
+    /// Whether a module that was compiled before can be used unchanged.
     pub(crate) fn fits(&self, module: &Module) -> bool {
         self.leaves_alone(&Capabilities::of_module(module, Time::Early))
     }
@@ -152,7 +152,7 @@ impl MonitorSet {
         self.state.lock().statics().all(|monitor| monitor.leaves_alone(code))
     }
 
-    /// Compiles the program, and what static monitors need into it. It is kept in no cache.
+    /// Compiles the program with the hooks of static monitors. It is not cached.
     pub fn compile(&self, engine: &Engine, bytes: impl AsRef<[u8]>) -> Result<Module, Error> {
         let bytes = binary(bytes.as_ref())?;
         let plan = self.draft(engine, &bytes).map(Draft::finish)?;
@@ -161,8 +161,8 @@ impl MonitorSet {
         Ok(module)
     }
 
-    /// Compiles a program that was compiled before, and has it inside; if its code will do, it is
-    /// used as it is.
+    /// Compiles the program again from a module that contains it; if its code suffices, it is used
+    /// unchanged.
     pub fn recompile(&self, engine: &Engine, module: &Module) -> Result<Module, Error> {
         if !self.fits(module) {
             return self.compile(engine, &*module.inner().bytes);
@@ -171,8 +171,8 @@ impl MonitorSet {
         Ok(module.clone())
     }
 
-    /// The hooks that static monitors need in the code that an engine makes of a program, to which
-    /// others may be added.
+    /// The hooks that static monitors need in a program's code, as a draft to which others may be
+    /// added.
     pub(crate) fn draft(&self, engine: &Engine, bytes: &[u8]) -> Result<Draft, Error> {
         let (code, mut draft) = (Capabilities::of_engine(engine), Draft::default());
         let mut state = self.state.lock();
@@ -194,8 +194,8 @@ impl MonitorSet {
         Ok(draft)
     }
 
-    /// The program was compiled with what was drafted: what is apart from its code is observed
-    /// function by function, when they are called.
+    /// Called when the program was compiled with the draft: layers apart from its code are observed
+    /// function by function, at their first calls.
     pub(crate) fn begin(&self, module: &Module) -> Result<(), Error> {
         self.bind(module);
         let mut state = self.state.lock();
@@ -209,7 +209,7 @@ impl MonitorSet {
         Ok(())
     }
 
-    /// This is the program, unless it is known already.
+    /// Sets the program, unless it is set already.
     pub(crate) fn bind(&self, module: &Module) {
         let _ = self.module.set(module.clone());
     }
@@ -223,7 +223,7 @@ impl MonitorSet {
         Self { program, module: OnceLock::from(module.clone()), state }
     }
 
-    /// Attaches a monitor, in place of one with the same name; gives its name.
+    /// Attaches a monitor, in place of one with the same name; returns its name.
     pub fn attach(&self, text: &str) -> Result<&'static str, AttachError> {
         let (module, mut state) = (self.module(text)?, self.state.lock());
         let is_known = |known: &BuiltIn| !known.is_static() && known.choice.text() == text;
@@ -237,8 +237,8 @@ impl MonitorSet {
         Self::put_in_place(module, &mut state, place, false)
     }
 
-    /// The same, and what one with the same options has seen before is left behind. It rests if the
-    /// one before did.
+    /// The same, without the data of an earlier one with the same options. It rests if the one
+    /// before did.
     pub fn attach_anew(&self, text: &str) -> Result<&'static str, AttachError> {
         let (module, mut state) = (self.module(text)?, self.state.lock());
         state.all.push(self.prepare(module, text)?);
@@ -345,13 +345,13 @@ impl MonitorSet {
 
 /// Reports of monitors.
 impl MonitorSet {
-    /// Whether one that is attached observes at the moment.
+    /// Whether an attached monitor observes at the moment.
     pub fn is_on(&self) -> bool {
         let state = self.state.lock();
         state.all.iter().any(|monitor| monitor.since().is_some() && state.observes(monitor))
     }
 
-    /// How many events all that are attached have seen so far: accesses, calls, ways between
+    /// How many events all attached monitors have seen so far: accesses, calls, edges between
     /// blocks, whatever each is made of.
     pub fn events(&self) -> u64 {
         let Some(module) = self.module.get() else { return 0 };
@@ -360,7 +360,7 @@ impl MonitorSet {
         state.attached().map(|monitor| monitor.events(module, &mut ways)).sum()
     }
 
-    /// Those that are there: static ones, and then others in the order in which they came.
+    /// The present monitors: static ones, and then others in the order in which they were attached.
     pub(crate) fn clients(&self) -> Vec<Client> {
         let state = self.state.lock();
         let client = |number: usize| {
@@ -380,7 +380,7 @@ impl MonitorSet {
         state.present().into_iter().map(client).collect()
     }
 
-    /// What became of one in the program's code, by its number.
+    /// How one was lowered in the program's code, by its number.
     pub(crate) fn explain(&self, number: usize) -> Option<(Lowering, Census)> {
         let (module, state) = (self.module.get()?, self.state.lock());
         let monitor = state.all.get(number)?;
@@ -388,21 +388,20 @@ impl MonitorSet {
         Some((monitor.lowering(&code), monitor.census))
     }
 
-    /// What one has to say, by its number.
+    /// The report of one, by its number.
     pub(crate) fn report_of(&self, number: usize) -> Option<Report> {
         let module = self.module.get()?;
         self.state.lock().all.get_mut(number)?.report(module)
     }
 
-    /// The names of those that are attached, and since when.
+    /// The names of the attached monitors, and when they were attached.
     pub fn attached(&self) -> Vec<(&'static str, Instant)> {
         let state = self.state.lock();
         let all = state.present().into_iter().map(|place| &state.all[place]);
         all.filter_map(|monitor| Some((monitor.name(), monitor.since()?))).collect()
     }
 
-    /// What there is to say of what the program has done so far: all that are there, or those of
-    /// that name.
+    /// The reports on the program so far: of all present monitors, or of those of that name.
     pub fn reports(&self, name: Option<&str>) -> Vec<Report> {
         let Some(module) = self.module.get() else { return Vec::new() };
         let mut state = self.state.lock();

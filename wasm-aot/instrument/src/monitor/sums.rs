@@ -1,13 +1,13 @@
-//! Adds up the words of instances, those that live and those that have ended.
+//! Sums the words of instances, of living ones and of those that have ended.
 
 use wasm_aot_engine::instrument::compile::InstanceSlots;
 
-/// What all instances have said so far.
+/// The sums over all instances so far.
 #[derive(Debug, Default)]
 pub(super) struct InstanceSums<T> {
-    /// The instances that live.
+    /// The living instances.
     all_slots: Vec<InstanceSlots>,
-    /// What others have said until they ended, or was taken out of words that are used again.
+    /// The sums of instances that have ended, and of words that were reset to be used again.
     pub(super) ended: T,
 }
 
@@ -17,18 +17,18 @@ impl<T: Clone> InstanceSums<T> {
         self.all_slots.push(slots);
     }
 
-    /// An instance ends: what it has said is added.
+    /// An instance ends: its words are added.
     pub(super) fn end(&mut self, slots: InstanceSlots, add: impl FnOnce(InstanceSlots, &mut T)) {
         self.all_slots.retain(|other| *other != slots);
         add(slots, &mut self.ended);
     }
 
-    /// The words of an instance that lives.
+    /// The words of a living instance.
     pub(super) fn slots(&self, vmctx: usize) -> Option<InstanceSlots> {
         self.all_slots.iter().find(|slots| slots.vmctx == vmctx).copied()
     }
 
-    /// What all have said so far, if `add` adds what one says.
+    /// The sums over all instances so far; `add` adds the words of one.
     pub(super) fn so_far(&self, add: impl Fn(InstanceSlots, &mut T)) -> T {
         let mut sums = self.ended.clone();
         self.all_slots.iter().for_each(|slots| add(*slots, &mut sums));

@@ -30,17 +30,16 @@ pub(super) struct Trace {
 #[derive(Debug)]
 struct TraceState {
     out: Out,
-    /// Where frames are whose functions have been entered, of each instance: those of callers are
-    /// above.
+    /// The frames of functions that have been entered, by instance, callers first.
     frames: Vec<(usize, Vec<usize>)>,
     lines: u64,
-    /// Whether what comes before all lines is written.
+    /// Whether the header was written.
     has_begun: bool,
     failure: Option<String>,
     form: TraceForm,
 }
 
-/// What lines look like.
+/// The format of lines.
 #[derive(Clone, Copy, Debug)]
 enum TraceForm {
     Text,
@@ -89,7 +88,7 @@ impl TraceForm {
     }
 }
 
-/// Where lines go.
+/// The destination of lines.
 #[derive(Debug)]
 enum Out {
     File(BufWriter<Stream>),
@@ -105,7 +104,7 @@ impl Out {
     }
 }
 
-/// What a line is about.
+/// The event of a line.
 #[derive(Debug)]
 struct TraceEvent {
     kind: TraceEventKind,
@@ -119,7 +118,7 @@ enum TraceEventKind {
     Enter,
     Leave,
     Unwind,
-    /// Where in the function, and what.
+    /// The offset in the function, and the text.
     Instruction(u32, String),
 }
 
@@ -253,7 +252,7 @@ impl TraceState {
         }
     }
 
-    /// How deep an activation is. Those that a trap has left lie below the next one.
+    /// The depth of an activation. Activations that a trap has unwound are below the next one.
     fn depth(&mut self, vmctx: usize, frame: usize, kind: &TraceEventKind) -> usize {
         let at = match self.frames.iter().position(|(other, _)| *other == vmctx) {
             Some(at) => at,

@@ -1,13 +1,13 @@
-//! Trees of calling contexts: a node for each function and each way to it.
+//! Trees of calling contexts: a node for each function and each call path to it.
 //!
 //! Machine code finds the node of a function that it enters in one of some places of the node that
 //! it is in, by the function's number; those that share a place are chained, in the order in which
-//! they were made. A node that is in none is made here. Nodes stay where they are while machine
-//! code may know them. An instance has a tree of its own, so that no two threads add to the same
-//! node; what it says is added to a sum when the instance ends, and its nodes are used again.
+//! they were made. A node that is in none of them is made here. Nodes do not move while machine
+//! code may know their addresses. An instance has a tree of its own, so that no two threads add to
+//! the same node; the tree is added to a sum when the instance ends, and its nodes are used again.
 //!
-//! A node of which timing the calls would cost too much is only counted: its time is that of the
-//! nearest one above it that is timed. So it does not matter which of these is charged.
+//! If timing the calls of a node would cost too much, it is only counted: its time belongs to the
+//! nearest timed node above it. So it does not matter which of these is charged.
 
 use super::meter::Meter;
 use std::collections::{BTreeMap, HashMap};
@@ -16,12 +16,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use wasm_aot_engine::instrument::compile::InstanceSlots;
 use wasm_aot_engine::instrument::vm::context::{ContextNode as Node, NO_FUNCTION, PLACES};
 
-/// How many nodes there may be, if nothing else is said.
+/// The most nodes by default.
 pub(super) const NODES: usize = 1 << 20;
 /// Stands for all contexts for which there was no node.
 pub(super) const BEYOND: u32 = NO_FUNCTION - 1;
 
-/// A node that was not used so far.
+/// An unused node.
 const fn unused() -> Node {
     Node {
         ticks: AtomicU64::new(0),
@@ -36,7 +36,7 @@ const fn unused() -> Node {
     }
 }
 
-/// What stands in places that no function has, and ends chains.
+/// The node in places without a function, and at the ends of chains.
 static NONE: Node = unused();
 
 fn none() -> usize {
@@ -64,7 +64,7 @@ pub(super) struct Trees {
     free: Vec<u32>,
     /// Whether all calls are timed, however short.
     times_all: bool,
-    /// Those that live, by the address of their instance.
+    /// The trees of living instances, by the address of the instance.
     trees: HashMap<usize, Tree>,
     ended: Sum,
     /// Calls that found no node, by their functions.
@@ -81,7 +81,7 @@ struct Tree {
 }
 
 impl Trees {
-    /// None yet, of so many nodes at most but for those that instances begin with.
+    /// No trees yet, with at most this many nodes, except for the roots of instances.
     pub(super) fn new(most: usize, times_all: bool) -> Self {
         let (rows, numbers, used, free, trees, ended, without) = Default::default();
         Self { rows, numbers, used, most, free, times_all, trees, ended, without }
@@ -108,15 +108,15 @@ impl Trees {
         std::ptr::from_ref(self.node(number)) as usize
     }
 
-    /// An instance begins: the address of its root.
+    /// Begins an instance; returns the address of its root.
     pub(super) fn begin(&mut self, slots: InstanceSlots) -> usize {
         let root = self.add_node(NO_FUNCTION, true);
         self.trees.insert(slots.vmctx, Tree { slots, nodes: vec![(root, root)] });
         self.address(root)
     }
 
-    /// A function is entered from a node at some address for the first time: whether it has a node
-    /// there now. Otherwise the call is counted without.
+    /// Called when a function is entered from a node at some address for the first time: returns
+    /// whether it has a node there now. Otherwise the call is counted without a node.
     pub(super) fn child(
         &mut self,
         instance: usize,
@@ -144,7 +144,7 @@ impl Trees {
         true
     }
 
-    /// A node is charged.
+    /// Charges a node.
     pub(super) fn charge(&self, address: usize, ticks: u64) {
         if let Some(number) = self.numbers.get(&address) {
             self.node(*number).ticks.fetch_add(ticks, Relaxed);
@@ -185,7 +185,7 @@ impl Trees {
         }
     }
 
-    /// The sum of all instances' trees at this moment, and how many calls found no place in them.
+    /// The sum of all instances' trees at the moment, and how many calls have no node.
     pub(super) fn sum(&self, meter: Option<Meter>) -> (Sum, u64) {
         let mut sum = self.ended.clone();
         sum.root();
@@ -205,15 +205,15 @@ impl Trees {
     }
 }
 
-/// A context: a function, and the way to it.
+/// A context: a function, and the call path to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Context {
     pub(super) function: u32,
-    /// Where its caller is. It comes before.
+    /// The place of its caller, which comes before it.
     pub(super) parent: usize,
     pub(super) depth: u32,
     pub(super) calls: u64,
-    /// Ticks that it has taken itself, as far as its calls were timed.
+    /// Its self time in ticks, as far as its calls were timed.
     pub(super) own: u64,
     /// How many of its calls were timed.
     pub(super) timed: u64,
@@ -221,7 +221,7 @@ pub(super) struct Context {
     pub(super) is_counted: bool,
 }
 
-/// Contexts, callers before those that they call; the first is outside of all functions.
+/// Contexts, callers before callees; the first is outside of all functions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sum {
     pub(super) contexts: Vec<Context>,
@@ -265,7 +265,7 @@ impl Sum {
         cut
     }
 
-    /// The ticks of each context and of all that were called from it.
+    /// The ticks of each context including its callees.
     pub(super) fn totals(&self) -> Vec<u64> {
         let mut totals: Vec<u64> = self.contexts.iter().map(|context| context.own).collect();
         for i in (1..self.contexts.len()).rev() {
@@ -274,8 +274,7 @@ impl Sum {
         totals
     }
 
-    /// All contexts but the outside, each followed by those that were called from it; those that
-    /// took longer come first.
+    /// All contexts except the outside, each followed by its callees, those that took longer first.
     pub(super) fn in_order(&self) -> Vec<usize> {
         let totals = self.totals();
         let mut called = vec![Vec::new(); self.contexts.len()];
@@ -296,8 +295,8 @@ impl Sum {
         order
     }
 
-    /// The last functions on the way to a context, so many at most, the outermost first, it
-    /// included.
+    /// The last functions on the path to a context, at most `most`, the outermost first, including
+    /// its own.
     pub(super) fn way(&self, context: usize, most: usize) -> Vec<u32> {
         let mut way = Vec::new();
         let mut at = context;

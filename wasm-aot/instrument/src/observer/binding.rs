@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use wasm_aot_body::replacement::FallThrough;
 use wasm_aot_engine::instrument::compile::Mode;
 
-/// When a function is called: in which mode its hook stands, and what it sees there.
+/// When a function is called: the mode of its hook, and what it sees there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct BoundMode {
     pub(crate) mode: Mode,
     pub(crate) sees: Sees,
 }
 
-/// What is seen where a hook stands.
+/// What a hook sees at its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Sees {
     /// What is on the stack.
@@ -29,25 +29,25 @@ impl BoundMode {
 
     /// Before the function's first instruction.
     pub(crate) const ENTRY: Self = Self::new(Mode::Entry, Sees::Stack);
-    /// In front of the instruction; at a loop or an end, where control lands that comes there.
+    /// Before the instruction; at a loop or an end, at the target of branches to it.
     pub(crate) const BEFORE: Self = Self::new(Mode::Before, Sees::Stack);
-    /// In front of it, if nothing stands in its place.
+    /// Before it, if it is not replaced.
     pub(crate) const ITSELF: Self = Self::new(Mode::Itself, Sees::Stack);
-    /// In front of it, if it is going to branch and nothing stands in its place.
+    /// Before it, if it is going to branch and is not replaced.
     pub(crate) const TAKEN: Self = Self::new(Mode::Itself, Sees::Branch);
     /// In its place. Results are those of the call.
     pub(crate) const ALT: Self = Self::new(Mode::Alt, Sees::Stack);
-    /// First thing inside of what the instruction opens.
+    /// At the beginning of the block that the instruction opens.
     pub(crate) const INSIDE: Self = Self::new(Mode::After, Sees::Stack);
-    /// Behind it, where control goes on.
+    /// After it, where control continues.
     pub(crate) const AFTER: Self = Self::new(Mode::After, Sees::Taken);
-    /// Behind it, where control falls out of the block around.
+    /// After it, where control falls out of the enclosing block.
     pub(crate) const FALLS: Self = Self::new(Mode::Falls, Sees::Taken);
     /// Where an exception leaves the function.
     pub(crate) const UNWIND: Self = Self::new(Mode::Unwind, Sees::Stack);
 }
 
-/// What is handed over.
+/// An argument of the call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Argument {
     I32(i32),
@@ -55,7 +55,7 @@ pub(crate) enum Argument {
     F32(u32),
     F64(u64),
     V128(u128),
-    /// The null of references.
+    /// The null reference.
     Null,
     /// An operand, counted from the top of the stack.
     Operand(u32),
@@ -68,8 +68,8 @@ pub(crate) enum Argument {
     IsNull(bool),
     /// Whether the reference on the stack is of a type, or is not.
     IsOf(wasmparser::RefType, bool),
-    /// The index of the function that is about to be used, or -1: of a table's entry, or of the
-    /// reference at a depth.
+    /// The index of the function that is about to be used, or -1: from a table's entry, or from the
+    /// reference at a depth of the stack.
     Entry(u32),
     Reference(u32),
 }
@@ -85,35 +85,35 @@ pub(crate) struct Binding {
     pub(crate) bound_mode: BoundMode,
     /// Where the instruction is in the module.
     pub(crate) offset: u32,
-    /// The identity of the probe, by which its monitor may take it away.
+    /// The identity of the probe, by which its monitor may remove it.
     pub(crate) id: u32,
-    /// What it leaves in place of the instruction, if it stands there.
+    /// What it leaves in place of the instruction, if it replaces it.
     pub(crate) replacement: Replacement,
 }
 
 /// What is left in place of an instruction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Replacement {
-    /// What lies below what the function gives: operands that stay.
+    /// The operands that stay on the stack, below the function's results.
     pub(crate) below: Vec<Argument>,
-    /// Whether its last result says what happens.
+    /// Whether its last result decides what happens.
     pub(crate) decides: bool,
     /// What it may have called instead, in the order of its numbers.
     pub(crate) calls: Vec<Instead>,
-    /// How control goes on behind an instruction that never falls through by itself.
+    /// How control continues after an instruction that never falls through by itself.
     pub(crate) fall_through: Option<FallThrough>,
 }
 
-/// A call of a function of the program's instead of an instruction.
+/// A call of a function of the program instead of an instruction.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Instead {
     pub(crate) function: u32,
-    /// The operands that it is given.
+    /// The operands that are passed to it.
     pub(crate) passed: Vec<Argument>,
-    /// How many of its results are given, all or none; behind them as many of those of the
-    /// monitor's function as are lacking.
+    /// How many of its results are kept: all or none. The results that are still missing after them
+    /// are taken from the monitor's function.
     pub(crate) kept: usize,
-    /// How many of those of the monitor's function are given, from the last.
+    /// How many results of the monitor's function are kept, from the last.
     pub(crate) returned: usize,
 }
 

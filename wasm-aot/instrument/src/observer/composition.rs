@@ -28,19 +28,19 @@ pub(super) struct Composition<'p> {
     program: &'p Program,
     calls: ProbeCalls,
     built_in: Option<&'p MonitorSet>,
-    /// Code of the program that there is already.
+    /// The program's code, if it is compiled already.
     code: Option<Module>,
     capabilities: Capabilities,
     places: Places,
     matched: Vec<Matched>,
 }
 
-/// What comes of a monitor once the program is compiled: what it has inserted, and how it is
-/// switched.
+/// What becomes of a monitor once the program is compiled: the probes that it has inserted, and how
+/// it is switched.
 pub(super) struct Coming(Vec<Inserted>, How);
 
 enum How {
-    /// It is not: it is in the program's own code, for good.
+    /// It is not switched: it is in the program's own code permanently.
     Fixed,
     Probes(Vec<InstalledProbe>),
     Counts(Vec<VirtualProbe>, Vec<SwitchableProbe>),
@@ -77,7 +77,7 @@ impl<'p> Composition<'p> {
         Ok(())
     }
 
-    /// Compiles the program with them, unless its code will do as it is.
+    /// Compiles the program with the monitors, unless its existing code can be used unchanged.
     pub(super) fn finish<T: 'static>(
         self,
         store: &mut Store<T>,
@@ -147,7 +147,7 @@ impl<'p> Composition<'p> {
     }
 }
 
-/// What says where a monitor's instance is, if each thread has one and code calls it.
+/// The per-thread pointers to a monitor's instances, if each thread has one and code calls it.
 fn instance_pointers<T: 'static>(
     store: &mut Store<T>,
     Matched { observer, guest, list, inserted, .. }: &Matched,
@@ -182,8 +182,8 @@ fn census(lowering: &Lowering, guest: &Guest, calls: impl Iterator<Item = u32>) 
 }
 
 impl Monitor {
-    /// A monitor as it was lowered: what it needs in the program's own code is drafted, or derived;
-    /// the rest comes when the program is compiled.
+    /// A monitor as it was lowered: what it needs in the program's own code is drafted, or computed
+    /// from counts; the rest is done when the program is compiled.
     pub(super) fn drafted(
         matched: Matched,
         lowering: Lowering,

@@ -23,7 +23,7 @@ use wasm_aot_engine::instrument::Printable;
 use wasm_aot_engine::instrument::compile::{self, Capture, Firing, Receiver};
 use wasm_aot_engine::instrument::runtime::{Interruption, with_store_of};
 
-/// How often the watchdog looks.
+/// The interval at which the watchdog checks.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A monitor that is called through the host.
@@ -39,16 +39,16 @@ pub(crate) struct Contained {
     call: Mutex<PendingCall>,
 }
 
-/// The call that is being made.
+/// The call in progress.
 #[derive(Debug, Default)]
 struct PendingCall {
     since: Option<Instant>,
-    /// Whether it is to end.
+    /// Whether the watchdog has asked it to end.
     is_over: bool,
 }
 
 impl Contained {
-    /// A monitor whose calls may take so long.
+    /// A monitor with a time limit for its calls.
     pub(super) fn new(
         observer: &Observer,
         interruption: &Arc<Interruption>,
@@ -68,7 +68,7 @@ impl Contained {
             call: Mutex::default(),
         });
         let who = Arc::downgrade(&this);
-        // Without a thread, calls that do not end are the program's end.
+        // If the thread cannot be started, a call that does not end blocks the program.
         let _ = std::thread::Builder::new()
             .name("wasm-patience".into())
             .stack_size(1 << 20)
@@ -76,11 +76,11 @@ impl Contained {
         Some(this)
     }
 
-    /// A call of the function of a rule, on account of an instruction, with so many values.
+    /// A call of the function of a rule, for an instruction, with this number of values.
     pub(super) fn call(self: &Arc<Self>, rule: u16, offset: u32, values: usize) -> compile::Call {
         let receiver: Arc<dyn Receiver> = Arc::<Self>::clone(self);
         let number = u64::from(rule) << 32 | u64::from(offset);
-        // The hook's code hands values over itself.
+        // The hook's code passes values itself.
         compile::Call {
             receiver,
             number,
@@ -89,7 +89,7 @@ impl Contained {
         }
     }
 
-    /// Calls a function; gives why it has failed, if that is its own doing.
+    /// Calls a function; returns its error, if the function itself has failed.
     fn called(&self, vmctx: usize, function: Func, values: &[Val]) -> Option<Error> {
         let interlude = self.interruption.begin_interlude();
         self.call.lock().since = Some(Instant::now());

@@ -13,7 +13,7 @@ use wasm_aot_engine::Instance;
 use wasm_aot_engine::Module;
 use wasm_aot_engine::instrument::runtime::{Counted, ObservedLayer, Share, StoreCore, waiting};
 
-/// What is observed for it.
+/// The layer that is observed for it.
 const COUNTS: ObservedLayer = ObservedLayer::Counts(Counted::Edges);
 
 /// The monitor.
@@ -28,7 +28,7 @@ pub(super) struct Counting {
 #[derive(Debug)]
 struct CountingState {
     calls: VirtualProbeCells,
-    /// How many calls there were.
+    /// How many calls were counted.
     events: u64,
     /// Whether it is to observe.
     is_wanted: bool,
@@ -49,7 +49,7 @@ impl Counting {
         Self { module: module.clone(), switches, probes, state: Mutex::new(state) }
     }
 
-    /// Reads what was counted since it was read last, if frames wait at these addresses.
+    /// Reads the counts since the last reading; `waiting` are the addresses at which frames wait.
     fn read(&self, state: &mut CountingState, waiting: &[usize]) {
         let own = state
             .counted
@@ -117,7 +117,7 @@ fn differ(calls: &mut VirtualProbeCells, switches: &Switches) -> bool {
     calls.each().any(|call| call.is_on != switches.is_on(call.id))
 }
 
-/// Has calls be as probes were switched.
+/// Switches virtual calls as their probes were switched.
 fn switch(calls: &mut VirtualProbeCells, switches: &Switches) {
     calls.each().for_each(|call| call.is_on = switches.is_on(call.id));
 }

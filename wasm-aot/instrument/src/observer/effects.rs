@@ -1,8 +1,8 @@
 //! Effect summaries: finds monitor functions that only add constants to cells of their memory, or
 //! set them, so that their effect follows from how often they would have been called.
 //!
-//! If all of a monitor's functions are of this kind, no reader can tell whether its cells change at
-//! once or just before they are read. So its functions are not called at all, see
+//! If all of a monitor's functions are of this kind, no reader can distinguish whether its cells
+//! change at once or just before they are read. So its functions are not called at all, see
 //! `virtual_probes.rs`.
 //!
 //! A function that is given the operand of a branch may do something else for each way of the
@@ -23,7 +23,7 @@ use wasmparser::{
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct CellEffects {
     pub(crate) additions: Vec<(Cell, i64)>,
-    /// What cells are set to, whatever they held.
+    /// The constants that cells are set to, whatever they held.
     pub(crate) settings: Vec<(Cell, i64)>,
 }
 
@@ -33,20 +33,20 @@ impl CellEffects {
     }
 }
 
-/// A value while a function is followed.
+/// A value during the symbolic evaluation of a function.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Value {
     Number(i64),
-    /// What a cell held at first, and something more.
+    /// A cell's initial value plus a constant.
     Sum(Cell, i64),
-    /// Some number of 32 bits but zero.
+    /// Some number of 32 bits except zero.
     NotZero,
-    /// Some number of 32 bits without sign that is so large at least.
+    /// Some unsigned number of 32 bits that is at least this large.
     AtLeast(u32),
 }
 
-/// What is known of the operand where a branch goes one of its ways, for each of them, in the order
-/// of [`BranchCount`](wasm_aot_engine::BranchCount).
+/// What is known of the operand for each way of a branch, in the order of
+/// [`BranchCount`](wasm_aot_engine::BranchCount).
 fn ways(operator: &O<'_>) -> Option<Vec<Value>> {
     match operator {
         O::If { .. } | O::BrIf { .. } => Some(vec![Value::Number(0), Value::NotZero]),
@@ -58,18 +58,18 @@ fn ways(operator: &O<'_>) -> Option<Vec<Value>> {
     }
 }
 
-/// What calls do that only add constants and set cells.
+/// The effect of calls that only add constants to cells and set cells.
 #[derive(Debug, PartialEq)]
 pub(crate) enum EffectSummary {
     /// The same each time.
     Always(CellEffects),
-    /// The first takes the probe away.
+    /// The first call removes the probe.
     Once(CellEffects),
-    /// Something with each way of the instruction, which is a branch whose operand is handed over.
+    /// An effect for each way of the instruction, which is a branch whose operand is passed.
     ByWay(Vec<CellEffects>),
 }
 
-/// What calls do, if that is all they do. `program` is the module in which the instruction is.
+/// The effect of calls, if they have no other. `program` is the module in which the instruction is.
 pub(crate) fn summary(guest: &Guest, binding: &Binding, program: &[u8]) -> Option<EffectSummary> {
     if ![BoundMode::ENTRY, BoundMode::BEFORE].contains(&binding.bound_mode) {
         return None;
@@ -94,8 +94,8 @@ pub(crate) fn summary(guest: &Guest, binding: &Binding, program: &[u8]) -> Optio
     ways(&operator)?.into_iter().map(way).collect::<Option<_>>().map(EffectSummary::ByWay)
 }
 
-/// Follows a function that is called with an operand of which so much is known; also returns
-/// whether it takes its probe away.
+/// Evaluates a function that is called with an operand of which this much is known; also returns
+/// whether it removes its probe.
 fn follow(guest: &Guest, binding: &Binding, operand: Option<Value>) -> Option<(CellEffects, bool)> {
     let info = &guest.info();
     let range = info.bodies.get(binding.function.checked_sub(info.imported.functions)? as usize)?;
@@ -140,7 +140,7 @@ fn follow(guest: &Guest, binding: &Binding, operand: Option<Value>) -> Option<(C
     ))
 }
 
-/// Functions that have more variables than that do something else than to add.
+/// Functions that have more variables than that are not evaluated.
 const LOCALS: u32 = 16;
 
 struct Follower<'g> {
@@ -149,19 +149,19 @@ struct Follower<'g> {
     probe: u32,
     locals: Vec<Value>,
     stack: Vec<Value>,
-    /// By how much cells are more than at first, and what others were set to.
+    /// By how much cells exceed their initial values, and what others were set to.
     sums: BTreeMap<Cell, i64>,
     settings: BTreeMap<Cell, i64>,
-    /// Whether the probe was taken away.
+    /// Whether the probe was removed.
     goes: bool,
     /// How many blocks and conditions are open.
     open: u32,
-    /// While a side of a condition is passed by: how many are open within.
+    /// While a side of a condition is skipped: how many blocks are open in it.
     passed: Option<u32>,
 }
 
 impl Follower<'_> {
-    /// Follows an instruction, if it can be.
+    /// Evaluates an instruction, if possible.
     fn step(&mut self, operator: &O<'_>) -> Option<()> {
         if let Some(within) = self.passed {
             self.passed = match (operator, within) {
@@ -170,7 +170,7 @@ impl Follower<'_> {
                 (O::End, _) => Some(within - 1),
                 _ => Some(within),
             };
-            // With its end, the condition is over.
+            // The end of the side is the end of the condition.
             self.open -= u32::from(self.passed.is_none() && matches!(operator, O::End));
             return Some(());
         }
@@ -305,7 +305,7 @@ impl Follower<'_> {
         }
     }
 
-    /// Of the host's functions, that which takes a probe away, if it is the one that calls.
+    /// The host's function that removes a probe, if the probe is the calling one.
     fn call(&mut self, function: u32) -> Option<()> {
         let imports = &self.guest.info().imports;
         let import = imports
@@ -343,7 +343,7 @@ impl Follower<'_> {
         }
     }
 
-    /// A cell is given another value: its own and something more, or a constant.
+    /// Assigns to a cell: its initial value plus a constant, or a constant.
     fn keep(&mut self, memarg: Option<&MemArg>, wide: bool, global: Option<u32>) -> Option<()> {
         let value = self.stack.pop()?;
         let cell = match (memarg, global) {

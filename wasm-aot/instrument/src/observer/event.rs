@@ -4,9 +4,10 @@
 //!     engine:memory_grown (memory, after)
 //! ```
 //!
-//! Which events there are, and what they bind, is in the table of events that scripts are checked
-//! by. Only modules that import the marker have such exports; all others may call their functions
-//! as they like. As elsewhere, what is not understood is an error with its place.
+//! The events, and the variables that they bind, are in the table of events that scripts are
+//! checked by. Only modules that import the marker have such exports; all others may name their
+//! functions as they like. As in other exports, a name that is not understood is an error with its
+//! place.
 
 use super::name::{Malformed, near};
 use super::rule::is_extended;
@@ -16,7 +17,7 @@ use wasm_aot_engine::Val;
 use wasm_aot_engine::ValType;
 use wasm_aot_engine::instrument::module::{ModuleInfo, Space};
 
-/// A function that wants to be called when something happens.
+/// A function that is to be called when an event happens.
 #[derive(Clone, Debug)]
 pub(crate) struct Reaction {
     pub(crate) event: Occurrence,
@@ -24,12 +25,12 @@ pub(crate) struct Reaction {
     pub(crate) export: String,
     /// Its index.
     pub(crate) function: u32,
-    /// Which of the things that the event binds it takes, and as what.
+    /// Which of the event's variables it takes, and with which types.
     pub(crate) params: Vec<(usize, ValType)>,
 }
 
 impl Reaction {
-    /// What it is called with, of what the event binds.
+    /// Its arguments, from the values that the event binds.
     pub(crate) fn values(&self, told: &[i64]) -> Vec<Val> {
         let value = |(at, ty): &(usize, ValType)| match ty {
             ValType::I64 => Val::I64(told[*at]),
@@ -39,7 +40,7 @@ impl Reaction {
     }
 }
 
-/// All of a module, and what is wrong with others.
+/// All reactions of a module, and the errors of those that are malformed.
 pub(crate) fn reactions(info: &ModuleInfo) -> (Vec<Reaction>, Vec<Malformed>) {
     let (mut reactions, mut wrong) = (Vec::new(), Vec::new());
     if !is_extended(info) {
@@ -100,7 +101,7 @@ fn reaction(info: &ModuleInfo, name: &str, function: u32) -> Result<Reaction, Ma
     Ok(Reaction { event, export: name.to_owned(), function, params })
 }
 
-/// The type of a parameter for what is bound.
+/// The type of a parameter for a variable of an event.
 fn as_handed_over(told: Told) -> ValType {
     match told.ty() {
         Ty::U64 | Ty::I64 => ValType::I64,

@@ -23,13 +23,13 @@ use wasm_aot_engine::Val;
 use wasm_aot_engine::ValType;
 use wasm_aot_engine::instrument::module::{ModuleInfo, Space};
 
-/// How long one question may take.
+/// How long one call while matching may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The bytes of a page of a memory.
+/// The size of a memory's page in bytes.
 const PAGE: u32 = 1 << 16;
 
-/// Where texts are put for functions that are called when a site is matched.
+/// The buffer for texts that are passed to functions that are called when a site is matched.
 #[derive(Clone, Copy, Debug)]
 struct Buffer {
     memory: Memory,
@@ -47,27 +47,27 @@ pub struct Observer {
     reactions: Vec<Reaction>,
     functions: HashMap<u32, Func>,
     buffer: Option<Buffer>,
-    /// Where each text is that stays.
+    /// The addresses of permanent texts.
     kept: HashMap<String, u32>,
-    /// What is free for such texts.
+    /// The free bytes for such texts.
     free: Range<u32>,
     exit: Option<Func>,
-    /// Whether its instructions of tables are numbered as the existing compiler does.
+    /// Whether it numbers the immediates of table instructions as the existing compiler does.
     pub(crate) is_foreign: bool,
     pub(super) request: Request,
-    /// How it was asked for.
+    /// The text by which it was requested.
     pub(super) text: Option<String>,
     pub(super) switches: Switches,
     /// The listener for its failures while the program continues.
     pub(super) listener: Listener,
-    /// Of exports that are called nowhere, by their numbers: the first place that they name, and
+    /// For exports that are called nowhere, by their numbers: the first place that they name, but
     /// whose types they do not take.
     pub(super) misfits: BTreeMap<u16, String>,
-    /// What is wrong with exports that are passed over.
+    /// The errors of exports that are ignored.
     pub(super) passed_over: Vec<String>,
     /// The first text that did not fit into its buffer.
     pub(super) shortened: Option<String>,
-    /// Since when a question may take time.
+    /// When the calls of the current matching began.
     asked: Option<Instant>,
 }
 
@@ -77,7 +77,7 @@ pub(super) struct Request {
     /// Its probes can be switched while the program runs; all are off at first.
     pub(super) toggled: bool,
     pub(super) off: bool,
-    /// How long a call may take, if its failures are to switch it off and nothing else.
+    /// How long a call may take, if a failure is to switch the monitor off and nothing else.
     pub(super) contained: Option<Duration>,
     /// Each thread has an instance of it.
     pub(super) threads: bool,
@@ -112,7 +112,7 @@ pub(crate) enum Known {
     Text(String),
 }
 
-/// A number as it is handed over.
+/// A number as it is passed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Number {
     I32(i32),
@@ -156,8 +156,8 @@ impl Number {
 }
 
 impl Observer {
-    /// Instantiates a monitor module; `linker` has what it imports. What it wants to see is
-    /// read from the names of its exports. `switches` are those that its host functions know, see
+    /// Instantiates a monitor module; `linker` has what it imports. The names of its exports say
+    /// what it observes. `switches` are those that its host functions use, see
     /// [`observe::add_to_linker`](super::add_to_linker).
     pub fn new<T: 'static>(
         mut store: impl AsContextMut<Data = T>,
@@ -173,8 +173,8 @@ impl Observer {
             return Err(ObserverError::Exceptions(name.to_owned()));
         }
         let (rules, mut wrong) = rules(info);
-        // What another compiler has made may ask for instructions that we do not know, beside those
-        // that we do.
+        // A module of another compiler may name instructions that this engine does not know, beside
+        // those that it knows.
         let is_passed_over = !rule::is_extended(info) && !rules.is_empty();
         let (unknown, known) =
             wrong.into_iter().partition(|wrong| is_passed_over && wrong.is_unknown);
@@ -246,13 +246,12 @@ impl Observer {
         self.is_foreign
     }
 
-    /// How many of its functions want to be called when something happens in the engine.
+    /// How many of its functions are called on events of the engine.
     pub(super) fn hears(&self) -> usize {
         self.reactions.len()
     }
 
-    /// Its functions that want to be called when something happens in the engine, and what each
-    /// takes.
+    /// Its functions that are called on an event of the engine, with what each takes.
     pub(super) fn reactions_to(
         &self,
         event: Occurrence,
@@ -261,7 +260,7 @@ impl Observer {
         own.filter_map(|reaction| Some((reaction, self.function(reaction.function)?)))
     }
 
-    /// Tells it what has happened.
+    /// Notifies it of an event.
     pub(super) fn react(
         &self,
         mut store: impl AsContextMut,
@@ -279,7 +278,7 @@ impl Observer {
         Ok(())
     }
 
-    /// Has it say what it has seen.
+    /// Calls its reporting function.
     pub fn report(&self, store: impl AsContextMut) -> Result<(), ObserverError> {
         let Some(exit) = self.exit else { return Ok(()) };
         let named = |error| {
@@ -292,7 +291,7 @@ impl Observer {
         exit.call(store, &[]).map(drop).map_err(named)
     }
 
-    /// Asks one of its functions; texts go through the buffer from `cursor` on.
+    /// Calls one of its functions while matching; texts are passed in the buffer, from `cursor` on.
     pub(crate) fn ask<T: 'static>(
         &mut self,
         store: &mut StoreContextMut<'_, T>,
@@ -317,7 +316,7 @@ impl Observer {
         Ok(results.first().and_then(Number::of))
     }
 
-    /// The questions are over: until the next ones, no answer is awaited.
+    /// Ends a series of calls while matching: until the next one, no time limit runs.
     pub(crate) fn rest<T: 'static>(&mut self, store: &mut StoreContextMut<'_, T>) {
         if self.asked.take().is_some() {
             store.set_deadline(None);
@@ -333,9 +332,9 @@ impl Observer {
         })
     }
 
-    /// Puts a text where it stays, for probes that are given it each time: into pages that the
-    /// buffer's memory is grown by, since the buffer itself is written to at each site. Address
-    /// and length.
+    /// Stores a text permanently, for probes that receive it with each call. It is put into pages
+    /// that the buffer's memory is grown by, since the buffer itself is overwritten at each site.
+    /// Returns address and length.
     pub(crate) fn keep<T: 'static>(
         &mut self,
         store: &mut StoreContextMut<'_, T>,
@@ -361,7 +360,7 @@ impl Observer {
         Ok([at.cast_signed(), len.cast_signed()])
     }
 
-    /// Puts a text into the buffer, as far as there is room: address and length.
+    /// Puts a text into the buffer, as far as it fits; returns address and length.
     fn write<T: 'static>(
         &mut self,
         store: &mut StoreContextMut<'_, T>,
@@ -386,7 +385,7 @@ impl Observer {
     }
 }
 
-/// What is wrong with what is called at the end, if anything is.
+/// The error of the function that is called at the end, if it has one.
 fn ending(info: &ModuleInfo) -> Option<Malformed> {
     let export = info.exports.iter().find(|export| export.name == "wasm:exit")?;
     let why = match export.space {
@@ -404,7 +403,7 @@ fn ending(info: &ModuleInfo) -> Option<Malformed> {
     })
 }
 
-/// Where texts are put, if the module says so.
+/// The buffer for texts, if the module declares one.
 fn buffer<T: 'static>(
     store: &mut impl AsContextMut<Data = T>,
     instance: Instance,

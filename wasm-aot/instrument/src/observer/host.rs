@@ -18,17 +18,17 @@ use wasm_aot_engine::Trap;
 use wasm_aot_engine::ValType;
 use wasm_aot_engine::instrument::module::ModuleInfo;
 
-/// The program that is looked at, as its monitors see it.
+/// The program that is observed, as its monitors see it.
 #[derive(Debug)]
 pub struct Program {
     pub(crate) bytes: Vec<u8>,
     pub(crate) info: ModuleInfo,
-    /// Where it was read, as monitors see it.
+    /// The path of its file, as monitors see it.
     pub(crate) path: String,
 }
 
 impl Program {
-    /// A program that is going to be looked at, in binary or text.
+    /// A program that is going to be observed, in binary or text.
     pub fn new(engine: &wasm_aot_engine::Engine, bytes: &[u8]) -> Result<Arc<Self>, Error> {
         let bytes = wasm_aot_engine::instrument::runtime::binary(bytes)?.into_owned();
         Self::read(engine, bytes)
@@ -42,8 +42,8 @@ impl Program {
         Self::read(engine, module.inner().bytes.to_vec())
     }
 
-    /// The same, of which monitors that ask learn where it was read. For programs that no
-    /// monitor was compared with yet.
+    /// The same, with the path that monitors can query. For programs that were not yet matched with
+    /// a monitor.
     #[must_use]
     pub fn at_path(mut self: Arc<Self>, path: impl Into<String>) -> Arc<Self> {
         if let Some(own) = Arc::get_mut(&mut self) {
@@ -99,7 +99,7 @@ pub fn add_to_linker<T: 'static>(
     super::reflection::add_to_linker(linker, program)
 }
 
-/// Puts a probe where a monitor wants it; gives its number, or why not.
+/// Inserts a probe at the place that a monitor requests; returns its number, or why not.
 fn inserted<T: 'static>(
     mut caller: Caller<'_, T>,
     program: &Program,
@@ -125,8 +125,8 @@ fn inserted<T: 'static>(
     Ok(done.map_or_else(|refusal| refusal as i32, u32::cast_signed))
 }
 
-/// Slots of activations: code that uses them is written out where it is called, and this is never
-/// reached.
+/// Slots of activations. Calls of these functions are always compiled inline, so the functions are
+/// never reached.
 fn slots<T: 'static>(linker: &mut Linker<T>) -> Result<(), Error> {
     let elsewhere = || Error::Link("slots of activations exist only in probes".into());
     for (name, ty) in
@@ -149,15 +149,15 @@ thread_local! {
     static KEPT: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
 }
 
-/// Keeps what monitors print through tools of the engine's on this thread, for as long as something
-/// is done; gives it with what came of that.
+/// Runs a closure and captures what monitors print meanwhile on this thread through the engine's
+/// functions; returns the closure's result and the captured bytes.
 pub fn printed_during<R>(what: impl FnOnce() -> R) -> (R, Vec<u8>) {
     let before = KEPT.replace(Some(Vec::new()));
     let result = what();
     (result, KEPT.replace(before).unwrap_or_default())
 }
 
-/// Prints to stdout; a closed pipe is no error.
+/// Prints to stdout; a closed pipe is not an error.
 fn print(bytes: &[u8]) {
     let is_kept = KEPT
         .with_borrow_mut(|kept| kept.as_mut().map(|kept| kept.extend_from_slice(bytes)).is_some());
@@ -166,7 +166,7 @@ fn print(bytes: &[u8]) {
     }
 }
 
-/// The memory that texts of the calling module are in.
+/// The memory that holds the texts of the calling module.
 pub(super) fn text_memory<T>(caller: &mut Caller<'_, T>) -> Result<Memory, Error> {
     match caller.first_memory() {
         Some(memory) => Ok(memory),
@@ -206,7 +206,7 @@ fn tools<T: 'static>(linker: &mut Linker<T>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Calls a function of a monitor's that takes nothing and gives nothing.
+/// Calls a function of a monitor that has no parameters and no results.
 fn invoked<T>(mut caller: Caller<'_, T>, callee: Option<Func>) -> Result<(), Error> {
     let callee = callee.ok_or(Trap::NullReference)?;
     let ty = callee.ty(caller.as_context_mut())?;
@@ -216,7 +216,7 @@ fn invoked<T>(mut caller: Caller<'_, T>, callee: Option<Func>) -> Result<(), Err
     callee.call(caller.as_context_mut(), &[]).map(drop)
 }
 
-/// Nanoseconds since some time, where others count the processor's ticks.
+/// Nanoseconds since some point in time; other engines count the CPU's ticks.
 fn ticks() -> i64 {
     static START: OnceLock<std::time::Instant> = OnceLock::new();
     START.get_or_init(std::time::Instant::now).elapsed().as_nanos() as i64

@@ -24,10 +24,10 @@ use wasm_aot_engine::StoreContextMut;
 use wasm_aot_engine::Val;
 use wasm_aot_engine::instrument::runtime::{Module, with_store_of};
 
-/// Numbers of such probes begin here: no program has so many sites that exports ask for.
+/// Numbers of such probes begin here: no program has that many sites that match exports.
 pub(super) const FIRST: u32 = 1 << 24;
 
-/// What a monitor is given instead of a number.
+/// The error that a monitor receives instead of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub(super) enum InsertionRefusal {
@@ -43,17 +43,17 @@ pub(super) enum InsertionRefusal {
     Unfit = -8,
 }
 
-/// What a monitor wants to be called for.
+/// A monitor's request for a probe.
 #[derive(Clone, Debug)]
 pub(super) struct Wish {
     pub(super) function: u32,
     pub(super) pc: u32,
     pub(super) callee: Func,
-    /// With which parameters; none.
+    /// Its parameters, if it has any.
     pub(super) rule: Option<Rule>,
 }
 
-/// A wish that was compared with the program.
+/// A request that was matched with the program.
 #[derive(Debug)]
 pub(super) struct Inserted {
     id: u32,
@@ -62,16 +62,16 @@ pub(super) struct Inserted {
     bound_mode: BoundMode,
 }
 
-/// What a monitor has inserted.
+/// The probes that a monitor has inserted.
 #[derive(Debug, Default)]
 pub(super) struct Insertions(Mutex<InsertionState>);
 
 #[derive(Debug, Default)]
 struct InsertionState {
     next: u32,
-    /// What came before the monitor was compared with the program.
+    /// Requests from before the monitor was matched with the program.
     early: BTreeMap<u32, Wish>,
-    /// From then on.
+    /// The state from then on.
     ready: Option<Ready>,
 }
 
@@ -83,8 +83,8 @@ struct Ready {
 }
 
 impl Insertions {
-    /// Puts a probe where a monitor wants it; gives its number. `word` makes the word that switches
-    /// it.
+    /// Inserts a probe at the place that a monitor requests; returns its number. `word` makes the
+    /// word that switches it.
     pub(super) fn insert<T: 'static>(
         &self,
         mut store: StoreContextMut<'_, T>,
@@ -102,7 +102,7 @@ impl Insertions {
             return Ok(Ok(id));
         };
         let mut observer = (*ready.observer).clone();
-        // A function that is asked may insert, too.
+        // A function that is called while matching may insert probes, too.
         drop(state);
         let interlude = store.core().interruption().begin_interlude();
         let compared = compared(store.as_context_mut(), &mut observer, program, id, wish);
@@ -122,7 +122,7 @@ impl Insertions {
         }
     }
 
-    /// Takes a probe away; nothing happens if there is none.
+    /// Removes a probe; does nothing if it does not exist.
     pub(super) fn remove(&self, id: u32) {
         let mut state = self.0.lock();
         state.early.remove(&id);
@@ -133,7 +133,7 @@ impl Insertions {
         }
     }
 
-    /// Compares what came early with the program.
+    /// Matches queued requests with the program.
     pub(super) fn compare<T: 'static>(
         &self,
         mut store: StoreContextMut<'_, T>,
@@ -153,7 +153,7 @@ impl Insertions {
         each.collect()
     }
 
-    /// The monitor looks at a program from now on.
+    /// The monitor observes a program from now on.
     pub(super) fn begin(
         &self,
         module: &Module,
@@ -213,7 +213,8 @@ impl Ready {
     }
 }
 
-/// A wish, with what is known of its place; nothing if the place has not what is asked for.
+/// A request, with what is known of its place; nothing if the place does not have what the request
+/// names.
 fn compared<T: 'static>(
     store: StoreContextMut<'_, T>,
     observer: &mut Observer,
@@ -244,7 +245,7 @@ fn compared<T: 'static>(
     Ok(fits.then_some(Inserted { id, wish, arguments, bound_mode }))
 }
 
-/// What a monitor asks for: checked as far as it can be without the site's types.
+/// A monitor's request, checked as far as possible without the site's types.
 pub(super) fn wish(
     program: &Program,
     [function, pc]: [i32; 2],
@@ -287,7 +288,7 @@ pub(super) fn wish(
     Ok(Wish { function, pc, callee, rule })
 }
 
-/// Calls a function of a monitor's.
+/// Calls a function of a monitor.
 struct Calling {
     name: String,
     callee: Func,

@@ -8,8 +8,8 @@
 //!   its hooks are left out.
 //! - Probes that a user has switched off are left out of their functions, and put back when
 //!   they are switched on.
-//! - Probes that have switched themselves off are pruned from functions that are being
-//!   executed; elsewhere it is not worth it.
+//! - Probes that have switched themselves off are pruned from functions that are being executed; in
+//!   other functions this is not worth the cost.
 //!
 //! Probes that are on are always in the code: they are put back before the request to switch them
 //! on is answered.
@@ -32,12 +32,13 @@ use wasm_aot_engine::instrument::runtime::{Module, ObservedLayer, Origin, Prunes
 #[derive(Debug)]
 pub(super) struct InstalledProbe {
     function: u32,
-    /// Its hook in the plan that it is in; without one, it will be in one of its own, in order.
+    /// Its hook in the plan that contains it. A probe without one will be in a plan of its own, in
+    /// order.
     hook: HookId,
     sequence: Arc<Sequence>,
 }
 
-/// What a monitor has in a program.
+/// The probes that a monitor has in a program.
 #[derive(Debug)]
 pub(super) struct Installed {
     module: Module,
@@ -45,9 +46,9 @@ pub(super) struct Installed {
     /// By functions, in the order in which they are called.
     probes: Vec<InstalledProbe>,
     functions: BTreeMap<u32, Range<usize>>,
-    /// Whether its probes keep something in activations, which would be lost in other code.
+    /// Whether its probes keep state in activations, which would be lost in another variant.
     is_framed: bool,
-    /// Whether code leaves out what is off, and whether it is pruned.
+    /// Whether variants leave out probes that are off, and whether dead probes are pruned.
     is_patched: bool,
     is_pruned: bool,
     state: Mutex<InstalledState>,
@@ -55,24 +56,24 @@ pub(super) struct Installed {
 
 #[derive(Debug, Default)]
 struct InstalledState {
-    /// Whose hooks the probes are, once they are anybody's.
+    /// The plan that the hooks belong to, once there is one.
     origin: Option<Origin>,
-    /// Where calls are counted, if they are.
+    /// The counter of calls, if they are counted.
     counter: Option<Word>,
     /// Whether it is to observe, and whether its plan is observed.
     is_wanted: bool,
     is_observed: bool,
     /// Hooks that are left out.
     left_out: BTreeSet<HookId>,
-    /// Which of a function's hooks were left out together.
+    /// The sets of a function's hooks that were left out together.
     variants: BTreeMap<u32, BTreeSet<Vec<HookId>>>,
 }
 
 /// Hooks, with their functions.
 type HookList = Vec<(u32, HookId)>;
 
-/// In so many ways parts of a function's probes are left out: afterwards their words alone say that
-/// they are off.
+/// At most this many subsets of a function's probes are left out. After that, probes are switched
+/// off by their words alone.
 const VARIANTS: usize = 32;
 
 impl InstalledProbe {
@@ -101,15 +102,15 @@ impl InstalledProbe {
         self.sequence.word.as_ref().is_some_and(super::switches::Word::is_on)
     }
 
-    /// Puts it into a plan that others are in, too.
+    /// Puts it into a plan that other probes share.
     pub(super) fn put(&mut self, draft: &mut Draft) {
         self.hook = Arc::clone(&self.sequence).put(self.function, draft);
     }
 }
 
 impl Installed {
-    /// A monitor's probes, by functions, whose words are there. They are in the module's own code
-    /// and numbered there, or in a layer of which nothing is in the code so far.
+    /// A monitor's probes, by functions, whose words exist already. They are in the module's own
+    /// code and numbered there, or in a layer that is not yet in the code.
     pub(super) fn new(
         module: &Module,
         probes: Vec<InstalledProbe>,
@@ -143,14 +144,14 @@ impl Installed {
         }
     }
 
-    /// Has hooks left out as probes are off, or all of them, and others put back.
+    /// Leaves out the hooks of probes that are off, or all hooks, and puts the others back.
     fn become_so(&self, state: &mut InstalledState, without: bool) -> Result<(), Error> {
         let (out, back) = self.differences(state, without);
         self.leave_out(state, &back, false, TakesEffect::NextIteration)?;
         self.leave_out(state, &out, true, TakesEffect::NextIteration)
     }
 
-    /// Makes the plan of all probes, if it is not there.
+    /// Makes the plan of all probes, if it does not exist.
     fn plan(&self, state: &mut InstalledState) -> Result<(), Error> {
         if state.origin.is_none() {
             let mut draft = Draft::default();
@@ -169,7 +170,8 @@ impl Installed {
         Ok(())
     }
 
-    /// The hooks of a function whose probes are off, unless their words should be all that says so.
+    /// The hooks of a function whose probes are off, unless they are to be off by their words
+    /// alone.
     fn off(&self, function: u32) -> Vec<HookId> {
         let probes = &self.probes[self.functions[&function].clone()];
         let off: Vec<HookId> =
@@ -177,8 +179,8 @@ impl Installed {
         if self.is_framed && off.len() < probes.len() { Vec::new() } else { off }
     }
 
-    /// What is to be left out that is there, and what is to be there that is left out; or all of it
-    /// is to be left out.
+    /// The hooks that are in the code and are to be left out, and those that are left out and are
+    /// to be put back. If `without`, all are to be left out.
     fn differences(&self, state: &mut InstalledState, without: bool) -> (HookList, HookList) {
         let (mut out, mut back) = (Vec::new(), Vec::new());
         for (function, range) in &self.functions {
@@ -224,7 +226,7 @@ impl Installed {
         Ok(())
     }
 
-    /// Has probes pruned that switch themselves off, if some may.
+    /// Arranges for probes to be pruned that switch themselves off, if the monitor has such probes.
     pub(super) fn have_pruned(self: &Arc<Self>) {
         if self.is_pruned {
             let client: Weak<dyn Prunes> = Arc::<Self>::downgrade(self);
@@ -232,7 +234,7 @@ impl Installed {
         }
     }
 
-    /// The probes of a function that are off, and in its code.
+    /// The probes of a function that are off, but still in its code.
     fn dead(&self, state: &InstalledState, function: u32) -> impl Iterator<Item = (u32, HookId)> {
         let is_there = state.is_observed && self.functions.contains_key(&function);
         let mut off = if is_there { self.off(function) } else { Vec::new() };
@@ -261,9 +263,9 @@ impl Strategy for Installed {
         state.is_wanted = is_wanted;
         let is_due = is_wanted && self.switches.on() > 0;
         match state.origin {
-            // Where nothing can be switched, words say everything.
+            // Where code cannot be patched, the words alone switch probes.
             Some(Origin::Own) if !self.is_patched => return Ok(()),
-            // It is in the code wherever it is not left out.
+            // A probe is in the code unless it is left out.
             Some(Origin::Own) => return self.become_so(&mut state, !is_due),
             _ => {}
         }
@@ -282,7 +284,8 @@ impl Strategy for Installed {
         Ok(())
     }
 
-    /// Takes another plan. Not if they are in what the module was compiled with.
+    /// Uses another plan. Not possible if the probes are in the code that the module was compiled
+    /// with.
     fn count(&self) -> Result<bool, Error> {
         let mut state = self.state.lock();
         match state.origin {

@@ -1,8 +1,8 @@
-//! Matches a program's sites with what monitors ask for.
+//! Matches a program's sites with the rules of monitors.
 //!
-//! A validator says what lies on the operand stack at each instruction. Predicates and other
-//! questions are asked in the order of sites, once for each match; what is answered is a constant
-//! from then on.
+//! A validator gives the types on the operand stack at each instruction. Predicates and other
+//! functions of the monitor are called in the order of sites, once for each match; their results
+//! are constants from then on.
 
 use super::ObserverError;
 use super::binding::{Argument, Binding, Bindings, BoundMode, Replacement};
@@ -42,8 +42,8 @@ pub(crate) fn bind<T: 'static>(
         bindings.insert(function, found);
         Ok(allocations)
     })?;
-    // What asks for something that only some places have means those that have it; what is to stand
-    // in place of an instruction means all that it names.
+    // A rule that asks for something that only some places have applies to those places. A rule
+    // that replaces instructions has to fit all that it names.
     let is_told = |rule: u16| {
         !bound[usize::from(rule)] || observer.rules[usize::from(rule)].mode == Mode::Alt
     };
@@ -53,7 +53,7 @@ pub(crate) fn bind<T: 'static>(
 }
 
 /// Matches one rule of a monitor's with one instruction of a function, or with its beginning: pc 0.
-/// Its number is given.
+/// `id` is the number of its probe.
 pub(crate) fn bind_at<T: 'static>(
     store: StoreContextMut<'_, T>,
     observer: &mut Observer,
@@ -138,9 +138,10 @@ struct Matcher<'m, T: 'static> {
     info: &'m ModuleInfo,
     bytes: &'m [u8],
     lines: Option<Lines<'m>>,
-    /// The only instruction that is looked at, if it is one; 0 for the function's beginning.
+    /// The only instruction that is matched, if there is one; 0 for the function's beginning.
     only: Option<u32>,
-    /// The functions of the program by their names, if rules call such instead of instructions.
+    /// The functions of the program by their names, if rules call functions by name instead of
+    /// instructions.
     named: HashMap<String, u32>,
     ids: u32,
     found: Vec<Binding>,
@@ -162,9 +163,9 @@ impl<T: 'static> Matcher<'_, T> {
         validator.read_locals(&mut body.body.get_binary_reader()).map_err(invalid)?;
         let sites = site::sites(self.bytes, &body.body).map_err(invalid)?;
         self.fid = body.index;
-        // What waits for the end of a block, and what opened it.
+        // Bindings that wait for the end of a block, by the instruction that opened it.
         let mut waiting: HashMap<usize, Vec<Binding>> = HashMap::new();
-        // What waits for control to fall out of a block, by the last instruction in it.
+        // Bindings that wait for control to fall out of a block, by the last instruction in it.
         let mut leaving: HashMap<usize, Vec<Binding>> = HashMap::new();
         for (index, site) in sites.iter().enumerate() {
             let last = index + 1 == sites.len();
@@ -205,7 +206,7 @@ impl<T: 'static> Matcher<'_, T> {
         Ok(validator.into_allocations())
     }
 
-    /// What is in front of an instruction.
+    /// Binds the rules before an instruction.
     fn before(
         &mut self,
         place: &mut SitePlace<'_, '_>,
@@ -218,13 +219,13 @@ impl<T: 'static> Matcher<'_, T> {
         }
         self.blocks(place, reachable, mode, validator)?;
         self.bind_mode(Mode::Before, place, mode, validator)?;
-        // What is replaced leaves neither the function nor its place.
+        // A replaced instruction neither leaves the function nor branches.
         let mode = match self.ordered.of_site(site, Mode::Alt).is_empty() {
             true => mode,
             false => BoundMode::ITSELF,
         };
         if site::is_branch(&site.operator) {
-            // Without a condition, it branches.
+            // An unconditional branch is always taken.
             let is_conditional = matches!(site.operator, Operator::BrIf { .. });
             let taken = if is_conditional { BoundMode::TAKEN } else { mode };
             self.bind_mode(Mode::SemanticAfter, place, taken, validator)?;
@@ -238,8 +239,8 @@ impl<T: 'static> Matcher<'_, T> {
         Ok(())
     }
 
-    /// What is at the end of a block, which the validator has passed: control comes there from
-    /// inside, or by a branch.
+    /// Binds the rules at the end of a block, which the validator has passed. Control comes there
+    /// from inside, or by a branch.
     fn at_end(
         &mut self,
         place: &mut SitePlace<'_, '_>,
@@ -256,8 +257,8 @@ impl<T: 'static> Matcher<'_, T> {
         if !last {
             return Ok(());
         }
-        // Behind the last instruction is where the function is left: what it does there on its own
-        // account comes before what the exit does.
+        // Control leaves the function after the last instruction: the instruction's own rules come
+        // before those of the exit.
         self.after(place, mode, validator)?;
         self.bind_event(|rules| &rules.exit, place, mode, validator)?;
         if self.info.tags.is_empty() {
@@ -267,7 +268,7 @@ impl<T: 'static> Matcher<'_, T> {
         self.bind_event(|rules| &rules.unwind, &nothing, BoundMode::UNWIND, validator)
     }
 
-    /// What is behind an instruction on its own account, or on account of what it closes.
+    /// Binds the rules after an instruction: its own, and those of the block that it closes.
     fn behind(
         &mut self,
         place: &SitePlace<'_, '_>,
@@ -297,7 +298,7 @@ impl<T: 'static> Matcher<'_, T> {
         if place.last { Ok(()) } else { self.after(place, BoundMode::AFTER, validator) }
     }
 
-    /// What is behind an instruction on its own account, and what stands in its place.
+    /// Binds an instruction's own rules after it, and those that replace it.
     fn after(
         &mut self,
         place: &SitePlace<'_, '_>,
@@ -314,8 +315,8 @@ impl<T: 'static> Matcher<'_, T> {
         self.bind_mode(Mode::After, &place, bound_mode, validator)
     }
 
-    /// A block is left behind the last instruction in it, where control falls through; the first
-    /// arm of a choice where the other begins, and a `try` also where its clauses do.
+    /// A block is left after the last instruction in it, where control falls through; the first arm
+    /// of an `if` where the other begins, and a `try` also where its clauses begin.
     fn exits(
         &mut self,
         place: &SitePlace<'_, '_>,
@@ -341,8 +342,8 @@ impl<T: 'static> Matcher<'_, T> {
         Ok(())
     }
 
-    /// Matches what stands in place of an instruction that never falls through by itself. If
-    /// something does, control goes on behind it, and the validator with it.
+    /// Matches the rules that replace an instruction that never falls through by itself. If one
+    /// does, control continues after it, and so does the validator.
     fn falls_through(
         &mut self,
         place: &SitePlace<'_, '_>,
@@ -363,11 +364,12 @@ impl<T: 'static> Matcher<'_, T> {
         let left =
             self.found[kept..].iter().find_map(|found| found.replacement.fall_through.as_ref());
         let Some(left) = left else { return Ok(false) };
-        // Where that is not valid, the compiler says so.
+        // If that is not valid, the compiler reports it.
         Ok(left.validate(validator, u64::from(place.site.offset)).is_ok())
     }
 
-    /// What stands in place of an instruction leaves what the instruction would.
+    /// Binds the rules that replace an instruction: they leave the operands and results that the
+    /// instruction would.
     fn instead(
         &mut self,
         place: &SitePlace<'_, '_>,
@@ -386,7 +388,7 @@ impl<T: 'static> Matcher<'_, T> {
         let from_below = |types: &[Option<ValType>]| -> Option<Vec<ValType>> {
             types.iter().rev().copied().collect()
         };
-        // Where control never comes, nothing is replaced.
+        // In unreachable code, nothing is replaced.
         let (Some(operands), Some(results)) = (from_below(&place.operands), from_below(given))
         else {
             return Ok(());
@@ -396,7 +398,7 @@ impl<T: 'static> Matcher<'_, T> {
         self.stand_in(place, &rules, &replaced, validator)
     }
 
-    /// The same for a block that has just been opened, or the second arm of a choice.
+    /// The same for a block that has just been opened, or the second arm of an `if`.
     fn instead_of_block(
         &mut self,
         place: &SitePlace<'_, '_>,
@@ -426,7 +428,7 @@ impl<T: 'static> Matcher<'_, T> {
         self.stand_in(place, &rules, &replaced, validator)
     }
 
-    /// Rules whose functions stand in place of something.
+    /// Binds the rules whose functions replace something.
     fn stand_in(
         &mut self,
         place: &SitePlace<'_, '_>,
@@ -434,7 +436,7 @@ impl<T: 'static> Matcher<'_, T> {
         replaced: &Replaced<ValType>,
         validator: &Validator,
     ) -> Result<(), ObserverError> {
-        // Of exports that differ in their types only, one has to fit.
+        // Of exports that differ only in their types, one has to fit.
         let all = Arc::clone(&self.rules);
         let alike = |a: &u16, b: &u16| all[usize::from(*a)].is_variant_of(&all[usize::from(*b)]);
         for family in rules.chunk_by(alike) {
@@ -465,7 +467,7 @@ impl<T: 'static> Matcher<'_, T> {
         Ok(())
     }
 
-    /// What a rule leaves in place of an instruction, or why that does not fit.
+    /// What a rule leaves in place of an instruction, or why it does not fit.
     fn replacement(&self, rule: u16, replaced: &Replaced<ValType>) -> Result<Replacement, String> {
         let Rule { function, leaves, .. } = &self.rules[usize::from(rule)];
         let place = replacement::ReplacedPlace {
@@ -495,8 +497,8 @@ impl<T: 'static> Matcher<'_, T> {
         Ok(!matches!(answer, Some(Number::I32(0)) | None))
     }
 
-    /// Something does not fit a place that its name asks for; the first of them is reported if it
-    /// fits nowhere.
+    /// Records that a rule does not fit a place that its name matches. The first such place is
+    /// reported if the rule fits nowhere.
     fn misfit(&mut self, rule: u16, place: &SitePlace<'_, '_>, why: impl FnOnce() -> String) {
         let place = || wasm_aot_engine::Place {
             function: Some((self.fid, self.info.function_name(self.fid).map(str::to_owned))),
@@ -526,7 +528,7 @@ impl<T: 'static> Matcher<'_, T> {
         Ok(())
     }
 
-    /// The rules of an instruction that ask for a mode.
+    /// Binds the rules of an instruction that ask for a mode.
     fn bind_mode(
         &mut self,
         mode: Mode,
@@ -537,7 +539,7 @@ impl<T: 'static> Matcher<'_, T> {
         self.bind_all(&self.ordered.of_site(place.site, mode), place, bound_mode, validator)
     }
 
-    /// The rules that ask for an event that is no instruction.
+    /// Binds the rules that ask for an event that is not an instruction.
     fn bind_event(
         &mut self,
         list: fn(&RuleLists) -> &List,
@@ -567,8 +569,8 @@ impl<T: 'static> Matcher<'_, T> {
         Ok(())
     }
 
-    /// A rule at a place: types first, then the predicate, then questions from the last to the
-    /// first.
+    /// Binds a rule at a place: first the types are checked, then the predicate is called, then the
+    /// other functions, from the last to the first.
     fn bind_one(
         &mut self,
         number: u16,
@@ -682,7 +684,7 @@ impl<T: 'static> Matcher<'_, T> {
         }
     }
 
-    /// What is handed over for something that is asked for; nothing if the site does not have it.
+    /// The argument for a parameter; nothing if the site does not have what the parameter asks for.
     fn argument(
         &self,
         asked: &Asked,
@@ -735,7 +737,7 @@ impl<T: 'static> Matcher<'_, T> {
         })
     }
 
-    /// What the function gives, from the top.
+    /// The types of the function's results, from the top.
     fn returned(&self) -> Vec<Option<ValType>> {
         self.info.function_type(self.fid).results().iter().rev().map(|ty| Some(*ty)).collect()
     }

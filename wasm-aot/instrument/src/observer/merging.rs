@@ -5,8 +5,8 @@ use wasm_aot_body::report::{Declaration, SECTION};
 use wasm_aot_engine::instrument::runtime::ModuleInner;
 use wasmparser::{Parser, Payload};
 
-/// Why the reports of several instances of a module do not become one, if so. A module without
-/// reports leaves that to the reader of its memory.
+/// Why the reports of several instances of a module cannot be merged, if so. A module without
+/// reports leaves the merging to the reader of its memory.
 pub(super) fn unmergeable(module: &ModuleInner) -> Option<String> {
     module.info.exports.iter().find(|export| export.name == "wasm:exit")?;
     match declaration(module) {
@@ -19,7 +19,7 @@ pub(super) fn unmergeable(module: &ModuleInner) -> Option<String> {
     }
 }
 
-/// What a module says of its reports.
+/// A module's declaration of its reports.
 pub(super) fn declaration(module: &ModuleInner) -> Option<Declaration> {
     let own = |payload| match payload {
         Ok(Payload::CustomSection(section)) if section.name() == SECTION => Some(section.data()),
@@ -29,8 +29,8 @@ pub(super) fn declaration(module: &ModuleInner) -> Option<Declaration> {
 }
 
 impl Observation {
-    /// Makes one report of those that the instances of a monitor have made of their threads: rows
-    /// of variables that are only added to become sums.
+    /// Merges the reports that the instances of a monitor have made of their threads: rows of
+    /// variables that are only added to are summed.
     pub fn merged(&self, name: &str, reports: &[&str]) -> Result<String, ObserverError> {
         let refused = |why: String| ObserverError::Threads { monitor: name.to_owned(), why };
         let monitors = self.monitors.lock();

@@ -1,9 +1,10 @@
 //! Monitors that are WebAssembly modules themselves.
 //!
 //! The names of such a module's exports say when its functions are to be called (`name`). Each is
-//! compared with every `site` of a program (`matching`). What can be known when a site is matched
-//! becomes a constant, by calling the module if need be (`guest`). The result, which function is
-//! called where with which arguments (`binding`), is compiled into the program.
+//! compared with every `site` of a program (`matching`). Values that are known when a site is
+//! matched become constants; the module is called for them if need be (`guest`). The result says
+//! which function is called where with which arguments (`binding`), and is compiled into the
+//! program.
 //!
 //! Monitor and program are instances of one store, each with a memory of its own.
 
@@ -97,7 +98,7 @@ pub enum ObserverError {
         /// Where in the program.
         place: Box<Place>,
     },
-    /// It has put a probe where the program has not what the probe asks for.
+    /// It has inserted a probe at a place that does not have what the probe asks for.
     #[error("monitor {}: a probe that it inserts in function {function} at {pc}: what it asks for is not there", Printable(.monitor))]
     Inserted {
         /// Its name.
@@ -107,7 +108,7 @@ pub enum ObserverError {
         /// The instruction.
         pc: u32,
     },
-    /// It cannot look at several threads.
+    /// It cannot observe several threads.
     #[error("monitor {}: several threads: {why}", Printable(.monitor))]
     Threads {
         /// Its name.
@@ -115,7 +116,7 @@ pub enum ObserverError {
         /// Why not.
         why: String,
     },
-    /// Its instance for another thread finds out something else about the program.
+    /// Its instance for another thread gives other results about the program.
     #[error("monitor {}: {}: at {place} the instances of several threads find different things", Printable(.monitor), Printable(.export))]
     Differs {
         /// Its name.
@@ -131,7 +132,7 @@ pub enum ObserverError {
     /// Its failures would leave an instruction without results.
     #[error("monitor {}: it stands in place of instructions, so that its failures cannot be its own: leave on-trap=off out", Printable(.0))]
     Replacing(String),
-    /// One of its functions has failed that is called by itself.
+    /// One of its functions that are not called by probes has failed.
     #[error("monitor {}: {}: {error}", Printable(.monitor), Printable(.export))]
     Export {
         /// Its name.
@@ -141,7 +142,7 @@ pub enum ObserverError {
         /// Why.
         error: Box<Error>,
     },
-    /// What it has to say does not end.
+    /// Its report does not end.
     #[error("monitor {}: {}: it does not end", Printable(.monitor), Printable(.export))]
     EndlessReport {
         /// Its name.
@@ -149,7 +150,7 @@ pub enum ObserverError {
         /// The function's export.
         export: String,
     },
-    /// Two functions would stand in place of one instruction.
+    /// Two functions would replace one instruction.
     #[error("monitor {}: {}: at {place} {} stands in place of the instruction already", Printable(.monitor), Printable(.export), Printable(.other))]
     Conflict {
         /// Its name.
@@ -161,7 +162,7 @@ pub enum ObserverError {
         /// Where in the program.
         place: Box<Place>,
     },
-    /// The program cannot be looked at.
+    /// The program cannot be observed.
     #[error(transparent)]
     Program(Box<Error>),
 }

@@ -6,23 +6,23 @@
 //!     └────── event ─────┘ mode    └ predicate ─┘   └── parameters ─────┘
 //! ```
 //!
-//! A function that stands in place of an instruction says in braces what it leaves there
-//! ([`Leaves`]), if that is not the function's results instead of all operands:
+//! A function that replaces an instruction says in braces what it leaves there ([`Leaves`]), if
+//! that is not the function's results instead of all operands:
 //!
 //! ```text
 //!     wasm:opcode:call:alt (arg0) {asks 1, decides, 5, "slow"}
 //! ```
 //!
 //! Blanks may stand between all parts, and a list may end in a comma: the authors of the first such
-//! modules wrote both. Everything else that is not understood is an error with its place: a probe
-//! is never called with other arguments than it asked for.
+//! modules wrote both. Anything else that is not understood is an error with its place: a probe is
+//! never called with other arguments than it asked for.
 
 use super::site;
 use std::fmt;
 use std::ops::Range;
 use wasm_aot_body::events::{self, Instruction, Mode};
 
-/// When a function wants to be called.
+/// When a function is to be called.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Event {
     /// At every instruction.
@@ -36,7 +36,7 @@ pub(crate) enum Event {
     BlockEnd,
 }
 
-/// What can be asked for.
+/// What a parameter can ask for.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Asked {
     Pc,
@@ -52,7 +52,7 @@ pub(crate) enum Asked {
     Arg(u32),
     Imm(u32),
     Local(u32),
-    /// What a function of the monitor says when the site is matched.
+    /// The result of a function of the monitor that is called when the site is matched.
     Call(Call),
     Res(u32),
     OpIdx,
@@ -72,8 +72,8 @@ pub(crate) enum Asked {
     AppMemory,
 }
 
-/// Names of what can be asked for, which the existing compiler's modules do; the rest is for
-/// modules that import the marker only.
+/// The names that modules of the existing compiler may ask for, too; the others are for modules
+/// that import the marker.
 const PLAIN: [(&str, Asked); 17] = [
     ("pc", Asked::Pc),
     ("opidx", Asked::OpIdx),
@@ -114,8 +114,8 @@ const STRUCTURAL: [(&str, &str, Event); 5] = [
     ("block", "end", Event::BlockEnd),
 ];
 
-/// What a function leaves that stands in place of an instruction: in braces behind the parameters.
-/// Without them it takes all operands and gives all results.
+/// What a function leaves that replaces an instruction: in braces after the parameters. Without
+/// braces it takes all operands and gives all results.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Leaves {
     /// How many operands it asks for, from the top: `asks 1`, or all.
@@ -123,7 +123,7 @@ pub(crate) struct Leaves {
     /// Whether it leaves the operands out: `drops`.
     pub(crate) drops: bool,
     /// Whether its last result is a number that says what happens: `decides`. 0: the instruction.
-    /// 1: what it has given is given. From 2 on, what is listed is called.
+    /// 1: its other results are used. From 2 on, a listed function is called.
     pub(crate) decides: bool,
     /// Functions of the program that it may have called instead.
     pub(crate) calls: Vec<Callee>,
@@ -152,7 +152,7 @@ pub(crate) struct Param {
     pub(crate) at: Range<usize>,
 }
 
-/// A function of the monitor's that is called when a site is matched.
+/// A function of the monitor that is called when a site is matched.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Call {
     pub(crate) function: String,
@@ -175,7 +175,7 @@ pub(crate) struct Malformed {
     pub(crate) name: String,
     pub(crate) at: Range<usize>,
     pub(crate) why: String,
-    /// Whether it is an instruction that is not known.
+    /// Whether the name is of an unknown instruction.
     pub(crate) is_unknown: bool,
 }
 
@@ -212,7 +212,7 @@ pub(crate) fn near<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Stri
     near.map_or_else(String::new, |(_, known)| format!(": did you mean {known}?"))
 }
 
-/// Whether an export wants to be called at an event: all others are functions for the monitor's own
+/// Whether an export is to be called at an event: all others are functions for the monitor's own
 /// use.
 pub(crate) fn is_probe(name: &str) -> bool {
     name.starts_with("wasm:") && name != "wasm:exit"
@@ -235,8 +235,8 @@ pub(crate) fn parse(name: &str, extended: bool) -> Result<Name, Malformed> {
     };
     let params = if reader.rest().is_empty() { Vec::new() } else { reader.list(0)? };
     let leaves = if reader.rest().starts_with('{') { Some(reader.leaves(mode)?) } else { None };
-    // The existing compiler's names have no modes: there, results say that it is meant to be behind
-    // the instruction.
+    // The existing compiler's names have no modes: there, a function that asks for results is
+    // called after the instruction.
     let asks_results = params.iter().any(|param| matches!(param.asked, Asked::Res(_)));
     if !extended && asks_results && matches!(event, Event::Opcode(_) | Event::Any) {
         mode = Mode::After;
@@ -548,7 +548,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What is said where only modules may say something that ask for our engine.
+/// The error where only modules that import the marker may use something.
 const NEEDS_MARKER: &str = "only modules that import \"wasm-aot:ext\" \"v1\" may ask for this";
 
 fn instruction(name: &str) -> Option<&'static Instruction> {

@@ -24,14 +24,13 @@ impl Observation {
         }) as i64
     }
 
-    /// Tells monitors that the thread that has the store begins to execute the program; gives what
-    /// went wrong.
+    /// Notifies monitors that the store's thread begins to execute the program; returns the errors.
     pub fn begin<T: 'static>(&self, store: &mut Store<T>) -> Vec<ObserverError> {
         let number = self.thread(store.as_context_mut().core().id);
         self.call_listeners(store.as_context_mut(), Occurrence::ThreadStart, &[number])
     }
 
-    /// Tells monitors that the thread that has the store has ended, and how; gives what went wrong.
+    /// Notifies monitors that the store's thread has ended, and how; returns the errors.
     /// [`report`](Self::report) comes after it.
     pub fn end<T: 'static>(&self, store: &mut Store<T>, why: Option<&Error>) -> Vec<ObserverError> {
         let mut wrong = self.report_compiled(&mut store.as_context_mut());
@@ -56,8 +55,8 @@ impl Observation {
         wrong
     }
 
-    /// Notifies monitors of functions that were compiled once more since they were notified, in
-    /// other variants of the code.
+    /// Notifies monitors of functions that were compiled again, in other variants, since the last
+    /// notification.
     pub(super) fn report_compiled<T: 'static>(
         &self,
         store: &mut StoreContextMut<'_, T>,
@@ -95,8 +94,8 @@ impl Observation {
     }
 }
 
-/// Tells a monitor of the program that it looks at, and of what is to come as far as the store has
-/// to know.
+/// Notifies a monitor of the program that it observes and of the program's functions, and registers
+/// it for the growth of memories in the store.
 pub(super) fn loaded<T: 'static>(
     mut store: StoreContextMut<'_, T>,
     observer: &Observer,
@@ -113,19 +112,19 @@ pub(super) fn loaded<T: 'static>(
     Ok(())
 }
 
-/// What a monitor is to be notified of functions that are compiled later, if it wants to be.
+/// The events of functions that are compiled later, if a monitor listens to them.
 pub(super) fn compile_events(observer: &Observer, module: &Module) -> Option<CompileEvents> {
     observer.reactions_to(Occurrence::FunctionCompiled).next().map(|_| module.compile_events())
 }
 
-/// Has a monitor notified of memories that grow in the store, if it wants to be.
+/// Has a monitor notified of memories that grow in the store, if it listens to that.
 pub(super) fn growing<T>(store: &mut StoreContextMut<'_, T>, observer: &Observer) {
     if observer.reactions_to(Occurrence::MemoryGrown).next().is_some() {
         store.core().growth.push(Arc::new(Growing(observer.clone())));
     }
 }
 
-/// A monitor that wants to know of memories that grow.
+/// A monitor that listens to memories that grow.
 #[derive(Debug)]
 struct Growing(Observer);
 

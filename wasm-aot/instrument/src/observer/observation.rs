@@ -1,5 +1,5 @@
-//! A program with its monitor modules: it is matched, compiled with the calls of their functions,
-//! and asked for reports in the end.
+//! A program with its monitor modules: it is matched and compiled with the calls of their
+//! functions, and the monitors report at the end.
 
 use super::binding::{Binding, Bindings, BoundMode};
 use super::composition::Composition;
@@ -39,7 +39,7 @@ use wasm_aot_engine::instrument::runtime::{CompileEvents, Guests, StoreId};
 /// How monitors' functions are called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProbeCalls {
-    /// Small ones are written out where they are called.
+    /// Small ones are inlined.
     #[default]
     Inlined,
     /// By calls.
@@ -51,31 +51,31 @@ pub enum ProbeCalls {
 pub enum Needs {
     /// Calls of its functions.
     Calls,
-    /// Counters: what calls would have done follows from them, or from notes.
+    /// Counters: the effect of calls is computed from them, or from one-shot probes.
     Counts,
-    /// Notes of what was executed.
+    /// One-shot probes, which record what was executed.
     Notes,
 }
 
-/// A program, and the monitors that look at it. It may be asked from any thread; what needs the
-/// program's store is given it.
+/// A program, and the monitors that observe it. It may be used from any thread; functions that need
+/// the program's store receive it as an argument.
 #[derive(Debug)]
 pub struct Observation {
     pub(super) module: Module,
     pub(super) calls: ProbeCalls,
     pub(super) monitors: Mutex<Vec<Monitor>>,
-    /// Whether one of them keeps something in activations, or did. A thread that reads counters for
-    /// a monitor asks under that monitor's lock, which others take behind the lock of the list.
+    /// Whether one of them keeps state in activations, or did. A thread that reads counters for a
+    /// monitor reads this under that monitor's lock, which others take after the lock of the list.
     pub(super) keeps_slots: AtomicBool,
     /// The stores of threads that have begun to execute the program.
     pub(super) threads: Mutex<Vec<StoreId>>,
-    /// Whose functions are called at each instruction: monitor and rule.
+    /// The monitors and rules whose functions are called at each instruction.
     pub(super) places: Mutex<Places>,
-    /// What follows from what the code counts anyway, before monitors say what they have seen.
+    /// Virtual probes: their effects are computed from the code's counters before monitors report.
     pub(super) all_virtual_probes: Mutex<VirtualProbes>,
 }
 
-/// Instructions, and the monitors and rules that are called there, in their order.
+/// The monitors and rules that are called at each instruction, in their order.
 #[derive(Debug, Default)]
 pub(super) struct Places(Vec<(u32, u16, u16)>);
 
@@ -96,21 +96,21 @@ impl Places {
 /// A monitor at work.
 #[derive(Debug)]
 pub(super) struct Monitor {
-    /// Its instance in the store in which it was compared with the program.
+    /// Its instance in the store in which it was matched with the program.
     pub(super) observer: Observer,
     /// What became of it in the program's code.
     pub(super) lowering: Lowering,
     pub(super) census: Census,
-    /// Those of other threads, and what has to be the same in all.
+    /// The instances of other threads, and what has to be the same in all.
     pub(super) others: HashMap<StoreId, Observer>,
     pub(super) instance_pointers: Option<Arc<InstancePointers>>,
-    /// Whether the program's code calls it, and keeps something of it in activations.
+    /// Whether the program's code calls it, and whether it keeps state in activations.
     pub(super) is_called: bool,
     pub(super) keeps_slots: bool,
-    /// What it was not notified of so far of code that was compiled later.
+    /// The events of later compilations that it was not yet notified of.
     pub(super) compile_events: Option<CompileEvents>,
     pub(super) matches: usize,
-    /// What it has in the code, if that can be switched.
+    /// Its strategy, if it can be switched.
     pub(super) strategy: Option<Arc<dyn Strategy>>,
     /// Whether it was detached.
     pub(super) is_gone: bool,
@@ -134,26 +134,26 @@ impl Monitor {
     }
 }
 
-/// A monitor that was compared with a program, ready to be attached to it.
+/// A monitor that was matched with a program, ready to be attached to it.
 #[derive(Debug)]
 pub struct Matched {
     pub(super) observer: Observer,
     pub(super) guest: Arc<Guest>,
     pub(super) list: Vec<(u32, Binding)>,
-    /// What it has inserted itself so far.
+    /// The probes that it has inserted itself so far.
     pub(super) inserted: Vec<Inserted>,
     pub(super) contained: Option<Arc<Contained>>,
     pub(super) facts: Facts,
-    /// Its calls, if what they do follows without them.
+    /// Its virtual probes: calls whose effect is computed without making them.
     pub(super) virtual_probes: Vec<VirtualProbe>,
     number: u16,
 }
 
 impl Observation {
-    /// Matches monitors with a program, and compiles it with them. What monitors are asked
-    /// meanwhile, they are asked in `store`, in which the program has to be instantiated, too. The
-    /// store's limits of now are those of the monitors. What static monitors that are `built_in`
-    /// need is compiled in as well.
+    /// Matches monitors with a program, and compiles it with them. Functions of the monitors that
+    /// are called meanwhile run in `store`, in which the program has to be instantiated, too. The
+    /// store's current limits apply to the monitors. The code of the static monitors in `built_in`
+    /// is compiled in as well.
     pub fn new<T: 'static>(
         store: &mut Store<T>,
         observers: Vec<Observer>,
@@ -164,8 +164,8 @@ impl Observation {
         Self::with_code(store, observers, program, calls, built_in, None)
     }
 
-    /// The same for a program that is compiled already, by the store's engine: its code is used as
-    /// it is if nothing has to be compiled in for ever.
+    /// The same for a program that is compiled already, by the store's engine: its code is used
+    /// unchanged if nothing has to be compiled in permanently.
     pub fn with_code<T: 'static>(
         store: &mut Store<T>,
         observers: Vec<Observer>,
@@ -181,7 +181,7 @@ impl Observation {
         composition.finish(store)
     }
 
-    /// A program without monitors so far.
+    /// A program without monitors.
     pub fn of(module: &Module) -> Self {
         let (monitors, threads, places, all_virtual_probes) = Default::default();
         Self {
@@ -201,19 +201,19 @@ impl Observation {
     }
 
     /// Exports that are called nowhere although they name places of the program, by their monitors:
-    /// each with the first place whose types it does not take, or with what is wrong with its name.
+    /// each with the first place whose types it does not take, or with the error in its name.
     pub fn misfits(&self) -> Vec<(String, String)> {
         self.remarks(|observer| {
             observer.passed_over.iter().chain(observer.misfits.values()).cloned().collect()
         })
     }
 
-    /// Texts that did not fit into the buffers of their monitors: of each monitor the first.
+    /// Texts that did not fit into the buffers of their monitors: the first of each monitor.
     pub fn shortened(&self) -> Vec<(String, String)> {
         self.remarks(|observer| observer.shortened.iter().cloned().collect())
     }
 
-    /// What is to be said of monitors, each with its monitor's name.
+    /// Remarks on monitors, each with its monitor's name.
     fn remarks(&self, of: impl Fn(&Observer) -> Vec<String>) -> Vec<(String, String)> {
         let monitors = self.monitors.lock();
         let present = monitors.iter().filter(|monitor| !monitor.is_gone);
@@ -226,8 +226,8 @@ impl Observation {
         present.flat_map(named).collect()
     }
 
-    /// How many probes each monitor has in the program, and functions that the engine calls of
-    /// itself, by its name.
+    /// The number of probes that each monitor has in the program, plus its functions that the
+    /// engine calls on its own, by the monitor's name.
     pub fn matches(&self) -> Vec<(String, usize)> {
         self.monitors
             .lock()
@@ -238,31 +238,31 @@ impl Observation {
             .collect()
     }
 
-    /// The names of those that look at it, and their numbers.
+    /// The names of the attached monitors, and their numbers.
     pub fn present(&self) -> Vec<(String, usize)> {
         self.clients().into_iter().map(|client| (client.name, client.number)).collect()
     }
 
-    /// Those that look at it.
+    /// The attached monitors.
     pub(crate) fn clients(&self) -> Vec<Client> {
         let monitors = self.monitors.lock();
         let present = monitors.iter().enumerate().filter(|(_, monitor)| !monitor.is_gone);
         present.map(|(number, monitor)| monitor.client(number)).collect()
     }
 
-    /// The one of that name that has come last.
+    /// The one of that name that was attached last.
     pub(crate) fn client(&self, name: &str) -> Option<Client> {
         self.clients().into_iter().rev().find(|client| client.name == name)
     }
 
-    /// What became of one in the program's code.
+    /// How one was lowered in the program's code.
     pub(crate) fn explain(&self, number: usize) -> Option<(Lowering, Census)> {
         let monitors = self.monitors.lock();
         monitors.get(number).map(|monitor| (monitor.lowering.clone(), monitor.census))
     }
 
-    /// Compares a monitor with the program, whose thread it is that has the store. Nothing is
-    /// changed so far.
+    /// Matches a monitor with the program. `store` is that of the program's thread. Nothing is
+    /// changed yet.
     pub fn compare<T: 'static>(
         &self,
         mut store: StoreContextMut<'_, T>,
@@ -281,9 +281,8 @@ impl Observation {
         Ok(matched)
     }
 
-    /// Has a monitor look at the program from now on: at functions with their next call, and at
-    /// loops with their next turn. Gives how many probes it has, and functions that the engine
-    /// calls of itself.
+    /// Attaches a monitor. It takes effect at each function's next call or loop iteration. Returns
+    /// how many probes it has, plus its functions that the engine calls on its own.
     pub fn attach(&self, matched: Matched) -> Result<usize, ObserverError> {
         let monitors = self.monitors.lock();
         let before = |number: u16| {
@@ -294,7 +293,8 @@ impl Observation {
         drop(monitors);
         let lowering =
             lower::lower(std::slice::from_ref(&matched.facts), &self.capabilities()).swap_remove(0);
-        // What comes while the program runs is apart from its code: nothing is drafted, or derived.
+        // A monitor that is attached while the program runs is in a layer apart from its code:
+        // nothing is drafted, or computed from counts.
         let (mut draft, mut all_virtual_probes) = (Draft::default(), Vec::new());
         let (mut monitor, coming) =
             Monitor::drafted(matched, lowering, None, &mut draft, &mut all_virtual_probes);
@@ -313,7 +313,7 @@ impl Observation {
         Capabilities { inlines, ..Capabilities::of_module(&self.module, Time::Running) }
     }
 
-    /// Has a monitor look no more, which costs nothing from then on; returns whether it did. What
+    /// Detaches a monitor, which costs nothing from then on; returns whether it was attached. What
     /// it has seen stays.
     pub fn detach(&self, name: &str) -> Result<bool, ObserverError> {
         let clients = self.clients().into_iter().rev();
@@ -335,7 +335,7 @@ impl Observation {
         strategy.attach(false).map(|()| true).map_err(ObserverError::program)
     }
 
-    /// What monitors that have not gone have in the code.
+    /// The strategies of the monitors that are attached.
     fn strategies(&self) -> Vec<Arc<dyn Strategy>> {
         let monitors = self.monitors.lock();
         monitors
@@ -345,15 +345,13 @@ impl Observation {
             .collect()
     }
 
-    /// Has every monitor say what it has seen of the thread that has the store; gives what went
-    /// wrong. What is only added up is reported where monitors were compared with the program, for
-    /// all threads.
+    /// Has every monitor report on the store's thread; returns the errors. Sums are reported in the
+    /// store in which monitors were matched with the program, for all threads.
     pub fn report<T: 'static>(&self, store: &mut Store<T>) -> Vec<ObserverError> {
         self.report_of(store.as_context_mut(), None)
     }
 
-    /// The same for every monitor, or the one of that number: what it has seen so
-    /// far.
+    /// The same for every monitor, or for the one of that number: its report so far.
     pub fn report_of<T: 'static>(
         &self,
         mut store: StoreContextMut<'_, T>,
@@ -370,8 +368,8 @@ impl Observation {
         wrong
     }
 
-    /// Gives monitors' cells what belongs to them by now: what they only add to is not always added
-    /// at once. [`report`](Self::report) does it.
+    /// Brings monitors' cells up to date: cells that are only added to are not always updated at
+    /// once. [`report`](Self::report) does it.
     pub fn settle(&self, mut store: impl AsContextMut) {
         let mut all_virtual_probes = self.all_virtual_probes.lock();
         let monitors = self.monitors.lock();
@@ -389,14 +387,14 @@ impl Observation {
         }
     }
 
-    /// Whether probes that are compiled in keep something in activations: it would be lost if the
-    /// program were stopped somewhere.
+    /// Whether the program may be stopped anywhere. It may not while probes that are compiled in
+    /// keep state in activations, which would be lost.
     pub fn may_be_stopped(&self) -> bool {
         !self.keeps_slots.load(SeqCst)
     }
 
-    /// Whose doing it is that the program has ended so: a monitor's, with the exports that stand at
-    /// the place, or its own.
+    /// The monitor that has caused the program's end, with the exports that are called at the
+    /// place; `None` if the program itself has.
     pub fn blame(&self, error: &Error) -> Option<String> {
         let Error::Trap(report) = error else { return None };
         let frame = report.backtrace.frames.iter().find(|frame| frame.aside)?;
@@ -425,8 +423,8 @@ impl Observation {
         Some(format!("{}, at {place}: {why}", names.join(", or ")))
     }
 
-    /// Switches probes of a monitor, from whatever thread, at once; gives how many of those that
-    /// were meant are on.
+    /// Switches probes of a monitor, from any thread, at once; returns how many of the selected
+    /// ones are on.
     pub fn switch(&self, which: &Selection, on: bool) -> Result<Switched, SelectionError> {
         let Some(client) = self.client(&which.monitor) else {
             let known = self.clients().into_iter().filter(Client::can_go);
@@ -474,15 +472,15 @@ impl Observation {
         Ok(Switched { meant, on: strategy.switches().on(), all: strategy.switches().count() })
     }
 
-    /// Has all monitors that can be switched observe, or rest. Which probes of each are on stays as
-    /// it is. Tells whether there are any.
+    /// Has all monitors that can be switched observe, or rest. Which probes of each are on does not
+    /// change. Returns whether there are any such monitors.
     pub fn rest(&self, on: bool) -> Result<bool, ObserverError> {
         let strategies = self.strategies();
         let attached = strategies.iter().try_for_each(|strategy| strategy.attach(on));
         attached.map(|()| !strategies.is_empty()).map_err(ObserverError::program)
     }
 
-    /// Has calls of probes counted from now on, of all monitors whose code can be made anew for
+    /// Has calls of probes counted from now on, of all monitors whose code can be recompiled for
     /// that; returns whether there are any.
     pub fn count_events(&self) -> Result<bool, ObserverError> {
         let strategies = self.strategies().into_iter();
@@ -496,10 +494,10 @@ impl Observation {
     }
 }
 
-/// What stands in place of an export's name for probes that a monitor has inserted itself.
+/// Used in place of an export's name for probes that a monitor has inserted itself.
 const INSERTED: &str = "inserted";
 
-/// What a function is called: as people read it, and as it is exported.
+/// A function's names: as shown to people, and as it is exported.
 fn names(info: &ModuleInfo, function: u32) -> Vec<String> {
     let exports = info
         .exports
@@ -562,7 +560,7 @@ impl Matched {
         &self.observer.name
     }
 
-    /// Notes what stands where. Only one may stand in place of an instruction.
+    /// Records which rules are called where. Only one may replace an instruction.
     pub(super) fn places<'a>(
         &'a self,
         places: &mut Places,
@@ -600,7 +598,8 @@ impl Matched {
     }
 }
 
-/// What monitors may take is what it was when they were made, whatever the program may.
+/// Limits monitors' memories to the store's limits of when they were instantiated, whatever the
+/// program's limits become.
 pub(super) fn bound_memories<T>(store: &mut StoreContextMut<'_, T>) {
     let core = store.core();
     let most = core.limits().memory;
@@ -611,8 +610,8 @@ pub(super) fn bound_memories<T>(store: &mut StoreContextMut<'_, T>) {
 }
 
 impl Observer {
-    /// What it needs of a program's code. It has been asked everything that is asked when it is
-    /// compared with the program, and is good for nothing else afterwards.
+    /// What it needs of a program's code. All its functions that are called while matching have
+    /// been called then, and the observer cannot be used afterwards.
     pub fn needs<T: 'static>(
         self,
         mut store: impl AsContextMut<Data = T>,
@@ -630,7 +629,7 @@ impl Observer {
         })
     }
 
-    /// What is known of it before it is compared with a program.
+    /// What is known of it before it is matched with a program.
     fn facts(&self) -> Functions {
         let imports = &self.module.inner().info.imports;
         let imports = |module: &str, is_meant: &dyn Fn(&str) -> bool| {
@@ -671,7 +670,7 @@ impl Observer {
         }
     }
 
-    /// Says how it was asked for, with its options.
+    /// Sets the text by which it was requested, with its options.
     pub fn set_text(&mut self, text: &str) {
         self.text = Some(text.to_owned());
     }
@@ -696,8 +695,8 @@ impl Observer {
         self.request.threads = true;
     }
 
-    /// The program is instantiated in the store in which it is compared, and nowhere else: what
-    /// would follow without calls may be called where that takes less.
+    /// The program is instantiated only in the store in which it is matched: functions whose effect
+    /// could be computed from counts may be called where that is cheaper.
     pub fn set_alone(&mut self) {
         self.request.alone = true;
     }
@@ -707,13 +706,13 @@ impl Observer {
         self.request.off = true;
     }
 
-    /// Has its traps, and calls that take longer than that, switch it off: the program goes on. It
-    /// is called through the host then.
+    /// Has its traps, and calls that take longer than `patience`, switch it off: the program
+    /// continues. It is called through the host then.
     pub fn set_contained(&mut self, patience: Duration) {
         self.request.contained = Some(patience);
     }
 
-    /// Has each of its probes called so often only.
+    /// Limits the number of calls of each of its probes.
     pub fn set_calls(&mut self, calls: u32) {
         self.switches.limit(calls);
     }

@@ -15,7 +15,7 @@ use wasm_aot_engine::instrument::compile::{
 #[derive(Clone, Debug)]
 pub(crate) struct Sequence {
     pub(crate) guest: Arc<Guest>,
-    /// What tells where the monitor's instance is, if each thread has one.
+    /// The per-thread pointer to the monitor's instance, if each thread has one.
     pub(crate) instance_pointer: Option<compile::Word>,
     pub(crate) binding: Binding,
     /// What says whether it is to be called, if that may change.

@@ -7,14 +7,14 @@ use wasm_aot_engine::instrument::compile::Firing;
 use wasm_aot_engine::instrument::runtime::identity::{self, FrameId};
 use wasm_aot_engine::instrument::runtime::{Module, Val, callers};
 
-/// Control comes to a site: whatever was deeper is gone, and what was here too if the function has
-/// just been entered.
+/// Called when control reaches a site: forgets identities of deeper activations, and of this
+/// frame's earlier activation if the function has just been entered.
 pub(super) fn arrive(inspected: &Inspected, site: usize, frame: usize) {
     let is_entered = inspected.sites[site].mode == Mode::Entry;
     identity::forget_below(if is_entered { frame + 1 } else { frame });
 }
 
-/// Probes have fired: where the function ends, so does the identity.
+/// Called when probes have fired: at a function's end, its identity ends.
 pub(super) fn depart(inspected: &Inspected, site: usize, frame: usize) {
     if let Mode::Exit | Mode::Unwind = inspected.sites[site].mode {
         identity::forget(frame);
@@ -26,7 +26,7 @@ pub(super) fn depart(inspected: &Inspected, site: usize, frame: usize) {
 pub struct MemoryAccess {
     /// Which memory.
     pub memory: u32,
-    /// Where, before it is compared with the memory's length.
+    /// The address, before it is compared with the memory's length.
     pub address: u64,
     /// How many bytes.
     pub size: u32,
@@ -67,7 +67,7 @@ impl<'a> Frame<'a> {
         Self { module, inspected, site, vmctx: 0, frame: 0, values: &mut [], has_identity: false }
     }
 
-    /// The address of the instance's vmctx; 0 if it is gone.
+    /// The address of the instance's vmctx; 0 after a trap.
     pub(crate) fn instance(&self) -> usize {
         self.vmctx
     }
@@ -89,7 +89,7 @@ impl<'a> Frame<'a> {
 
     /// The activation's identity, made when it is first asked for.
     pub fn id(&mut self) -> FrameId {
-        // After a trap there is nothing any more that another probe could see, too.
+        // After a trap, the activation no longer exists for other probes.
         if self.vmctx == 0 {
             return FrameId::fresh();
         }
@@ -124,7 +124,7 @@ impl<'a> Frame<'a> {
         value(ty, *self.values.get(index as usize)?)
     }
 
-    /// Gives the program another value of a local.
+    /// Sets a local of the program.
     pub fn set_local(&mut self, index: u32, val: &Val) -> Result<(), String> {
         let ty = *self
             .inspected
@@ -151,7 +151,7 @@ impl<'a> Frame<'a> {
         value(ty, *self.values.get(self.inspected.locals.len() + place as usize)?)
     }
 
-    /// Gives the program another operand: one of the innermost block's.
+    /// Sets an operand of the program, of the innermost block.
     pub fn set_operand(&mut self, place: u32, val: &Val) -> Result<(), String> {
         let operands = &self.inspected.sites[self.site].operands;
         let ty =
@@ -185,7 +185,7 @@ impl<'a> Frame<'a> {
         Some(MemoryAccess { memory, address: index.checked_add(offset)?, size, reads, writes })
     }
 
-    /// What a memory of the instance holds. Empty if that is outside, or if there is no such
+    /// Bytes of a memory of the instance. Empty if the range is outside, or if there is no such
     /// memory.
     pub fn read_memory(&self, memory: u32, address: u64, len: usize) -> Vec<u8> {
         match self.vmctx {

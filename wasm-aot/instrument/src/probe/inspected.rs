@@ -26,7 +26,7 @@ pub(super) const CLASSES: usize = 65;
 /// The most operands that a probe sees.
 const OPERANDS: usize = 64;
 
-/// A place of a function, and what is there.
+/// A place of a function, with its types and its access.
 #[derive(Debug)]
 pub(super) struct Site {
     pub(super) offset: u32,
@@ -36,14 +36,14 @@ pub(super) struct Site {
     pub(super) access: Option<Access>,
 }
 
-/// What machine code and probes share of a site.
+/// The data of a site that machine code and probes share.
 #[derive(Debug, Default)]
 pub(super) struct ProbeCell {
     pub(super) flag: AtomicU8,
     pub(super) count: AtomicU64,
     /// The address of the classes, once there is a histogram.
     pub(super) classes: AtomicUsize,
-    /// How many operands can be given others for.
+    /// How many operands can be replaced.
     pub(super) writable: AtomicUsize,
 }
 
@@ -58,15 +58,14 @@ pub(super) struct Inspected {
     pub(super) function: u32,
     pub(super) locals: Vec<ValType>,
     pub(super) sites: Vec<Site>,
-    /// Shared with the code, which knows where they are.
+    /// Shared with the code, which contains their addresses.
     cells: Arc<[ProbeCell]>,
     lists: Vec<RwLock<Arc<[InsertedProbe]>>>,
     histograms: RwLock<HashMap<usize, Arc<[AtomicU64; CLASSES]>>>,
     places: HashMap<(u32, Mode), usize>,
-    /// Whether the identity of an activation of it is held, which ends where the activation
-    /// does.
+    /// Whether a probe holds the identity of an activation of it, which ends with the activation.
     watched: AtomicBool,
-    /// Whose probes stand there.
+    /// The board of its probes.
     pub(super) board: Arc<Board>,
 }
 
@@ -108,12 +107,12 @@ impl Inspected {
         draft.add_receiver(Arc::clone(&receiver));
         let start = body_start(module, function);
         for (i, site) in inspected.sites.iter().enumerate() {
-            // A trap takes activations away from outside of their code.
+            // No code of the function runs when a trap unwinds it.
             if site.mode == Mode::Trap {
                 continue;
             }
             let operands = (0..site.operands.len() as u32).map(Capture::Operand);
-            // The last is no local: there the receiver says whether it has failed.
+            // The last one is not a local: it holds the receiver's failure.
             let captures = (0..inspected.locals.len() as u32)
                 .map(Capture::Local)
                 .chain(operands)
@@ -170,7 +169,7 @@ impl Inspected {
                 .or_insert_with(|| Arc::new([const { AtomicU64::new(0) }; CLASSES]));
             self.cells[site].classes.store(classes.as_ptr() as usize, Relaxed);
         }
-        // Those that were inserted first come first, also if others came to the site before.
+        // Probes that were inserted first come first, even if others were added to the site before.
         self.change(site, |list| {
             list.insert(list.partition_point(|other| other.id < inserted.id), inserted);
         });
@@ -216,7 +215,7 @@ impl Inspected {
         self.cells[site].flag.store(flag, Relaxed);
     }
 
-    /// From now on it is told where activations end.
+    /// From now on it is notified when activations end.
     pub(super) fn watch_exits(&self) {
         if !self.watched.swap(true, Relaxed) {
             (0..self.sites.len()).for_each(|site| self.refresh(site));
@@ -234,7 +233,7 @@ impl Inspected {
         })
     }
 
-    /// How many operands can be given others for.
+    /// How many operands can be replaced.
     pub(super) fn writable(&self, site: usize) -> usize {
         self.cells[site].writable.load(Relaxed)
     }

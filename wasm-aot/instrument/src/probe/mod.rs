@@ -1,21 +1,22 @@
 //! Probes: an embedder's Rust code that runs at places of a program.
 //!
 //! A probe is at a [`Place`]: an instruction of a function, or the function's beginning or end. The
-//! first probe of a function has it compiled once more, with a flag at every place; threads that
-//! are in the function enter the new code with their next call or the next iteration of their loop.
-//! From then on a probe is inserted and removed by storing a flag, which takes effect at once, for
-//! every thread.
+//! first probe of a function has the function compiled again, with a flag at every place; threads
+//! that are in the function enter the new code with their next call or the next iteration of their
+//! loop. From then on a probe is inserted and removed by storing a flag, which takes effect at
+//! once, for every thread.
 //!
 //! # Rules
 //!
-//! - Probes of a place fire in the order in which they were inserted, those that stand everywhere
-//!   among them, whichever [`Probes`] they are of. The same probe inserted twice fires twice.
-//! - What a probe inserts or removes at the place that is firing holds from the next time on that
-//!   control comes there; elsewhere it holds at once.
-//! - What a probe writes into locals, operands or memory is what the program goes on with, and what
-//!   the next probe reads.
+//! - Probes of a place fire in the order in which they were inserted, including those that are
+//!   inserted everywhere, whichever [`Probes`] they belong to. The same probe inserted twice fires
+//!   twice.
+//! - If a probe inserts or removes probes at the place that is firing, this takes effect the next
+//!   time that control reaches the place; at other places it takes effect at once.
+//! - The program continues with the values that a probe writes into locals, operands or memory, and
+//!   the next probe reads them.
 //! - A probe that fails ends the program when the others of its event have fired, with an error
-//!   that names it. One that panics is removed, see [`Probes::panicked`]; the program goes on.
+//!   that names it. One that panics is removed, see [`Probes::panicked`]; the program continues.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -64,8 +65,8 @@ use wasm_aot_engine::instrument::runtime::{
 pub struct Place {
     /// The function's index, among all.
     pub function: u32,
-    /// Where the instruction is, from the beginning of the function's body; 0 for modes that stand
-    /// at none.
+    /// Where the instruction is, from the beginning of the function's body; 0 for modes without an
+    /// instruction.
     pub offset: u32,
     /// When its probe fires.
     pub mode: Mode,
@@ -77,7 +78,7 @@ impl Place {
         Self { function, offset, mode: Mode::Before }
     }
 
-    /// Behind an instruction.
+    /// After an instruction.
     pub fn after(function: u32, offset: u32) -> Self {
         Self { function, offset, mode: Mode::After }
     }
@@ -93,20 +94,20 @@ impl Place {
     }
 }
 
-/// What runs at a place of a program.
+/// Code that runs at a place of a program.
 pub trait Probe: Send + Sync {
-    /// What it is called in errors.
+    /// Its name in errors.
     fn name(&self) -> &str;
 
-    /// Whether it is called in the event that begins now: all probes of a place are asked before
-    /// the first of them fires, so that what one of them does to another holds from the next event
-    /// on.
+    /// Whether it is called in the event that begins now: this is queried for all probes of a place
+    /// before the first of them fires, so that a change that one of them makes to another takes
+    /// effect with the next event.
     fn is_due(&self) -> bool {
         true
     }
 
-    /// The place was reached. The program waits. A failure ends it, when the other probes of the
-    /// event have fired.
+    /// Called when the place was reached. The program waits. A failure ends the program after the
+    /// other probes of the event have fired.
     fn fire(&self, frame: &mut Frame<'_>) -> Result<(), String>;
 }
 
@@ -136,10 +137,10 @@ pub struct ProbeId(u64);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProbeError {
-    /// The module has not defined that function.
+    /// The module does not define that function.
     #[error("no function {function}: the module defines {first} to {last}")]
     NoFunction {
-        /// What was asked for.
+        /// The requested one.
         function: u32,
         /// The first that is defined.
         first: u32,
@@ -151,12 +152,12 @@ pub enum ProbeError {
     NoInstruction {
         /// The function.
         function: u32,
-        /// What was asked for.
+        /// The requested one.
         offset: u32,
         /// The nearest instructions.
         near: String,
     },
-    /// Control never comes there in this way.
+    /// Control never reaches the place in this mode.
     #[error(
         "function {function} has nothing at {offset} that a probe of that kind could stand at: \
          {mode:?}"
@@ -166,7 +167,7 @@ pub enum ProbeError {
         function: u32,
         /// The instruction.
         offset: u32,
-        /// What was asked for.
+        /// The requested one.
         mode: Mode,
     },
     /// The code cannot be changed.
@@ -175,11 +176,11 @@ pub enum ProbeError {
 }
 
 /// Probes of a module. All sets of them have one order, and one place in the code; counters and
-/// histograms begin for each set when it has asked for them.
+/// histograms of each set begin when it inserts them.
 #[derive(Clone, Debug)]
 pub struct Probes(Arc<Board>, Arc<Mutex<Baselines>>);
 
-/// What was counted and measured at places before a set of probes asked for it.
+/// The counts and histograms of places before a set of probes inserted its own.
 #[derive(Debug, Default)]
 struct Baselines {
     counts: HashMap<Place, u64>,
@@ -188,11 +189,11 @@ struct Baselines {
 
 /// The probes that are inserted.
 pub(crate) struct Board {
-    /// Its code knows of the board: it must not be kept by it.
+    /// A weak reference, because the module's code refers to the board.
     module: Weak<ModuleInner>,
-    /// Functions know of the board: they are kept by their code.
+    /// Weak references, because functions refer to the board; their code keeps them alive.
     functions: RwLock<HashMap<u32, Weak<Inspected>>>,
-    /// Held while a function is made ready.
+    /// Held while a function is prepared.
     preparing: Mutex<()>,
     state: Mutex<BoardState>,
     next: AtomicU64,
@@ -207,9 +208,9 @@ impl std::fmt::Debug for Board {
 
 #[derive(Default)]
 struct BoardState {
-    /// The place of each; some are everywhere.
+    /// The place of each probe; some are everywhere.
     places: HashMap<ProbeId, Option<Place>>,
-    /// Those at patchable sites, and whether they are on.
+    /// The probes at patchable sites, and whether they are on.
     site_probes: HashMap<ProbeId, (SiteProbe, bool)>,
     flags: HashMap<ProbeId, Arc<AtomicBool>>,
     panicked: Vec<String>,
@@ -235,7 +236,7 @@ enum ProbeKind {
 }
 
 impl Probes {
-    /// Of a module, whose instances may be running.
+    /// Probes of a module, whose instances may be running.
     pub fn new(module: &Module) -> Self {
         let board = || {
             Arc::new_cyclic(|me| Board {
@@ -285,12 +286,13 @@ impl Probes {
         self.0.insert_everywhere(probe)
     }
 
-    /// Switches probes off, or on again, where they stand: the order in which they fire stays.
+    /// Switches probes off, or on again, without removing them: the order in which they fire does
+    /// not change.
     pub fn switch(&self, ids: &[ProbeId], on: bool) {
         self.0.switch(ids, on);
     }
 
-    /// The names of the module's probes that have panicked and are gone, in that order.
+    /// The names of the module's probes that have panicked and were removed, in that order.
     pub fn panicked(&self) -> Vec<String> {
         self.0.state.lock().panicked.clone()
     }
@@ -316,7 +318,7 @@ impl Probes {
     }
 
     /// How often the topmost operand at the place was 0, 1, 2 to 3, 4 to 7, and so on, since a
-    /// histogram stood there.
+    /// histogram was inserted there.
     pub fn histogram(&self, place: Place) -> Vec<u64> {
         let baselines = self.1.lock();
         let Some(before) = baselines.histograms.get(&place) else { return Vec::new() };
@@ -350,7 +352,7 @@ impl Board {
         ProbeId(self.next.fetch_add(1, Relaxed))
     }
 
-    /// A function with flags at all its places; made ready if it is the first time.
+    /// A function with flags at all its places; prepared at the first call.
     fn inspect(&self, function: u32) -> Result<Arc<Inspected>, ProbeError> {
         if let Some(known) = self.inspected(function) {
             return Ok(known);
@@ -392,14 +394,14 @@ impl Board {
         let module = self.module.upgrade().filter(|_| place.mode == Mode::Before)?;
         let defined = place.function.checked_sub(module.info.imported.functions)?;
         let body = module.info.bodies.get(defined as usize)?;
-        // What lies behind the end are places of other functions.
+        // Offsets after the end belong to other functions.
         let offset = body.start.checked_add(place.offset).filter(|offset| *offset < body.end)?;
-        // What cannot be changed has no sites.
+        // Code that cannot be changed has no sites.
         let number = module.patchable_instruction(offset).ok()??;
         Some((module, number))
     }
 
-    /// Inserts what a patchable site can do, if there is one at the place.
+    /// Inserts a probe at a patchable site, if the place has one and it supports the probe.
     fn insert_at_patchable_site(
         &self,
         place: Place,
@@ -497,8 +499,8 @@ impl Board {
         true
     }
 
-    /// Fires all probes of a site, those that stand there now, in order. Gives the failure of the
-    /// first that fails.
+    /// Fires all probes that are at a site now, in order. Returns the failure of the first that
+    /// fails.
     fn fire_all(
         &self,
         inspected: &Inspected,

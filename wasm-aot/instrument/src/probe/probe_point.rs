@@ -27,7 +27,7 @@ fn address<T>(of: &T) -> i64 {
     std::ptr::from_ref(of) as i64
 }
 
-/// Adds one to the word there; others may, too.
+/// Adds one to the word at a place; other threads may do so, too.
 fn add(at: &mut Emitter<'_, '_>, place: Value) {
     let one = at.builder().ins().iconst(types::I64, 1);
     at.builder().ins().atomic_rmw(
@@ -41,7 +41,7 @@ fn add(at: &mut Emitter<'_, '_>, place: Value) {
 
 impl Inline for ProbePoint {
     fn fingerprint(&self) -> u64 {
-        // Cells are at one place of the process each.
+        // Each cell has its own address in the process.
         address(self.cell()) as u64
     }
 

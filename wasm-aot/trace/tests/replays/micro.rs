@@ -1,8 +1,8 @@
 //! Small programs and their runs, one for each way across the boundary: the files in `micro`. Each
 //! is a module in text, and behind it its trace, a line of it behind `;; `.
 //!
-//! Where the program exits, a waiting call is told as FUNCTION@NUMBER: the calls of a function are
-//! numbered, since bytes do not show in text.
+//! Where the program exits, a call that has not returned is written as FUNCTION@NUMBER. The calls
+//! of a function are numbered because offsets in bytes are not visible in the text.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! A host of profiled programs: an interpreter, with a clock that goes on when it is told to.
+//! A host of profiled programs: an interpreter, with a clock that the test advances.
 
 use profiler::Profile;
 use wasmi::{
@@ -20,7 +20,7 @@ pub(crate) struct World {
     pub(crate) file: Option<(String, Vec<u8>)>,
     /// How many bytes the file may have.
     pub(crate) room: Option<usize>,
-    /// What the program has told, before it was profiled and after.
+    /// What the program has reported, before it was profiled and after.
     pub(crate) told: Vec<i32>,
 }
 

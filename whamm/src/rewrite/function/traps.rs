@@ -26,7 +26,7 @@ fn width(ty: &wasmparser::StorageType) -> i64 {
     }
 }
 
-/// How many operands have to be kept to tell whether an instruction traps.
+/// How many operands have to be kept to decide whether an instruction traps.
 pub(super) fn looked_at(op: &O<'_>) -> u8 {
     match op {
         O::CallIndirect { .. }

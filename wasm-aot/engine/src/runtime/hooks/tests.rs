@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use wasmparser::Operator;
 
-/// Notes what it is told.
+/// Records the events that it receives.
 #[derive(Debug, Default)]
 struct Notes {
     all_slots: Mutex<Vec<InstanceSlots>>,
@@ -696,8 +696,8 @@ fn a_function_that_is_not_due_is_executed_as_it_is_until_its_hooks_are_put_back(
     assert_eq!(entered(&module), [0, 1, 0]);
 }
 
-/// Whether it is told that an exception leaves an activation whose loop was entered without that
-/// hook, if the hook was put there, and left out, at these turns.
+/// How often the receiver is notified that an exception leaves an activation whose loop was entered
+/// without that hook. The hook is switched on, and off again, at these turns.
 fn unwound(on: i32, off: Option<i32>) -> u64 {
     let text = r#"(module (import "host" "tick" (func $tick (param i32))) (tag $e)
         (func $throws (local i32)
