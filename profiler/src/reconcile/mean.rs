@@ -33,8 +33,8 @@ pub(super) fn mean(function: &Function, header: &Header) -> Option<Figure> {
     }
 }
 
-/// A mean, as a lower bound of what a call took if no timed call was as short: processor time is
-/// less than that.
+/// A mean, as a lower bound of the duration of a call if no timed call was as short: CPU time is
+/// less than the duration.
 pub(super) fn at_least_if_shorter(mean: Figure, function: &Function, header: &Header) -> Figure {
     let added_by_sampling = function.floor(header).max(SHORT);
     let shortest = function.min.filter(|min| mean.value + added_by_sampling < *min);
@@ -88,7 +88,7 @@ mod tests {
         let of = |function: &Function| {
             at_least_if_shorter(function.cpu_mean().unwrap(), function, &Header::default())
         };
-        // Calls of 229 ms by the wall clock, of 142 ms on a processor that others use, too.
+        // Calls of 229 ms by the wall clock, of 142 ms on a processor that other programs share.
         let busy = function(229e6, 240e6, 142e6);
         let mean = of(&busy);
         assert_eq!((mean.mark(), mean.value, mean.interval().1), (Mark::AtLeast, 142e6, 240e6));
