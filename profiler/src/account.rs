@@ -232,7 +232,7 @@ impl Changes {
         Self { squares: (self.squares - one.squares).max(0.0), count }
     }
 
-    /// The mean square, and how many changes of one's own it is worth.
+    /// The mean square, and its weight in changes of the function itself.
     fn expected(&self) -> (f64, f64) {
         (self.squares / self.count.max(1.0), self.count.min(Self::MOST))
     }
@@ -248,7 +248,7 @@ impl std::iter::Sum for Changes {
 }
 
 impl Account {
-    /// Begins to be seen.
+    /// The account of a function that is observed from `now` on.
     pub(crate) fn new(now: Ticks) -> Self {
         Self {
             min: f64::INFINITY,
@@ -264,8 +264,8 @@ impl Account {
         account
     }
 
-    /// A call was timed. Drawn as it was, one that does nothing reads so much more than back to
-    /// back.
+    /// A call was timed. `null`: what the clock measures for a call that does nothing, sampled at
+    /// the same rate, in excess of one measured back to back.
     #[inline]
     pub(crate) fn sample(&mut self, sample: &Sample, costs: &Costs, null: Null) {
         // The costs are subtracted from each call: calls with many calls inside are as rare as they
