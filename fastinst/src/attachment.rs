@@ -11,7 +11,7 @@
 //! The command fills it through /proc/PID/mem; the bootstrap thread makes all behind the code
 //! writable, and no page is ever both written by the process and executed.
 //!
-//! | state | meaning | who stores it |
+//! | state | meaning | stored by |
 //! |---|---|---|
 //! | [`NEW`] | a thread of the C library is about to be made | the command |
 //! | [`LOADING`] | that thread is in `dlopen` | the injected code |

@@ -23,7 +23,7 @@
 //! | word | meaning | written by |
 //! |---|---|---|
 //! | `claimed` | slots that are taken | any process, one up |
-//! | `latest` | number of the latest whole copy, which its lowest bit tells; 0 if there is none | the agent that has the slot |
+//! | `latest` | number of the latest whole copy (lowest bit: which); 0: none | the slot's agent |
 //! | `copies` | where each copy lies, its bytes, and functions that were counted when it was made | the same, before `latest` |
 //!
 //! Each process and each image that it becomes by exec takes a slot of its own. Where there is none
@@ -78,10 +78,10 @@ struct Front {
 
 /// How far the end of an attachment has come.
 ///
-/// | value | meaning | who stores it |
+/// | value | meaning | stored by |
 /// |---|---|---|
 /// | `Runs` | the profiler is at work | zero at first |
-/// | `Ending` | its end is asked for | the reader |
+/// | `Ending` | its end is requested | the reader |
 /// | `Ended` | all code is as it was, and the profile is the last one | the agent |
 /// | `Stuck` | some code could not be put back | the agent |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! A program may bring an allocator that counts, that two threads must not use at once, or that
 //! aligns to 8 bytes. So the library has one of its own: `dlmalloc`, which lives on anonymous
 //! mappings, behind one lock; blocks of [`LARGE`] bytes and more are mappings of their own, which
-//! go back to the kernel when they are freed. A header tells which of the two a block is.
+//! are returned to the kernel when they are freed. A header says which of the two a block is.
 //!
 //! Two kinds of work have ways of their own, since most of their time would go to the kernel for
 //! pages of zeros:

@@ -27,8 +27,8 @@ impl Summary {
     }
 }
 
-/// The probability of a difference at least so large where there is none; 1 where runs are too few
-/// to tell.
+/// The probability of a difference at least so large where there is none; 1 if there are too few
+/// runs.
 pub(crate) fn welch(one: &Summary, other: &Summary) -> f64 {
     let error = one.error() + other.error();
     if one.count < 2 || other.count < 2 || !error.is_finite() {

@@ -209,7 +209,7 @@ impl Calibration {
     /// Reads `path` and makes sure that it was written on this machine.
     pub fn load(path: &Path) -> Result<Self, CalibrationError> {
         let mut contents = Vec::new();
-        // A user who writes it decides how code is stored to.
+        // Its contents decide how code is stored to, so another user must not be able to write it.
         let file = trust::open(path).map_err(|error| match error.raw_os_error() {
             None if error.kind() == io::ErrorKind::PermissionDenied => {
                 CalibrationError::Untrusted { path: path.to_owned(), why: error.to_string() }

@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int, c_void};
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Function {
-    /// The size of this structure, by which later versions are told.
+    /// The size of this structure, which identifies its version.
     pub size: u32,
     /// Its name.
     pub name: *const c_char,

@@ -39,10 +39,11 @@ impl Signature {
     }
 }
 
-/// How many types may stand around one another.
+/// How deeply types may be nested.
 const DEPTH: usize = 32;
 
-/// Of the function that begins at an address of a module; `None` if nothing is told of it.
+/// The signature of the function that begins at an address of a module; `None` if debug information
+/// does not describe it.
 pub(crate) fn signature(module: &Module, address: CodeAddr) -> Option<Signature> {
     let name = Symbols::look_up(module, address).ok().flatten().map(|symbol| symbol.name);
     let is_changed =
@@ -276,7 +277,7 @@ impl<'b> Reader<'_, 'b> {
         )
     }
 
-    /// Names of the values of an enumeration, for as long as values are told.
+    /// Names of the values of an enumeration, kept for as long as values are printed.
     fn names(&self, of: &Entry<'b>) -> gimli::Result<&'static [(u64, String)]> {
         const MOST: usize = 256;
         let mut names = Vec::new();

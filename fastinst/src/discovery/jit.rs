@@ -1,9 +1,9 @@
-//! Code that a runtime makes while it runs, by what the runtime tells perf of it: functions with
-//! their addresses, in a map of text or a dump of records.
+//! JIT code: code that a runtime generates at run time, as the runtime reports it to perf:
+//! functions with their addresses, in a text map or a dump of records.
 //!
-//! Code comes and goes: a runtime frees a function's memory and uses it for another one, or moves a
-//! function. So each function has a time from which on it lies there, and an address is asked for
-//! together with the time at which a thread was there. What is told later holds from then on.
+//! Code changes: a runtime frees a function's memory and uses it for another one, or moves a
+//! function. So each function has a time from which on it is there, and an address is looked up
+//! together with the time at which a thread was there. A later report is valid from its time on.
 //!
 //! - [`PerfMap`] reads text without times (`/tmp/perf-PID.map`): they are those of reading.
 //! - [`JitDump`] reads records with times (`jit-PID.dump`).
@@ -48,7 +48,7 @@ struct Row {
     end: u64,
     /// Nanoseconds of the monotonic clock.
     since: u64,
-    /// Those with a greater one were told later.
+    /// Functions with a greater number were reported later.
     number: u32,
     name: u32,
     /// Its source file, and the line in it; 0 where it is not known.
@@ -67,7 +67,7 @@ pub struct Made<'c> {
     pub place: Option<(&'c str, u32)>,
 }
 
-/// What a runtime tells of a function.
+/// A runtime's report of a function.
 #[derive(Clone, Copy, Debug, Default)]
 struct Told<'t> {
     start: u64,
@@ -113,7 +113,7 @@ impl Codes {
         str::from_utf8(&rest[..end]).unwrap_or_default()
     }
 
-    /// How many were told of.
+    /// How many functions were reported.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -128,8 +128,8 @@ impl Codes {
         self.refused
     }
 
-    /// The function that lay at an address at a time; or that was the first to be told of there, if
-    /// none had been until then: a runtime may tell of a function after it was called.
+    /// The function that was at an address at a time. If none had been reported there until then,
+    /// the first one that was reported later: a runtime may report a function after it was called.
     pub fn at(&mut self, address: u64, when: u64) -> Option<Made<'_>> {
         self.sort();
         let behind = self.rows.partition_point(|row| row.start <= address);
@@ -188,7 +188,7 @@ mod tests {
             // The memory of the first one was used again, for two.
             (0x0ff0, 0x50, 20, "third"),
             (0x1040, 0x40, 20, "fourth"),
-            // One that was told twice at the same time is the latter.
+            // Of two reports with the same time the latter is valid.
             (0x2000, 0x100, 10, "renamed"),
         ] {
             add(&mut codes, start, size, since, what);
@@ -202,7 +202,7 @@ mod tests {
             (0x1040, 99, Some("fourth")),
             // What is left of it is what it was.
             (0x1080, 99, Some("first")),
-            // A thread was there before anything was told.
+            // A thread was there before the first report.
             (0x1000, 3, Some("first")),
             (0x0ff0, 3, Some("third")),
             (0x2000, 11, Some("renamed")),

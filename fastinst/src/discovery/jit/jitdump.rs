@@ -110,7 +110,7 @@ impl JitDump {
             return;
         }
         if size < FRONT {
-            // Behind it no record can be told from another.
+            // After it records can no longer be separated.
             self.stage = Stage::End;
             return;
         }
