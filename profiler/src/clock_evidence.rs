@@ -1,11 +1,11 @@
-//! Evidence from a sampling clock: which functions the processor time of a process was spent in.
+//! Evidence from a sampling clock: which functions the CPU time of a process was spent in.
 //!
 //! The clock owes nothing to probes, so it also sees functions that are called too often to be
 //! timed, and code without probes. The runtime attributes its samples to functions and hands the
 //! sums over as plain data; `Profile::reconcile` brings them together with the evidence of probes.
 //!
-//! Times are nanoseconds of processor time. They are weighted thread by thread: a thread's samples
-//! share that thread's own processor time, so that lost samples and short threads falsify no sum.
+//! Times are nanoseconds of CPU time. They are weighted thread by thread: a thread's samples share
+//! that thread's own CPU time, so that lost samples and short threads falsify no sum.
 
 use crate::FuncId;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub struct ClockEvidence {
     /// What kind of clock it is.
     pub source: ClockSource,
-    /// Processor time of all threads.
+    /// CPU time of all threads.
     pub processor: f64,
     /// Of it, time in the kernel that no function is charged for.
     pub system: f64,
@@ -61,7 +61,7 @@ pub enum ClockSource {
     },
     /// The kernel's `task-clock` event.
     Kernel {
-        /// Samples a second of processor time.
+        /// Samples a second of CPU time.
         hz: f64,
         /// Samples with stacks a second; 0 if there are none.
         stack_hz: f64,
@@ -106,7 +106,7 @@ pub struct ClockFunction {
 pub struct ClockStack {
     /// The outermost first.
     pub frames: Vec<FuncId>,
-    /// Processor time.
+    /// CPU time.
     pub time: f64,
     /// How often it was seen.
     pub samples: u64,

@@ -44,9 +44,9 @@ pub struct Comparison {
     pub calls_changed: usize,
     /// Whether times are the wall clock's, since CPU time is unknown.
     pub wall: bool,
-    /// Processor time of a run, in nanoseconds.
+    /// CPU time of a run, in nanoseconds.
     pub processor: [Option<Figure>; 2],
-    /// The probability that the processor times differ so much by chance.
+    /// The probability that the CPU times differ so much by chance.
     pub processor_p: Option<f64>,
     /// Function by function: those that have changed first, the largest change first.
     pub functions: Vec<Change>,
@@ -56,7 +56,7 @@ pub struct Comparison {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compared {
-    /// Processor time of its own.
+    /// CPU time of its own.
     #[serde(rename = "self")]
     Own,
     /// Time with its callees, where no self time is known.

@@ -39,7 +39,7 @@ pub enum Contradiction {
     SelfAboveTotal,
     /// A total is above the sum of its callers' totals.
     TotalAboveCallers,
-    /// A total is above the processor time.
+    /// A total is above the CPU time.
     TotalAboveProcessor,
     /// A total is above what its calls took by the wall clock.
     TotalAboveWall,
@@ -51,7 +51,7 @@ pub enum Contradiction {
     MeanBelowMin,
     /// The shortest call is longer than the longest.
     MinAboveMax,
-    /// Self times, `[system]` and `[unknown]` add up to more than the processor time.
+    /// Self times, `[system]` and `[unknown]` add up to more than the CPU time.
     SumAboveProcessor,
 }
 

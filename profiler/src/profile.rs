@@ -339,9 +339,8 @@ impl Profile {
         Self { header, modules: Vec::new(), functions, stacks: Vec::new() }
     }
 
-    /// A clock that is known better: all times follow that were measured by it, which processor
-    /// time is not. To be called before the profile is reconciled with the evidence of another
-    /// clock.
+    /// A clock that is known better: all times follow that were measured by it, which CPU time is
+    /// not. To be called before the profile is reconciled with the evidence of another clock.
     pub fn set_hz(&mut self, hz: f64) {
         let by = self.header.hz / hz;
         if !(by.is_finite() && by > 0.0) {

@@ -18,7 +18,7 @@ pub enum Request {
     Only(Vec<String>),
     /// Leave the functions out that these patterns name; none if there are none.
     Exclude(Vec<String>),
-    /// The share of the program's processor time that measuring may take.
+    /// The share of the program's CPU time that measuring may take.
     Budget(f64),
     /// The profile so far, as a file has it.
     Snapshot,

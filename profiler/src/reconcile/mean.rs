@@ -2,9 +2,9 @@
 //! measure it it.
 //!
 //! A probe cannot time a function of two nanoseconds in its surroundings: sampled alone it reads
-//! twenty times that. Nothing waits in such a time, so processor time ÷ calls is what a call takes.
-//! The same is shown where a single sampled call carries the whole mean. A processor time that is
-//! below the shortest call is no call's time, if calls wait: it is a lower bound then.
+//! twenty times that. Nothing waits in such a time, so CPU time ÷ calls is what a call takes. The
+//! same is shown where a single sampled call carries the whole mean. A CPU time that is below the
+//! shortest call is no call's time, if calls wait: it is a lower bound then.
 
 use crate::profile::Function;
 use crate::{ClockSource, Figure, Header, How};

@@ -1,11 +1,11 @@
-//! Self time: processor time of a function's own, and the time of no known function.
+//! Self time: CPU time of a function's own, and the time of no known function.
 //!
 //! With a clock no other source writes this column: a function has the time with it innermost. What
 //! the clock charges to no function is `[system]` or `[unknown]`, so that all of them add up to the
-//! processor time, exactly. Where every call is timed by probes (policy `exact`, no clock), self
-//! times are wall-clock times: if they add up to more than the processor time, threads have waited.
-//! Then the longest are cut, to a common height: what waits, waits long, and everything shorter
-//! keeps its figure.
+//! CPU time, exactly. Where every call is timed by probes (policy `exact`, no clock), self times
+//! are wall-clock times: if they add up to more than the CPU time, threads have waited. Then the
+//! longest are cut, to a common height: what waits, waits long, and everything shorter keeps its
+//! figure.
 
 use super::{Seen, doubt, estimate, interval};
 use crate::profile::Profile;
@@ -27,7 +27,7 @@ impl OwnTimes {
     }
 }
 
-/// Self times, and the rest: together the processor time.
+/// Self times, and the rest: together the CPU time.
 pub(super) fn own_times(profile: &Profile, seen: &Seen) -> OwnTimes {
     let system = seen.system.min(seen.processor);
     let room = seen.processor - system;

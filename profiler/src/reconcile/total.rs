@@ -1,4 +1,4 @@
-//! Totals: processor time of a function and of all that it calls, each moment once.
+//! Totals: CPU time of a function and of all that it calls, each moment once.
 //!
 //! Where every call was timed and the clock does not object, the timed total stands. It is wall
 //! time: if it lies above the clock's interval, calls have waited or were preempted; if it lies
@@ -7,9 +7,9 @@
 //! Samples of short calls are mostly what sampling costs, and give no total.
 //!
 //! Where every call of every function was timed, self times by the wall clock add up to more than
-//! the processor time if threads have waited: by how much, is known, and where, is not. A thread
-//! that gives its processor away has it back after two switches of context at least, so the waiting
-//! is in calls that took longer than [`WAIT`], and what shorter calls took was processor time.
+//! the CPU time if threads have waited: by how much, is known, and where, is not. A thread that
+//! gives its processor away has it back after two switches of context at least, so the waiting is
+//! in calls that took longer than [`WAIT`], and what shorter calls took was CPU time.
 //!
 //! Where only some functions were timed completely, all of the threads' time off the processor may
 //! have been in any of their long calls: the total that fits the clock's interval keeps its value,
@@ -23,13 +23,13 @@ use crate::{ClockSource, Figure};
 
 /// So many stacks give a total by themselves.
 const ENOUGH: u64 = 20;
-/// Sampled times of shorter calls are no evidence of processor time, in nanoseconds: they are
-/// mostly what sampling costs.
+/// Sampled times of shorter calls are no evidence of CPU time, in nanoseconds: they are mostly what
+/// sampling costs.
 const TOO_SHORT: f64 = 200.0;
 /// No thread waits for much less, in nanoseconds: a switch of context takes a microsecond or two.
 const WAIT: f64 = 5_000.0;
 
-/// Processor time with it on the stack, as the clock alone has seen it.
+/// CPU time with it on the stack, as the clock alone has seen it.
 pub(super) fn cpu(seen: &Seen, at: usize) -> Option<Figure> {
     if !seen.visible[at] || seen.stack_samples == 0 {
         return None;
@@ -148,7 +148,7 @@ fn by_stacks(timed: Option<Figure>, cpu: Figure, stacks: u64, processor: f64, id
     }
 }
 
-/// A complete total by the wall clock, of which up to `idle` may have been no processor time.
+/// A complete total by the wall clock, of which up to `idle` may have been no CPU time.
 fn perhaps_less(timed: Figure, idle: f64, least: f64) -> Figure {
     if idle <= doubt::TRIFLE * timed.value {
         return timed;
@@ -181,8 +181,8 @@ impl Waiting {
         Self { time, part: if all > 0.0 { time / all } else { 0.0 } }
     }
 
-    /// Processor time of calls that took a time by the wall clock, of which `long` is that of calls
-    /// that may have waited.
+    /// CPU time of calls that took a time by the wall clock, of which `long` is that of calls that
+    /// may have waited.
     fn without(&self, wall: Figure, long: f64) -> Figure {
         let most = self.time.min(long).min(wall.value);
         if most <= 0.0 {
@@ -206,8 +206,8 @@ impl Function {
     }
 }
 
-/// A wall-clock time as one of processor time: what is more than there is has waited, and may have
-/// waited all the time.
+/// A wall-clock time as one of CPU time: what is more than there is has waited, and may have waited
+/// all the time.
 fn within(wall: Figure, processor: f64) -> Figure {
     match wall.value <= processor {
         true => wall.clipped(0.0, processor),

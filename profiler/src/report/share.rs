@@ -1,9 +1,9 @@
-//! Shares of processor time: a column that adds up to 100 %.
+//! Shares of CPU time: a column that adds up to 100 %.
 //!
 //! Self times, time in the kernel that no function is charged for, and time whose function is not
-//! known are the whole. Where these are less than the processor time of the program, the rest is
-//! not known either; where they are more, since calls were timed by the wall clock, they are the
-//! whole themselves.
+//! known are the whole. Where these are less than the CPU time of the program, the rest is not
+//! known either; where they are more, since calls were timed by the wall clock, they are the whole
+//! themselves.
 
 use crate::figure::Figure;
 use crate::profile::{Function, Profile};
@@ -54,8 +54,8 @@ pub(crate) fn own_time(function: &Function) -> f64 {
     function.own.filter(Figure::is_sound).map_or(0.0, |own| own.value.max(0.0))
 }
 
-/// The part of its calls' time in which a function waited: wall-clock time without processor time.
-/// Where no self time is known, no processor time has been measured, and it is not known either.
+/// The part of its calls' time in which a function waited: wall-clock time without CPU time. Where
+/// no self time is known, no CPU time has been measured, and it is not known either.
 pub(crate) fn waiting(function: &Function) -> Option<Figure> {
     let (wall, total) = (function.wall?, function.total?);
     // Where both are the same figure no evidence distinguishes them.

@@ -2,12 +2,11 @@
 //!
 //! A function's self time is the one that the table prints, and every format distributes just that:
 //! over the stacks that the clock has seen with it innermost, in proportion; where it has seen
-//! none, over callers, in the proportion of what was timed from there. Time in the kernel
-//! and time whose function is not known are stacks of one frame. So all samples together are the
-//! processor time.
+//! none, over callers, in the proportion of what was timed from there. Time in the kernel and time
+//! whose function is not known are stacks of one frame. So all samples together are the CPU time.
 //!
 //! Where no self time is known at all, it is guessed from totals: what is left of a function's
-//! total when that of its callees is taken off. Guesses are cut to what the processor time allows.
+//! total when that of its callees is taken off. Guesses are cut to what the CPU time allows.
 
 use super::share::{self, Shares};
 use crate::profile::{Function, Label, Profile};
@@ -29,7 +28,7 @@ pub(crate) enum Frame {
 pub(crate) type Stacks = BTreeMap<Vec<Frame>, f64>;
 
 impl Profile {
-    /// The processor time of every stack.
+    /// The CPU time of every stack.
     pub(crate) fn self_times(&self) -> Stacks {
         let callers = self.callers();
         let (own, others) = self.distributed(&callers);

@@ -1,7 +1,6 @@
 //! Sampling clocks of the kernel: the software event `task-clock` of perf_event_open(2), which
-//! looks at a thread each time that it has used a period of processor time, and writes what it saw
-//! into a ring that is mapped here. No signal, no timer: what the threads wait for is not
-//! disturbed.
+//! looks at a thread each time that it has used a period of CPU time, and writes what it saw into a
+//! ring that is mapped here. No signal, no timer: what the threads wait for is not disturbed.
 //!
 //! One event and one ring a processor: an inherited event cannot be mapped otherwise, and a ring
 //! for each thread is refused at some hundred threads. `inherit_thread` (Linux 5.13) hands the
@@ -35,7 +34,7 @@ use std::time::Duration;
 /// What is sampled, and what a sample holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
-    /// Processor time between two samples of a thread.
+    /// CPU time between two samples of a thread.
     pub period: Duration,
     /// Time in the kernel is sampled, too: the kernel allows that with perf_event_paranoid up to 1,
     /// or to root.
