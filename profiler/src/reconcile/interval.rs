@@ -5,8 +5,8 @@
 //! weighted by their threads' CPU time, so a function's own weight a sample takes the place of
 //! `T/n` where it has any.
 
-/// Where the time of a function lies that `k` of `n` samples together worth `seen` have met, in a
-/// program of `processor`.
+/// The interval of the time of a function that has `k` of `n` samples, together worth `seen`, in a
+/// program that used `processor`.
 pub(super) fn of_samples(seen: f64, k: u64, n: u64, processor: f64) -> (f64, f64) {
     if n == 0 {
         return (0.0, processor);

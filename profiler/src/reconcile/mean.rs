@@ -1,16 +1,16 @@
-//! The mean of a call: by the wall clock, as calls were timed; the clock's where probes cannot
-//! measure it it.
+//! The mean of a call: by the wall clock, as calls were timed; by the sampling clock where probes
+//! cannot measure it.
 //!
-//! A probe cannot time a function of two nanoseconds in its surroundings: sampled alone it reads
-//! twenty times that. Nothing waits in such a time, so CPU time ÷ calls is what a call takes. The
-//! same is shown where a single sampled call carries the whole mean. A CPU time that is below the
-//! shortest call is no call's time, if calls wait: it is a lower bound then.
+//! A probe cannot time a function of two nanoseconds in its surroundings: sampled alone, it takes
+//! twenty times that. No call of that length waits, so its duration is CPU time ÷ calls. The same
+//! is shown where a single sampled call dominates the mean. If calls wait, a mean CPU time below
+//! the shortest call is not a call's duration: it is a lower bound then.
 
 use crate::profile::Function;
 use crate::{ClockSource, Figure, Header, How};
 use libm::hypot;
 
-/// Below, the clock knows the mean better, in nanoseconds.
+/// Below this the clock's mean is better, in nanoseconds.
 pub(crate) const SHORT: f64 = 50.0;
 
 /// Half of the calls of a function that does not wait are shorter, whatever sampling adds to them.

@@ -22,7 +22,7 @@ pub struct Grid {
 /// A column of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GridColumn {
-    /// What stands above it.
+    /// Its heading.
     pub title: &'static str,
     /// How wide it is.
     pub width: usize,
