@@ -4,7 +4,7 @@
 use super::{Amount, Observed, Owner, Place, UserTime};
 use std::collections::HashMap;
 
-/// What was seen of a thread.
+/// The observations of a thread.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Strand {
     /// Its CPU time, in nanoseconds, as read last.
@@ -59,8 +59,8 @@ pub(super) struct ByPlace {
     pub(super) samples: u64,
 }
 
-/// Divides every thread's time among its places; what is left of it is system time. What was spent
-/// in hooks is left out.
+/// Divides every thread's time among its places; the rest of it is system time. The time in hooks
+/// is excluded.
 pub(super) fn by_place(observed: &Observed<'_>, owner: &mut impl FnMut(Place) -> Owner) -> ByPlace {
     let mut sum = ByPlace {
         unsampled: observed.unsampled,

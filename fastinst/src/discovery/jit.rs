@@ -9,7 +9,7 @@
 //! - [`JitDump`] reads records with times (`jit-PID.dump`).
 //!
 //! Both are given bytes as they come, since files grow while they are read. Whatever the bytes are,
-//! a table holds no more than it has room for, and a look takes no more steps than that.
+//! a table does not exceed its limits, and a look-up takes a limited number of steps.
 
 mod jitdump;
 mod perf_map;
@@ -23,9 +23,9 @@ const MOST: usize = 1 << 19;
 const MOST_TEXT: usize = 32 << 20;
 /// A longer name is cut.
 const LONGEST_NAME: usize = 4 << 10;
-/// No function is longer: the longest that there are hold all of a runtime's stubs.
+/// The longest function: the longest existing ones hold all of a runtime's stubs.
 const LARGEST: u64 = 256 << 20;
-/// A look passes by no more functions that begin before an address and do not reach to it.
+/// The most functions that a look-up passes which begin before an address and do not reach it.
 const FARTHEST: usize = 1 << 12;
 
 /// Functions that a runtime has made.
@@ -41,7 +41,7 @@ pub struct Codes {
     refused: u64,
 }
 
-/// A function's code, or what it is from a time on.
+/// A function's code, from a time on.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     start: u64,
@@ -56,7 +56,7 @@ struct Row {
     line: u32,
 }
 
-/// What lies at an address.
+/// The function at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Made<'c> {
     /// The function's name, as its runtime has it.
@@ -123,7 +123,7 @@ impl Codes {
         self.rows.is_empty()
     }
 
-    /// Functions that found no room.
+    /// Functions for which there was no room.
     pub fn refused(&self) -> u64 {
         self.refused
     }
@@ -200,7 +200,7 @@ mod tests {
             (0x1000, 20, Some("third")),
             (0x103f, 99, Some("third")),
             (0x1040, 99, Some("fourth")),
-            // What is left of it is what it was.
+            // The rest of it is still the first one.
             (0x1080, 99, Some("first")),
             // A thread was there before the first report.
             (0x1000, 3, Some("first")),
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn a_table_that_is_full_says_so_and_a_look_ends() {
         let mut codes = Codes::default();
-        // One that lies over all of the others, which makes every look long.
+        // One that overlaps all others, which makes every look-up long.
         add(&mut codes, 1, LARGEST, 1, "all");
         (0..MOST as u64 + 4).for_each(|at| add(&mut codes, 0x1000 + at * 4, 2, 1, ""));
         assert_eq!((codes.len(), codes.refused()), (MOST, 5));
