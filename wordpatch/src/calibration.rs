@@ -157,7 +157,7 @@ pub enum CalibrationError {
         /// Which folder, or what of the file.
         why: String,
     },
-    /// The file is no calibration.
+    /// The file is not a calibration.
     #[error("{}:{line}: {why}; run tmax again", .path.display())]
     Damaged {
         /// The file.
@@ -314,7 +314,7 @@ fn at(path: &Path, error: &io::Error) -> CalibrationError {
     CalibrationError::File { path: path.to_owned(), errno }
 }
 
-/// Where a file is no calibration, and why.
+/// Where a file is not a calibration, and why.
 struct Flaw {
     line: usize,
     why: String,
