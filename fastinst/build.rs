@@ -95,7 +95,7 @@ fn main() {
             "cargo:rustc-cdylib-link-arg=-Wl,--wrap={name},--defsym=__wrap_{name}=fastinst_own_{name}"
         );
     }
-    // Threads may be in it at any time, and the C library was told to call it.
+    // Threads may be in it at any time, and the C library is registered to call its functions.
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
     let own = OWN.iter().map(|name| (*name, format!("fastinst_own_{name}")));
     let same = [("memcpy", "fastinst_own_memmove"), ("bcmp", "fastinst_own_memcmp")]

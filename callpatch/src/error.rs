@@ -13,7 +13,7 @@ pub enum AdoptError {
     /// The bytes cannot be had.
     #[error(transparent)]
     Ground(#[from] wordpatch::AdoptError),
-    /// It is no transfer of control that we know.
+    /// It is not a known transfer of control.
     #[error(
         "at {address} there is no call or jump that is known, but {found}: give the address where one begins"
     )]

@@ -1,14 +1,14 @@
-//! A gate: a byte in code memory of our own that has two values, so that threads that come by go
-//! one way or the other. It is always writable and no other code's: so it is two words, and
-//! switching it cannot fail.
+//! A gate: a byte in our own code memory that has two values and sends threads one way or the
+//! other. It is always writable, and no other code uses it. So a gate is represented by two words,
+//! and switching it cannot fail.
 //!
 //! ```text
 //!   a site      A9/E8 rel32, A9/E9 rel32    its first byte; rel32 is stored while that is off
 //!   a branch    0F 8x rel32, E9 rel32       the lowest byte of its distance, where both fit
 //! ```
 //!
-//! It is a [call site](crate::CallSite) of the simplest kind: nothing of it is found, decoded or
-//! made writable, because the code around it is ours too.
+//! It is the simplest kind of [call site](crate::CallSite): it need not be found, decoded or made
+//! writable, because the code around it is ours too.
 //!
 //! # Safety
 //!
@@ -24,7 +24,7 @@ use wordpatch::live::{self, Width};
 pub struct Gate {
     /// Where it is written.
     at: CodeAddr,
-    /// What it is while it is off, and while it is on.
+    /// Its value while it is off, and while it is on.
     faces: [u8; 2],
 }
 

@@ -1,9 +1,9 @@
 //! Islands: code memory within reach of a module, with stubs that lead to any address.
 //!
 //! A call reaches no further than two gigabytes, and a module's hooks are in another module, or in
-//! memory of our own. So each module gets nearby islands when they are needed. Stubs are allocated
-//! on an island one after the other; each is written before a thread is led to it, which needs no
-//! barrier: the last store is the one that leads there (AMD64 APM volume 2, section 7.6.1).
+//! our own memory. So each module gets nearby islands when they are needed. Stubs are allocated on
+//! an island one after the other; each is written before a thread is led to it. This needs no
+//! barrier: the store that leads there is the last one (AMD64 APM volume 2, section 7.6.1).
 //!
 //! **When a stub's place can be reused.** Only its owner can know that no site leads to a stub and
 //! that no thread is inside; releasing the stub says so. Cores may still hold its bytes. So
@@ -27,9 +27,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use wordpatch::os::pages::{PAGE, round_up};
 use wordpatch::{Barrier, CodeAddr, CodeMemory};
 
-/// The size of one island, if it was not said what is needed.
+/// The size of one island, if no size was announced.
 const ISLAND: usize = 16 * PAGE;
-/// And the most that it is made larger for what is expected.
+/// The largest size of an island for announced stubs.
 const LARGEST: usize = 4 << 20;
 
 /// Stubs begin at multiples of this: small ones do not cross what a core fetches at once.
@@ -47,12 +47,11 @@ pub struct Islands {
     free: Vec<Stub>,
     ret: Option<CodeAddr>,
     slots: Option<Slots>,
-    /// How many bytes of stubs and slots are still to come, as far as was said.
+    /// How many announced bytes of stubs and slots are still to be requested.
     expected: usize,
 }
 
-/// A page of slots that is not used up: its distance to where it is written, and what is left of
-/// it.
+/// A page of slots with free ones: its distance to its writable mapping, and the rest of it.
 #[derive(Debug)]
 struct Slots {
     next: CodeAddr,
@@ -60,11 +59,11 @@ struct Slots {
     alias: isize,
 }
 
-/// Eight bytes within reach of a module that hold the address of code: what a jump or a call
-/// through memory is led by.
+/// Eight bytes within reach of a module that hold the address of code, for jumps and calls through
+/// memory.
 ///
-/// Slots lie on pages of their own: a store beside code makes every core that executes it start
-/// over.
+/// Slots are on separate pages: a store next to code is handled as self-modifying code by every
+/// core that executes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
     address: CodeAddr,
@@ -171,7 +170,7 @@ impl Islands {
         self.expected = bytes;
     }
 
-    /// Where so many bytes of them would lie: the nearest place that is free, if there is one.
+    /// The place that so many bytes of them would get: the nearest free one, if there is one.
     pub fn room_for(&self, bytes: usize) -> Result<Option<Range<CodeAddr>>, IslandError> {
         let mappings = wordpatch::os::maps::mappings();
         let mappings =
@@ -226,7 +225,7 @@ impl Islands {
         Ok(stub)
     }
 
-    /// A stub that puts `number` into r11 and goes on to `to`, however far that is.
+    /// A stub that puts `number` into r11 and jumps to `to`, at any distance.
     pub fn numbered(&mut self, number: u32, to: CodeAddr) -> Result<Stub, IslandError> {
         const LONGEST: usize = 6 + 14;
         self.stub(LONGEST, |at| {
@@ -292,7 +291,7 @@ impl Islands {
     fn page(&mut self) -> Result<(CodeAddr, isize), IslandError> {
         let pad = |used: usize| used.next_multiple_of(PAGE) - used;
         if let Some(island) = self.islands.last_mut() {
-            // What is skipped is lost: less than a page for every page of slots.
+            // Skipped bytes are lost: less than a page for every page of slots.
             let _ = island.cut_off(pad(island.used));
         }
         let start = self.place(PAGE)?.address;

@@ -8,11 +8,11 @@
 //! ```
 //!
 //! A process may have some tens of thousands of mappings (vm.max_map_count), and a large program
-//! needs a landing on as many pages. So they are mapped in *spans* of two megabytes, of which only
-//! those pages are ever touched that hold a landing; spans that meet are one mapping to the kernel.
-//! Where memory is charged before it is touched, each page is a mapping of its own. Of pages there
-//! is a limit, too, and one that exists is preferred. All is private memory, which a forked child
-//! has a copy of.
+//! needs a landing on as many pages. So they are mapped in *spans* of two megabytes, in which only
+//! the pages that hold a landing are ever touched; adjacent spans are one mapping to the kernel.
+//! Where memory is charged before it is touched, each page is a separate mapping. The number of
+//! pages is limited, too, and an existing page is preferred. All of this is private memory, of
+//! which a forked child has a copy.
 //!
 //! # Safety
 //!
@@ -28,9 +28,9 @@ use wordpatch::os::OsError;
 use wordpatch::os::maps::{self, Mapping};
 use wordpatch::os::pages::{self, PAGE, Protection};
 
-/// A heap grows upwards behind its mapping: so much is left to it.
+/// A heap grows upwards after its mapping: this much is left free for it.
 const HEAP: usize = 1 << 30;
-/// The same below four gigabytes, where a program lies that is not position-independent.
+/// The same below four gigabytes, where programs that are not position-independent are loaded.
 const LOW_HEAP: usize = 128 << 20;
 /// Stacks grow downwards.
 const STACK: usize = 256 << 20;
@@ -38,7 +38,7 @@ const STACK: usize = 256 << 20;
 const LOWEST: usize = 0x1_0000;
 const HIGHEST: usize = 0x7fff_ffff_f000;
 
-/// How many mappings a process may have of which some are ours: half of what it may have at all
+/// The number of mappings, ours included, above which no more are made: half of the limit
 /// (vm.max_map_count), as the other half is the program's.
 const BEARABLE: usize = 1 << 15;
 
@@ -51,10 +51,10 @@ const JUMP: usize = x86::Form::Jump.len();
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoLanding {
-    /// Other memory is there, or is to have room to grow there.
+    /// Other memory is mapped there, or the place is left free for it to grow.
     #[error("the place {0} is not free")]
     Taken(CodeAddr),
-    /// There are as many pages as there may be.
+    /// The limit of pages is reached.
     #[error("there are {0} pages of landings: no more are wanted")]
     Full(usize),
     /// The landing does not reach what it is to lead to.
@@ -70,16 +70,16 @@ pub enum NoLanding {
 pub struct Landings {
     /// Those that were touched, by address: which of their bytes are used.
     pages: HashMap<usize, Box<[u64; PAGE / 64]>>,
-    /// What is mapped for landings, each from its beginning to its end.
+    /// The spans mapped for landings, each from its start to its end.
     spans: BTreeMap<usize, usize>,
     /// How much is mapped at once.
     span: usize,
     most: usize,
-    /// How many more the process can bear, as far as was looked.
+    /// How many more mappings may be made, by the latest survey.
     bearable: usize,
     /// Where pages may be mapped, in order.
     free: Vec<Range<usize>>,
-    /// Where none is, whatever is free.
+    /// Places where no page is mapped, even if they are free.
     clear: Vec<Range<CodeAddr>>,
 }
 
@@ -97,8 +97,8 @@ impl Landings {
         }
     }
 
-    /// Keeps a place clear, for trampolines: spans would take all that is near a module. A landing
-    /// that was put before stays.
+    /// Keeps a place clear for trampolines: spans would otherwise take all places near a module. A
+    /// landing that is already there stays.
     pub fn keep_clear(&mut self, place: Range<CodeAddr>) {
         self.clear.push(place);
     }
@@ -108,7 +108,7 @@ impl Landings {
         self.clear.retain(|clear| clear != place);
     }
 
-    /// Looks at what is mapped now. To be called before places are asked for.
+    /// Reads the current mappings. To be called before landings are requested.
     pub fn survey(&mut self) -> Result<(), OsError> {
         self.survey_of(&maps::mappings()?);
         Ok(())
@@ -190,11 +190,11 @@ impl Landings {
         Ok(())
     }
 
-    /// Takes landings away, and looks at what is mapped now. A page that has none any more is the
-    /// kernel's again, and a span with its last page.
+    /// Removes landings, and reads the current mappings. A page without landings is returned to the
+    /// kernel, and a span with its last page.
     ///
     /// # Safety
-    /// No thread is in one of them or comes there any more.
+    /// No thread is in one of them, and none will reach them.
     pub unsafe fn take_away(
         &mut self,
         landings: impl Iterator<Item = CodeAddr>,
@@ -209,7 +209,7 @@ impl Landings {
             .retain(|page| self.pages.get(page).is_some_and(|used| used.iter().all(|&u| u == 0)));
         for page in emptied {
             self.pages.remove(&page);
-            // What the program has mapped over is no span of ours any more.
+            // A span that the program has mapped over is no longer ours.
             let span = self.spans.range(..=page).next_back().filter(|(_, end)| page < **end);
             let Some((start, end)) = span.map(|(start, end)| (*start, *end)) else { continue };
             if (start..end).step_by(PAGE).any(|page| self.pages.contains_key(&page)) {
@@ -233,7 +233,7 @@ impl Landings {
             let at = CodeAddr::new(range.start);
             pages::map_sparse(at, range.len(), Protection::ReadWriteExecute)
         };
-        // Something may be there since places were looked at.
+        // Something may have been mapped there since the survey.
         let alone = page..page + PAGE;
         let mapped = match map(&(start..end)) {
             Ok(()) => start..end,
@@ -253,7 +253,7 @@ impl Landings {
         self.gap(page).is_some()
     }
 
-    /// What was free around a page when places were looked at.
+    /// The free range around a page, by the latest survey.
     fn gap(&self, page: usize) -> Option<Range<usize>> {
         let next = self.free.partition_point(|gap| gap.end < page + PAGE);
         self.free.get(next).filter(|gap| gap.start <= page).cloned()
@@ -364,7 +364,7 @@ mod tests {
         let whole = mapping_at(middle);
         assert!(whole.start <= at(-40 * PAGE as isize) && whole.end > at(50 * PAGE as isize));
         assert_eq!(landings.pages(), 3);
-        // As another look finds them: ours, and full.
+        // Another survey finds that they are ours, and full.
         landings.survey().unwrap();
         assert_eq!(landings.price(at(100)), Ok(0));
         assert_eq!(landings.price(at(PAGE as isize)), Err(NoLanding::Full(3)));

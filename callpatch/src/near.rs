@@ -5,7 +5,7 @@ use crate::reach::{Grid, Reach};
 use wordpatch::os::{OsError, maps};
 use wordpatch::{CodeAddr, CodeMemory};
 
-/// How often places are looked for, if another thread is always quicker.
+/// How often a place is searched for, if other threads take every place that is found.
 const ATTEMPTS: usize = 16;
 
 impl Reach {

@@ -9,8 +9,7 @@
 //! Two neighbours are left room to grow: the heap, which grows upwards behind it, and stacks, which
 //! grow downwards. A gap beside one of them is used from its far end.
 //!
-//! There is no unsafe code here, and nothing is mapped: what is decided are candidates, nearest
-//! first.
+//! There is no unsafe code here, and nothing is mapped: the results are candidates, nearest first.
 
 use std::ops::Range;
 use wordpatch::CodeAddr;

@@ -2,12 +2,12 @@
 //!
 //! A site is adopted only if its bytes decode to a transfer of control that we know *and* lead to a
 //! hook. The second is not a formality: where a compiler ends a function with a jump to the hook,
-//! the hook's return address lies behind a call of the program's own, and a patcher of "the call
-//! before the return address" takes that away.
+//! the hook's return address is after one of the program's own calls, and a patcher of "the call
+//! before the return address" would remove that.
 //!
-//! What is a hook is the caller's knowledge: a predicate on where the site leads. A call into the
-//! linkage table leads to a stub; if the predicate does not know the stub, its slot is read off it,
-//! and the predicate is asked about that.
+//! The caller decides what is a hook, by a predicate on the site's target. A call into the linkage
+//! table leads to a stub; if the predicate does not accept the stub, its slot is decoded from it,
+//! and the predicate is applied to the slot.
 //!
 //! # Safety
 //!
@@ -31,21 +31,20 @@ pub enum Strategy {
     /// One byte, at any alignment.
     #[default]
     OneByte,
-    /// As the literature does it, by the place of the boundary of the policy's granule, which for
-    /// the paper is [`Granule::LINE`](wordpatch::Granule::LINE). For comparison only: see the
-    /// design.
+    /// As in the literature, by the position of the boundary of the policy's granule, which for the
+    /// paper is [`Granule::LINE`](wordpatch::Granule::LINE). For comparison only: see the design.
     Paper {
         /// A `ret` near all sites. [`Islands::ret`](crate::Islands::ret) has one.
         ret: CodeAddr,
     },
 }
 
-/// How many bytes a pun concerns: its switch, and its displacement.
+/// The bytes of a pun: its switch, and its displacement.
 const PUN: usize = Form::Jump.len();
-/// So many bytes can be made ready for stores at once.
+/// The most bytes that can be prepared for stores at once.
 const WORD: usize = 8;
 
-/// One look at the mappings of the process, for adopting many sites.
+/// A snapshot of the mappings of the process, for adopting many sites.
 #[derive(Debug)]
 pub struct Survey {
     ground: wordpatch::Survey,
@@ -54,7 +53,7 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Looks at what is mapped now.
+    /// Reads the current mappings.
     pub fn new(policy: Policy) -> Result<Self, AdoptError> {
         Ok(Self::on(wordpatch::Survey::new(policy)?, policy))
     }

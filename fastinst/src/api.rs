@@ -117,7 +117,7 @@ impl std::fmt::Debug for Known {
 
 static SESSION: OnceLock<Result<Session, Error>> = OnceLock::new();
 
-/// Modules have come. By the thread that loads them, before their code runs.
+/// New modules were loaded. Called by the thread that loads them, before their code runs.
 fn modules_have_come() {
     if let Some(Ok(session)) = SESSION.get() {
         session.scan();
@@ -145,7 +145,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Looks for modules that were loaded since, and reports their probes to listeners.
+    /// Searches for modules that were loaded since, and reports their probes to listeners.
     pub fn scan(&self) {
         if !guest::is_running() {
             let mut garden = plant::garden();
@@ -172,7 +172,7 @@ impl Session {
         loader::announce(&self.policy, modules_have_come);
     }
 
-    /// Tells listeners what is new, with nothing locked: they may come back.
+    /// Reports new probes to listeners, without holding a lock: listeners may call this interface.
     fn tell(&self) {
         let listeners = self.known().listeners.clone();
         let is_new = |site: &Site| !site.gone.load(Acquire) && !site.is_told.swap(true, AcqRel);

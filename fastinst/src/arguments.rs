@@ -56,7 +56,7 @@ pub(crate) struct Value {
     pub(crate) form: Form,
 }
 
-/// A value that is asked for, and its form, if that is told.
+/// A requested value, and its form, if that is given.
 type Asked = (Place, Option<Form>);
 
 /// The values requested of functions that match a pattern.
@@ -64,11 +64,11 @@ type Asked = (Place, Option<Form>);
 pub struct Question {
     /// As it was written.
     text: String,
-    /// None: all that debug information tells of.
+    /// Empty: all values that debug information describes.
     values: Vec<Asked>,
 }
 
-/// Why text asks nothing.
+/// Why a text is not a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{text}' is not an argument list: {why}; expected for instance 'parse_*@arg1/s,arg2/i32,retval'"
@@ -168,8 +168,8 @@ impl Question {
         self.text.rsplit_once('@').map_or(&*self.text, |(function, _)| function).to_owned()
     }
 
-    /// What is read of a function's arguments, and of what it returns, as is asked and its types
-    /// say; `None` if neither is told.
+    /// The arguments and the return value that are read of a function, by the request and its
+    /// types; `None` if neither gives any.
     pub(crate) fn parts(
         &self,
         types: impl FnOnce() -> Option<Signature>,
@@ -240,7 +240,7 @@ impl Form {
         }
     }
 
-    /// What tells values of this form apart.
+    /// The bits that distinguish values of this form.
     pub(crate) fn key(self, word: u64) -> u64 {
         match self {
             Self::Signed(bits)

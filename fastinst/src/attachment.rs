@@ -1,19 +1,19 @@
-//! What `fastinst attach` puts into a process, and what it reads there: one mapping, which is gone
-//! when the profiler has begun.
+//! The mapping that `fastinst attach` makes in a process and reads there. It is unmapped when the
+//! profiler has started.
 //!
 //! ```text
 //!   code, read and executed │ request │ stack of the bootstrap thread ┃ its thread data
 //! ```
 //!
-//! Its thread data stay for good, and are used again when the process is attached to again:
-//! allocators keep lists of their threads, in whose data the lists' links are.
+//! Its thread data stay mapped, and are used again by the next attachment to the process:
+//! allocators keep lists of their threads, whose links are in the threads' data.
 //!
-//! The command fills it through /proc/PID/mem; the bootstrap thread makes all behind the code
+//! The command fills it through /proc/PID/mem; the bootstrap thread makes everything after the code
 //! writable, and no page is ever both written by the process and executed.
 //!
-//! | state | meaning | who stores it |
+//! | state | meaning | stored by |
 //! |---|---|---|
-//! | [`NEW`] | a thread of the C library is about to be made | the command |
+//! | [`NEW`] | a thread of the C library is about to be created | the command |
 //! | [`LOADING`] | that thread is in `dlopen` | the injected code |
 //! | [`LOADED`] | the library is there | the injected code |
 //! | [`STARTED`] | the profiler runs, and `handover` is where its profile lies | the library |
@@ -39,7 +39,7 @@ pub const NO_ENTRY: u32 = 18;
 /// See the module.
 pub const REFUSED: u32 = 19;
 
-/// What the library calls a [`ThreadData`], all zero until it has been attached.
+/// The library's symbol of a [`ThreadData`], which is zero until the library has been attached.
 pub const THREAD_DATA: &str = "fastinst_bootstrap_data";
 
 /// Thread data of the bootstrap thread, as they were left.
@@ -48,11 +48,11 @@ pub const THREAD_DATA: &str = "fastinst_bootstrap_data";
 pub struct ThreadData {
     /// The thread pointer.
     pub pointer: AtomicU64,
-    /// Where the thread's number stands.
+    /// The address of the thread's ID.
     pub number: AtomicU64,
 }
 
-/// What the entry point is called.
+/// The name of the entry point.
 pub const ENTRY: &[u8] = b"fastinst_attached\0";
 
 /// Which layout this is: a library of another version refuses.
@@ -88,25 +88,25 @@ pub struct Request {
     pub version: u64,
     /// What the injected code calls.
     pub functions: Functions,
-    /// The mapping: where it begins, and how much of it goes.
+    /// The mapping: its address, and how much of it is to be unmapped.
     pub mapping: u64,
     /// See `mapping`.
     pub len: u64,
-    /// How much of it there is from the request on.
+    /// Its length from the request on.
     pub written: u64,
-    /// Where the number of the bootstrap thread stands; zero when it has ended.
+    /// The address of the bootstrap thread's ID, which is zero when the thread has ended.
     pub bootstrap: u64,
     /// Its thread pointer.
     pub pointer: u64,
-    /// How large the stack of the profiler's thread is.
+    /// The size of the stack of the profiler's thread.
     pub stack: u64,
-    /// How far the request has come.
+    /// The state of the request.
     pub state: AtomicU32,
-    /// A number of the C library that says why there is no thread.
+    /// The C library's error number if there is no thread.
     pub error: AtomicU32,
     /// Not zero when the command has taken what it needs.
     pub acknowledged: AtomicU32,
-    /// The descriptor of the memory that the profile lies in, until that is acknowledged.
+    /// The descriptor of the profile's memory, until that is acknowledged.
     pub handover: AtomicI32,
     /// `pthread_attr_t`.
     pub attributes: [u64; 8],
@@ -118,11 +118,11 @@ pub struct Request {
     pub library: [u8; 4096],
     /// `KEY=VALUE`, each ended by a zero, as the environment has them.
     pub settings: [u8; 12288],
-    /// What was answered.
+    /// The text of the answer.
     pub answer: [u8; 4096],
 }
 
-/// Puts a text into a field, with a zero behind it; false if it has no room.
+/// Puts a text into a field, followed by a zero; false if it does not fit.
 pub fn put(field: &mut [u8], text: &[u8]) -> bool {
     let fits = text.len() < field.len();
     if fits {

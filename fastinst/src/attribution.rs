@@ -1,5 +1,5 @@
-//! Attribution: which functions the processor time of a process is charged to, from the samples of
-//! a clock.
+//! Attribution: which functions the CPU time of a process is charged to, from the samples of a
+//! clock.
 //!
 //! ```text
 //!   samples with an address, by thread ──► time by place ──┬─ code with probes ───────────────► innermost
@@ -8,20 +8,20 @@
 //!                                                          └───────────────► stacks, on the stack
 //! ```
 //!
-//! Addresses say how much time a place took; they are many and cheap. Stacks say on whose behalf:
-//! the time of a place is divided among the stacks that were seen to end there, in proportion. So
+//! Addresses show how much time a place took; they are many and cheap. Stacks show for which
+//! callers: the time of a place is divided among the stacks that end there, in proportion. So
 //! stacks and functions always have the same sum, and a function is never on the stack for less
 //! time than it is innermost. This is post-stratification (Cochran, Sampling Techniques, 1977,
 //! chapter 5A): the stratum is the place a stack ends in, its size is known from the addresses.
 //!
-//! A thread's samples share that thread's own processor time. So nothing is falsified by samples
-//! that were lost, or by threads that are too short to be sampled as often as they should be: the
-//! first sample comes a whole period after a thread's beginning.
+//! A thread's samples share that thread's own CPU time. So lost samples introduce no bias, and
+//! neither do threads that are too short to be sampled as often as they should be: the first sample
+//! is taken a whole period after a thread's beginning.
 //!
-//! Time in hooks, their stubs and trampolines is not the program's: it is set aside, and neither
-//! charged to a function nor part of the processor time.
+//! Time in hooks, their stubs and trampolines is not the program's: it is kept apart, and neither
+//! charged to a function nor part of the CPU time.
 //!
-//! Everything here is pure: what code belongs to is asked of a [`Code`].
+//! Everything here is pure: a [`Code`] is queried for the owner of a place.
 
 mod division;
 mod strands;
@@ -45,23 +45,23 @@ impl Place {
     pub(crate) const NOWHERE: Self = Self { mapping: u32::MAX, offset: 0 };
 }
 
-/// What the code at a place belongs to.
+/// The owner of the code at a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
-    /// The functions with probes that a thread is in there: those that were inlined, innermost
-    /// first, and the one that they were inlined into. Empty where the code has no probes.
+    /// The functions with probes that contain the place: those that were inlined, innermost first,
+    /// and the one that they were inlined into. Empty where the code has no probes.
     pub(crate) functions: Rc<[FuncId]>,
     /// Where the code's function begins.
     pub(crate) code: Place,
-    /// Right behind an instruction that enters the kernel. A clock that does not see the kernel
-    /// finds a thread there if the interrupt came while the kernel had interrupts off: it is the
-    /// kernel's time.
+    /// Whether the place is just after an instruction that enters the kernel. A clock that does not
+    /// sample the kernel finds a thread there if the interrupt arrived while the kernel had
+    /// interrupts disabled: this is the kernel's time.
     pub(crate) is_kernel_exit: bool,
-    /// Code of ours, which probes lead to.
+    /// Whether it is our own code, which probes lead to.
     pub(crate) is_hook: bool,
 }
 
-/// Knows what code belongs to.
+/// Finds the owners of code.
 pub(crate) trait Code {
     /// The owner of a place.
     fn owner(&mut self, place: Place) -> Owner;
@@ -75,16 +75,16 @@ pub(crate) struct Stack {
     pub(crate) is_whole: bool,
 }
 
-/// What a clock has seen.
+/// The observations of a clock.
 #[derive(Debug)]
 pub(crate) struct Observed<'o> {
-    /// Threads that there are.
+    /// Live threads.
     pub(crate) live: Vec<&'o Strand>,
-    /// Those that were.
+    /// Threads that have ended.
     pub(crate) ended: &'o Ended,
-    /// Processor time of threads that were not there any more when it could have been read.
+    /// CPU time of threads that had ended before it could be read.
     pub(crate) residue: f64,
-    /// Processor time of threads without a sample.
+    /// CPU time of threads without a sample.
     pub(crate) unsampled: f64,
     pub(crate) stacks: &'o HashMap<Stack, u64>,
     pub(crate) user: UserTime,
@@ -93,15 +93,16 @@ pub(crate) struct Observed<'o> {
 /// How much of the threads' time is user time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum UserTime {
-    /// All is charged to functions: the kernel's time has the address it was entered from.
+    /// All time is charged to functions: the kernel's time has the address from which the kernel
+    /// was entered.
     AndSystem,
     /// The clock sees user time only, and a sample stands for a period, in nanoseconds.
     Sampled { period: f64 },
-    /// The same, but samples were lost: this share of the processor time.
+    /// The same, but samples were lost: this share of the CPU time.
     Share(f64),
 }
 
-/// Where the time went.
+/// The result: the time of functions and stacks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Attributed {
     pub(crate) processor: f64,
@@ -113,7 +114,7 @@ pub(crate) struct Attributed {
     pub(crate) stacks: Vec<ClockStack>,
 }
 
-/// Time, and the samples it was told by.
+/// Time, and the samples from which it was computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Amount {
     pub(crate) time: f64,
@@ -131,7 +132,7 @@ impl Amount {
     }
 }
 
-/// Charges the processor time to functions.
+/// Charges the CPU time to functions.
 pub(crate) fn attribute(observed: &Observed<'_>, code: &mut impl Code) -> Attributed {
     let mut known = HashMap::<Place, Owner>::new();
     let mut owner = |place: Place| known.entry(place).or_insert_with(|| code.owner(place)).clone();

@@ -2,8 +2,8 @@
 //!
 //! # Safety
 //!
-//! This module exists because C knows nothing of lifetimes and promises. Every function is as safe
-//! as its caller keeps what the header asks for.
+//! This module exists because C has no lifetimes. Every function is safe if its caller keeps what
+//! the header requires.
 #![allow(unsafe_code)]
 
 use crate::api::{Batch, Callback, Error, Probe, Session};
@@ -39,7 +39,7 @@ type ProbeNumber = u32;
 /// As the header says.
 pub type Discovery = unsafe extern "C" fn(*const Info, *mut c_void);
 
-/// What a listener is given back, on whatever thread it is called.
+/// The data that is passed back to a listener, on any thread that calls it.
 struct Data(*mut c_void);
 
 // SAFETY: (1) only handed back to the C program, which says that its function can be called from
@@ -54,7 +54,7 @@ pub extern "C" fn fastinst_start() -> bool {
     answer(|| Session::start().map(drop))
 }
 
-/// Looks for libraries that were loaded since.
+/// Searches for libraries that were loaded since.
 #[unsafe(no_mangle)]
 pub extern "C" fn fastinst_scan() -> bool {
     answer(|| Session::start().map(Session::scan))
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn fastinst_register_callback(
     })
 }
 
-/// How many probes there are.
+/// The number of probes.
 #[unsafe(no_mangle)]
 pub extern "C" fn fastinst_count() -> u32 {
     sites::count()
@@ -138,7 +138,7 @@ fn some(probes: usize) -> Result<(), Error> {
     }
 }
 
-/// The probes of functions that a pattern names.
+/// The probes of functions that match a pattern.
 ///
 /// # Safety
 /// `pattern` is a C string, and `probes` has room for `room` numbers.
@@ -213,7 +213,7 @@ pub unsafe extern "C" fn fastinst_commit(batch: *mut Batch<'static>) -> bool {
     answer(|| batch.commit().map(drop))
 }
 
-/// Registers code that a runtime has made. Returns its number; 0 if it was refused.
+/// Registers code that a runtime has generated. Returns its number; 0 if it was refused.
 ///
 /// # Safety
 /// As the header says.
@@ -270,7 +270,7 @@ pub extern "C" fn fastinst_code_leave(probe: ProbeNumber, frame: *const c_void) 
 /// What the latest function that failed on this thread says.
 #[unsafe(no_mangle)]
 pub extern "C" fn fastinst_last_error() -> *const c_char {
-    // After the thread's own data is gone there is nothing to tell.
+    // After the thread's data has been destroyed there is no error to report.
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
@@ -297,7 +297,7 @@ fn c_string(text: &str) -> CString {
     CString::new(text.replace('\0', " ")).unwrap_or_default()
 }
 
-/// Calls `act` with what C wants to know of a probe.
+/// Calls `act` with the C description of a probe.
 fn with_info(probe: &Probe, act: impl FnOnce(&Info)) {
     let [function, symbol] = [&probe.function, &probe.symbol].map(|text| c_string(text));
     let module = c_string(&probe.module.to_string_lossy());

@@ -30,7 +30,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Why a command has not done what it was asked to.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("cannot read {}: {error}; give a profile that `fastinst run -o` or the preload library has written", path.display())]
@@ -41,13 +41,13 @@ pub(crate) enum Failure {
     Stdout(#[from] io::Error),
     #[error("{0}")]
     Refused(String),
-    /// A command line that means nothing.
+    /// An invalid command line.
     #[error("{0}")]
     Usage(String),
-    /// There is no program of this name.
+    /// No program has this name.
     #[error("{0}")]
     NoProgram(String),
-    /// There is a file, and it cannot be executed.
+    /// The file exists, but cannot be executed.
     #[error("{0}")]
     NotExecutable(String),
 }
@@ -64,7 +64,7 @@ impl Failure {
     }
 }
 
-/// Does what the command line says; tells what went wrong on standard error.
+/// Runs the command line's command; reports errors on standard error.
 pub(crate) fn main(cli: Cli) -> ExitCode {
     let result = match cli.command {
         Command::Run(args) => run::run(&args),
@@ -97,7 +97,7 @@ pub(crate) fn main(cli: Cli) -> ExitCode {
     }
 }
 
-/// Says one line on standard error, if there is one that takes it.
+/// Writes one line to standard error, if that is possible.
 pub(crate) fn say(line: &str) {
     // A stream that is full or closed is no reason to fail.
     let _ = io::stderr().write_all(format!("fastinst: {line}\n").as_bytes());

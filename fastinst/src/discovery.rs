@@ -6,13 +6,14 @@
 //! to exactly that instruction. Bytes that were not reached by decoding are not sites, whatever
 //! they look like.
 //!
-//! - `module` says what is loaded, or what a file would be.
+//! - `module` lists loaded modules, or reads a file as if it were loaded.
 //! - `hooks` says how a module reaches the hooks.
-//! - `points` are places that a program's author has named for tools.
-//! - `registered` is what a runtime tells of code that it has made, and `jit` what it tells perf.
+//! - `points` are static tracepoints, which a program's author has named for tools.
+//! - `registered` is code that a runtime has registered with this library, and `jit` code that it
+//!   has reported to perf.
 //! - `unmodified` finds sites in functions that call no hook.
-//! - `scan` finds the places that could be sites, `walk` proves them and says which function they
-//!   tell the hook.
+//! - `scan` finds the places that could be sites, `walk` proves them and finds which function they
+//!   pass to the hook.
 
 mod flow;
 mod hooks;
@@ -49,7 +50,7 @@ pub enum DiscoveryError {
         /// Why.
         error: std::io::Error,
     },
-    /// It is no ELF file for this machine, or a damaged one.
+    /// It is not an ELF file for this machine, or damaged.
     #[error("{}: {error}; give a program or library for x86-64 Linux", path.display())]
     Image {
         /// The file.
@@ -70,8 +71,8 @@ pub struct FoundSite {
     pub role: Role,
     /// Which hook it leads to.
     pub kind: Kind,
-    /// The function that it seems to tell the hook. A function in line is not the one that it lies
-    /// in.
+    /// The function that it seems to pass to the hook. If that was inlined, it is not the function
+    /// that contains the site.
     pub function: Option<CodeAddr>,
     /// The function that it lies in.
     pub within: Option<CodeAddr>,
@@ -84,8 +85,8 @@ pub struct FoundSite {
 pub struct Discovery {
     /// Its sites, by address.
     pub sites: Vec<FoundSite>,
-    /// Exits that several functions seem to share, and those: compilers merge the ends of what they
-    /// have inlined.
+    /// Exits that several functions seem to share, and these functions: compilers merge the ends of
+    /// inlined functions.
     pub shared: Vec<(CodeAddr, Box<[CodeAddr]>)>,
     /// Conditional jumps to a hook: they cannot be switched.
     pub conditional: Vec<ConditionalJump>,
@@ -112,7 +113,7 @@ pub fn discover(module: &Module) -> Result<Discovery, DiscoveryError> {
     let failed = |error| DiscoveryError::Image { path: module.path.clone(), error };
     let bytes = module.contents()?;
     let image = Image::parse(&bytes).map_err(failed)?;
-    // There may be a hundred thousand relocations: they are looked at once.
+    // There may be a hundred thousand relocations, so they are read once.
     let is_known = |name| hooks::kind_of(name).is_some() || unmodified::profilers(name).is_some();
     let slots: Vec<_> = image.slots().filter(|named| is_known(named.name)).collect();
     discovery.may_be_prepared = unmodified::may_be_prepared(&image, &slots);

@@ -1,8 +1,8 @@
-//! Handing over: how a profile survives the end of its process, whatever that is.
+//! Handover: how a profile survives the end of its process, however it ends.
 //!
 //! `fastinst run` makes a mapping, an anonymous file that is shared with the program. The agent
-//! puts the profile there while the program runs, and `run` reads it when the program has ended: no
-//! signal is caught for it, and a process that was killed has left as much as any other.
+//! stores the profile there while the program runs, and `run` reads it when the program has ended.
+//! So no signal handler is needed, and a process that was killed leaves as much as any other.
 //!
 //! ```text
 //!   front │ slot of the first process │ slot of the second │ …
@@ -11,23 +11,23 @@
 //!            └ copies     two profiles; the one that is not `latest` is being written, or is older
 //! ```
 //!
-//! A whole profile takes time to make: some microseconds for each function that was called. So it
-//! is made as often as a thousandth of a processor allows, ten times a second for a program of some
-//! dozens of functions. Counts are stored ten times a second in any case, which takes nanoseconds
-//! for each function that was called; the reader adds what was counted since the latest copy.
+//! A whole profile takes some microseconds for each function that was called. So it is made as
+//! often as a thousandth of a CPU allows, ten times a second for a program of some dozens of
+//! functions. Counts are stored ten times a second in any case, which takes nanoseconds for each
+//! function that was called; the reader adds what was counted since the latest copy.
 //!
-//! The file is as large as no profile is, and has memory only where something was stored. A process
-//! maps as much of its slot as its functions need, and more when they become more: by growing the
+//! The file is larger than any profile, and has memory only where something was stored. A process
+//! maps as much of its slot as its functions need. When there are more functions, it grows the
 //! mappings, for which it needs no descriptor.
 //!
 //! | word | meaning | written by |
 //! |---|---|---|
 //! | `claimed` | slots that are taken | any process, one up |
-//! | `latest` | number of the latest whole copy, which its lowest bit tells; 0 if there is none | the agent that has the slot |
+//! | `latest` | number of the latest whole copy (lowest bit: which); 0: none | the slot's agent |
 //! | `copies` | where each copy lies, its bytes, and functions that were counted when it was made | the same, before `latest` |
 //!
-//! Each process and each image that it becomes by exec takes a slot of its own. Where there is none
-//! left, or no mapping, the library writes files.
+//! Each process, and each program that it executes (exec), takes its own slot. If no slot is left,
+//! or there is no mapping, the library writes files.
 //!
 //! # Safety
 //!
@@ -52,11 +52,11 @@ use wordpatch::os::pages::{self, PAGE, Place, Protection};
 
 /// Bytes of a slot: address space, and no memory.
 const SLOT: usize = 4 << 30;
-/// Of them, for the tallies; copies lie behind.
+/// The part of them for the tallies; copies follow.
 const TALLIES: usize = 128 << 20;
 /// Slots.
 const SLOTS: u32 = 1024;
-/// What a front begins with: a file that is something else is left alone.
+/// The first bytes of a front: a file without them is not touched.
 const MAGIC: u64 = u64::from_le_bytes(*b"fasthnd2");
 /// Address space for copies at first: the profile of some hundred functions fits in it twice.
 const COPIES: usize = 128 << 10;
@@ -68,7 +68,7 @@ struct Front {
     /// The process that reads.
     reader: AtomicI32,
     claimed: AtomicU32,
-    /// Of a process that was attached to: what becomes of it (see [`Attachment`]).
+    /// The state of the attachment of a process that was attached to (see [`Attachment`]).
     attachment: AtomicU32,
     /// The agent's thread there.
     agent: AtomicI32,
@@ -76,12 +76,12 @@ struct Front {
     beats: AtomicU32,
 }
 
-/// How far the end of an attachment has come.
+/// The progress of the end of an attachment.
 ///
-/// | value | meaning | who stores it |
+/// | value | meaning | stored by |
 /// |---|---|---|
 /// | `Runs` | the profiler is at work | zero at first |
-/// | `Ending` | its end is asked for | the reader |
+/// | `Ending` | its end is requested | the reader |
 /// | `Ended` | all code is as it was, and the profile is the last one | the agent |
 /// | `Stuck` | some code could not be put back | the agent |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +124,7 @@ struct CopyPlace {
     functions: AtomicU64,
 }
 
-/// What is counted of a function.
+/// The counts of a function.
 #[repr(C)]
 struct Tally {
     now: AtomicU64,
@@ -166,7 +166,7 @@ impl Mapped {
             self.len.store(len, Relaxed);
             Ok(())
         };
-        // Where address space is limited, no more than is needed.
+        // If address space is limited, no more than is needed is mapped.
         to(2 * len).or_else(|_: OsError| to(len))
     }
 
@@ -194,7 +194,7 @@ fn offset_of(slot: u32) -> usize {
     PAGE + slot as usize * SLOT
 }
 
-/// The reader's side: what `fastinst run` has.
+/// The reader's side: that of `fastinst run`.
 pub struct Handover {
     file: File,
     front: Mapped,
@@ -221,15 +221,15 @@ impl Handover {
         &self.front.all(0)[0]
     }
 
-    /// For a profiler in this process, where another one, of that number, is going to read: it
-    /// opens the same file by [`descriptor`](Self::descriptor).
+    /// For a profiler in this process whose reader is another process, with the ID `reader`: that
+    /// process opens the same file by [`descriptor`](Self::descriptor).
     pub fn for_reader(reader: i32) -> Result<Self, OsError> {
         let this = Self::new()?;
         this.front().reader.store(reader, Relaxed);
         Ok(this)
     }
 
-    /// What another process has made for us; `None` if it is something else.
+    /// Opens a mapping that another process has made; `None` if the file is something else.
     pub fn open(path: &Path) -> std::io::Result<Option<Self>> {
         let file = File::options().read(true).write(true).open(path)?;
         if file.metadata()?.len() != offset_of(SLOTS) as u64 {
@@ -252,7 +252,7 @@ impl Handover {
         self.front().set_attachment(Attachment::Ending);
     }
 
-    /// The reader lives. To be said more often than once in a few seconds.
+    /// Shows that the reader lives. To be called at least every few seconds.
     pub fn beat(&self) {
         self.front().beats.fetch_add(1, Relaxed);
     }
@@ -280,7 +280,7 @@ impl Handover {
         Writer::of(&self.file)
     }
 
-    /// By what path other processes find it, as long as this one lives.
+    /// The path by which other processes find it, as long as this one lives.
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", wordpatch::os::threads::process(), self.file.as_raw_fd())
     }
@@ -300,7 +300,7 @@ impl Handover {
     fn profile(&self, slot: usize) -> Option<Profile> {
         let mapped = Mapped::new(&self.file, slot, PAGE).ok()?;
         let front: &SlotFront = &mapped.all(0)[0];
-        // Again, if the writer has come round meanwhile.
+        // It is read again if the writer has overwritten the copy meanwhile.
         (0..100).find_map(|_| {
             let latest = front.latest.load(Acquire);
             if latest == 0 {
@@ -324,8 +324,8 @@ impl Handover {
         })?
     }
 
-    /// So many bytes, of which no more are read than the file has memory for: a program may store
-    /// anything there.
+    /// Reads `len` bytes, but no more than the file has memory for: a program may store any number
+    /// there.
     fn read(&self, offset: usize, start: u64, len: u64) -> Option<Vec<u8>> {
         const BLOCK: u64 = 512;
         let held = self.file.metadata().ok()?.blocks().saturating_mul(BLOCK);
@@ -360,15 +360,14 @@ impl Front {
     }
 }
 
-/// What ties a profiler that was attached to its reader; it needs no descriptor.
+/// The connection of an attached profiler to its reader; it needs no descriptor.
 pub(crate) struct Tether {
     front: Mapped,
     /// The latest beat that was new, and when it was seen.
     seen: Mutex<(u32, Instant)>,
 }
 
-/// A reader in another namespace of processes is taken to have ended when it has not said for so
-/// long that it lives.
+/// A reader in another PID namespace is taken to have ended when it has not beaten for this long.
 const SILENCE: Duration = Duration::from_secs(10);
 
 impl Tether {
@@ -381,12 +380,12 @@ impl Tether {
         self.front().attachment()
     }
 
-    /// Says how far it has come.
+    /// Stores its state.
     pub(crate) fn set_attachment(&self, to: Attachment) {
         self.front().set_attachment(to);
     }
 
-    /// Whether the reader lives, as far as that can be seen from here.
+    /// Whether the reader lives, as far as this process can determine it.
     pub(crate) fn has_reader(&self) -> bool {
         let reader = self.front().reader.load(Relaxed);
         if reader != 0 {
@@ -447,8 +446,8 @@ impl Writer {
         self.slot.all(PAGE)
     }
 
-    /// Makes room for the counts of so many functions, as far as there is any: the others' are in
-    /// the copies only.
+    /// Makes room for the counts of so many functions, as far as possible: the counts of the others
+    /// are in the copies only.
     pub(crate) fn reserve(&self, functions: usize) {
         let _ = self.slot.grow(PAGE + functions * size_of::<Tally>(), TALLIES);
     }
@@ -462,8 +461,8 @@ impl Writer {
         }
     }
 
-    /// A new copy, with the counts of so many functions that it was made of. Returns whether it has
-    /// found room.
+    /// Stores a new copy, with the counts of the functions that it was made from. Returns whether
+    /// there was room.
     pub(crate) fn put(&self, bytes: &[u8], functions: usize) -> bool {
         let latest = self.front().latest.load(Relaxed);
         let next = latest + 1;
@@ -473,7 +472,7 @@ impl Writer {
         }
         let front = self.front();
         let which = (next & 1) as usize;
-        // What is stored below must not be seen before the copy before it was published.
+        // The stores below must not become visible before the previous copy was published.
         fence(AcqRel);
         let at = self.copies.at.load(Relaxed) + start;
         // SAFETY: (1) room for that many, by `grow`; (2) no other thread writes there: the slot is
@@ -508,8 +507,8 @@ impl Writer {
     }
 }
 
-/// Whether a reader lives. One that this process cannot see has no number here, and is taken to
-/// live.
+/// Whether a reader lives. A reader that this process cannot see has no process ID here, and is
+/// taken to live.
 fn is_there(reader: i32) -> bool {
     // SAFETY: (1) sends nothing.
     reader == 0 || unsafe { libc::kill(reader, 0) == 0 || wordpatch::os::errno() != libc::ESRCH }
@@ -552,7 +551,7 @@ mod tests {
         assert!(writer.put(&profile(10), 3));
         writer.count(1, 13);
         assert_eq!(calls(&handover.profiles()[0]), [13.0, 10.0]);
-        // One that was begun and not published: its bytes are not looked at.
+        // A copy that was begun and not published: its bytes are not read.
         let behind = writer.beside(1, 1000);
         // SAFETY: (1) behind the latest copy.
         unsafe {

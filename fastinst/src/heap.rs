@@ -1,16 +1,16 @@
-//! The preload library's own memory: nothing that it allocates comes from the program's allocator.
+//! The preload library's own heap: it allocates nothing with the program's allocator.
 //!
-//! A program may bring an allocator that counts, that two threads must not use at once, or that
-//! aligns to 8 bytes. So the library has one of its own: `dlmalloc`, which lives on anonymous
-//! mappings, behind one lock; blocks of [`LARGE`] bytes and more are mappings of their own, which
-//! go back to the kernel when they are freed. A header tells which of the two a block is.
+//! A program may have an allocator that counts, that two threads must not use at once, or that
+//! aligns to 8 bytes. So the library has its own: `dlmalloc`, on anonymous mappings, protected by
+//! one lock; blocks of [`LARGE`] bytes and more are mappings of their own, which are returned to
+//! the kernel when they are freed. A header says which of the two a block is.
 //!
-//! Two kinds of work have ways of their own, since most of their time would go to the kernel for
-//! pages of zeros:
+//! Two kinds of work are handled separately, since they would spend most of their time in the
+//! kernel, for pages of zeros:
 //!
-//! - **Writing a profile** takes one large block after the other. While a [`Hoard`] is there, such
-//!   blocks are kept when they are freed, and used again; they go back with it.
-//! - **What stays for good**, thousands of small blocks, is laid side by side in populated memory
+//! - **Writing a profile** takes one large block after the other. While a [`Hoard`] lives, such
+//!   blocks are kept when they are freed, and used again; they are unmapped when it is dropped.
+//! - **Permanent blocks**, thousands of small ones, are placed side by side in populated memory
 //!   ([`for_good`]), by one thread and without the lock.
 //!
 //! ```text
@@ -20,18 +20,18 @@
 //!
 //! # When the kernel has no more
 //!
-//! A block of ours that cannot be had would be the program's end, which may have used up its limit
-//! of address space by itself. So some is [put aside](SPARE) at the beginning, and given out then;
-//! when half of it is, the agent leaves ([`is_short`]).
+//! A failed allocation of the library would end the program, which may have used up its limit of
+//! address space itself. So some memory is [put aside](SPARE) at the beginning, and used in this
+//! case; when half of it is used, the agent leaves ([`is_short`]).
 //!
 //! # After a fork
 //!
-//! A fork copies memory at any moment, while another thread is in the middle of an allocation, too.
-//! The lock lies on a page that the kernel hands to every child filled with zeros
-//! (MADV_WIPEONFORK), whatever has made the child: so it is open there. Whether the arena behind it
-//! is whole says `busy`, which lies on an ordinary page. If it is not, it stays as it is, and the
-//! child goes on with a new one of another *generation*; blocks of the old one are never freed.
-//! That leaks what the parent had allocated, in a child that met this moment.
+//! A fork copies memory at any moment, even while another thread is in the middle of an allocation.
+//! The lock is on a page that the kernel fills with zeros in every child (MADV_WIPEONFORK), however
+//! the child is made: so the lock is open there. `busy`, on an ordinary page, says whether the
+//! arena is whole. If it is not, the child leaves it as it is and continues with a new one of
+//! another *generation*; blocks of the old arena are never freed. In such a child the parent's
+//! allocations leak.
 //!
 //! | word | value | meaning | changed by |
 //! |---|---|---|---|
@@ -41,7 +41,8 @@
 //! | `busy` | | the thread that has the lock is changing the arena | that thread |
 //! | `CURRENT` | null, an arena | where blocks come from | any thread, from null or an arena that is not whole |
 //!
-//! Threads that have the lock never wait for anything, and signal handlers of ours never allocate.
+//! Threads that hold the lock never wait for anything, and the library's signal handlers never
+//! allocate.
 //!
 //! # Safety
 //!
@@ -59,16 +60,17 @@ use wordpatch::os::threads;
 
 /// Blocks of this size are mappings of their own.
 const LARGE: usize = 128 << 10;
-/// Of every block, unless more is asked for: what values of the processor's vector registers need.
+/// The alignment of every block, unless more is requested: vector registers need it.
 const ALIGN: usize = 16;
 /// The generation of blocks that are mappings.
 const MAPPED: u32 = 0;
 /// The generation of blocks that stay.
 const FOR_GOOD: u32 = u32::MAX;
-/// Room for those is made by so much.
+/// Memory for those is mapped in pieces of this size.
 const ROOM: usize = 64 << 10;
 
-/// Put aside: as long as it is not touched it is no memory, and it is not locked.
+/// The address space that is put aside: until it is touched it takes no memory, and it is not
+/// locked.
 const SPARE: usize = 2 << 20;
 
 const OPEN: u32 = 0;
@@ -132,12 +134,12 @@ impl Kept {
     }
 }
 
-/// Where the next block comes from that the kernel has refused, and where the first one did: zero
-/// if nothing is put aside.
+/// The address of the next block for a request that the kernel refuses, and that of the first one:
+/// zero if nothing is put aside.
 static SPARE_NEXT: AtomicUsize = AtomicUsize::new(0);
 static SPARE_START: AtomicUsize = AtomicUsize::new(0);
 
-/// Puts memory aside. Where that is refused there is none.
+/// Puts memory aside, unless the kernel refuses.
 fn put_aside() {
     let Ok(start) = pages::reserve(SPARE) else { return };
     // SAFETY: (1) mapped above, and no other thread knows it.
@@ -163,7 +165,7 @@ pub(crate) fn is_short() -> bool {
 
 static CURRENT: AtomicPtr<Arena> = AtomicPtr::new(std::ptr::null_mut());
 
-/// An arena that the calling thread has for itself.
+/// An arena whose lock the calling thread holds.
 struct Taken(&'static Arena);
 
 impl Arena {
@@ -218,7 +220,7 @@ impl Taken {
             };
             arena.take();
             if arena.busy.load(Relaxed) {
-                // The thread that was changing it is the parent's.
+                // The thread that was changing it exists only in the parent.
                 arena.give_back();
                 replace(current, arena.generation + 1)?;
                 continue;
@@ -256,13 +258,13 @@ fn replace(old: *mut Arena, generation: u32) -> Option<()> {
     Some(())
 }
 
-/// In a forked child: the lock is open, whatever the kernel knows of wiping pages.
+/// In a forked child: opens the lock, even if the kernel does not support wiping pages.
 pub(crate) fn inherit() {
     // SAFETY: (1) null, or an arena.
     if let Some(arena) = unsafe { CURRENT.load(Relaxed).as_ref() } {
         arena.lock().store(OPEN, Relaxed);
     }
-    // Threads that had some are the parent's.
+    // The threads that had some exist only in the parent.
     HOARDS.store(0, Relaxed);
     if BUILDER.load(Relaxed) != thread_pointer() {
         BUILDER.store(0, Relaxed);
@@ -297,7 +299,7 @@ impl Drop for Hoard {
     }
 }
 
-/// A mapping for a block: one that was kept, perhaps, which is not zero.
+/// A mapping for a block, and whether it is known to be zero: a kept one is not.
 fn take_mapping(len: usize) -> (Option<*mut u8>, bool) {
     if HOARDS.load(Relaxed) > 0
         && let Some(mut arena) = Taken::current()
@@ -325,12 +327,12 @@ unsafe fn leave_mapping(start: *mut u8, len: usize) {
 
 /// The thread that allocates for good, by its thread pointer; zero if there is none.
 static BUILDER: AtomicUsize = AtomicUsize::new(0);
-/// Where its next block comes, and where its room ends.
+/// The address of its next block, and the end of its memory.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 static END: AtomicUsize = AtomicUsize::new(0);
 
-/// What this thread allocates in `act` stays, but for what it frees there at once: for tables that
-/// are made once.
+/// Blocks that this thread allocates in `act` are permanent, except for those that it frees there
+/// at once. Used for tables that are made once.
 pub(crate) fn for_good<R>(act: impl FnOnce() -> R) -> R {
     let is_first = BUILDER.compare_exchange(0, thread_pointer(), Acquire, Relaxed).is_ok();
     let made = act();
@@ -367,7 +369,7 @@ fn build(len: usize, align: usize) -> Option<*mut u8> {
     Some(block)
 }
 
-/// The last block that stays gets another length, if this is the one, and there is room. By the
+/// Changes the length of a permanent block, if it is the last one and there is room. Called by the
 /// thread that builds.
 fn rebuild(block: *mut u8, old: usize, len: usize) -> bool {
     let is_last = block.addr() + old == NEXT.load(Relaxed);
@@ -380,7 +382,7 @@ fn rebuild(block: *mut u8, old: usize, len: usize) -> bool {
     fits
 }
 
-/// What `dlmalloc` asks the kernel for.
+/// The mappings that `dlmalloc` requests from the kernel.
 struct Mappings;
 
 // SAFETY: (1) every region is a mapping of its own, which only `dlmalloc` gives back.
@@ -470,7 +472,7 @@ fn allocate_or_find(len: usize, align: usize) -> (*mut u8, bool) {
     let before = (start.addr() + ALIGN).next_multiple_of(align) - start.addr();
     let block = start.wrapping_add(before);
     if generation == MAPPED {
-        // Where the kernel's choice was aligned better than a page is, some is left over.
+        // If the kernel's address was aligned better than to a page, some memory is left over.
         let (used, mapped) = (round_up(before + len), round_up(room));
         if used < mapped {
             // SAFETY: (1) mapped above, and behind the block.
@@ -576,7 +578,7 @@ unsafe fn resize_mapping(block: *mut u8, old: Header, len: usize) -> *mut u8 {
 mod tests {
     use super::*;
 
-    /// What is freed may be another test's block in the next moment.
+    /// A freed block may be another test's block a moment later.
     static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
     /// Numbers that look random.

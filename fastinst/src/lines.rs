@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use wordpatch::CodeAddr;
 
-/// The symbols of a profile's modules, read when they are asked for.
+/// The symbols of a profile's modules, read on demand.
 struct Files {
     modules: Vec<profiler::Module>,
     read: HashMap<u32, Option<Symbols>>,

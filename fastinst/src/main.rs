@@ -6,7 +6,8 @@ mod command;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // The demo's own program: it is no command that users are told of, or that is proposed to them.
+    // The demo's own program: it is a hidden command, which is neither listed nor proposed to
+    // users.
     let mut words = std::env::args_os().skip(1);
     if words.next().is_some_and(|word| word == command::sample::NAME) && words.next().is_none() {
         return command::sample::run();

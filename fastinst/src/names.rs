@@ -19,7 +19,7 @@ pub(crate) struct Name {
     pub(crate) size: Option<usize>,
 }
 
-/// The symbols of modules, read when they are asked for.
+/// The symbols of modules, read on demand.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     /// By the numbers of modules.
@@ -31,23 +31,24 @@ pub(crate) struct Names {
 struct Known {
     /// Its symbols, if they were read; or that they cannot be.
     symbols: Option<Option<Symbols>>,
-    /// Where it lay when it was asked for: one that was unloaded may come back elsewhere.
+    /// Its load bias when it was queried: an unloaded module may be loaded again at another
+    /// address.
     bias: usize,
-    /// What was asked while its symbols were not read.
+    /// The results of queries before its symbols were read.
     looked_up: HashMap<CodeAddr, Option<Symbol>>,
 }
 
-/// How many addresses of a module are looked up one by one before its symbols are read: a look
-/// takes a tenth of what reading does.
+/// How many addresses of a module are looked up one by one before its symbols are read: a look-up
+/// takes a tenth of the time of reading.
 const LOOKS: usize = 8;
 
 impl Names {
-    /// The function of a module that an address lies in. Of a library that only calls functions
-    /// with probes, one address is asked for or two.
+    /// The function of a module that an address lies in. A library that only calls functions with
+    /// probes is queried for one or two addresses.
     fn at(&mut self, garden: &Garden, bed: usize, address: CodeAddr) -> Option<Symbol> {
         let module = garden.beds.get(bed)?;
         let known = self.known(garden, bed)?;
-        // One that is gone has no probes any more, and its points their names.
+        // An unloaded module no longer has probes, and its points have their names.
         let is_read = known.symbols.is_some() || module.module.points.is_some();
         if is_read || module.has_probes() {
             return self.symbols(garden, bed)?.name_at(address);
@@ -63,7 +64,7 @@ impl Names {
         symbol
     }
 
-    /// What is known of a module; nothing if it lies elsewhere now.
+    /// The symbols of a module; `None` if it is loaded at another address now.
     fn known(&mut self, garden: &Garden, bed: usize) -> Option<&mut Known> {
         let bias = garden.beds.get(bed)?.module.bias;
         if self.modules.len() <= bed {
@@ -155,8 +156,8 @@ impl Names {
         self.symbols(garden, bed)?.line_of(address)
     }
 
-    /// What a profile calls a function: its name, plain or as the table of symbols has it, and its
-    /// place in a module of that number.
+    /// A function's label in a profile: its name, plain or as in the symbol table, and its place in
+    /// a module of that number.
     pub(crate) fn label(
         &mut self,
         garden: &Garden,

@@ -1,4 +1,4 @@
-//! Output: what a profile says besides figures, and where it is written.
+//! Output: the descriptive parts of a profile, and where the profile is written.
 
 use crate::config::Config;
 use crate::format::Format;
@@ -20,16 +20,16 @@ use std::time::{Duration, Instant};
 use wordpatch::CodeAddr;
 use wordpatch::os::replace::Replacement;
 
-/// What the runtime knows that the conductor does not.
+/// Facts that the runtime has and the conductor does not.
 #[derive(Debug)]
 pub(crate) struct Facts {
     pub(crate) clock: Clock,
-    /// How long the program was watched; its processor time, and that of the agent, in seconds.
+    /// How long the program was observed; its CPU time, and that of the agent, in seconds.
     pub(crate) seconds: f64,
     pub(crate) processor: f64,
     /// When that was, if recording is switched.
     pub(crate) recorded: Option<Recorded>,
-    /// What a sampling clock has seen.
+    /// The evidence of a sampling clock.
     pub(crate) evidence: ClockEvidence,
     pub(crate) toggles: u64,
     pub(crate) switching: u64,
@@ -37,11 +37,11 @@ pub(crate) struct Facts {
     pub(crate) samples: u64,
     pub(crate) failures: u64,
     pub(crate) unobserved: u64,
-    /// Threads that were watched at the same time, at most.
+    /// The most threads that were observed at the same time.
     pub(crate) threads: u32,
     pub(crate) refused: u64,
     pub(crate) probes: u64,
-    /// When the process began to be watched: nanoseconds since 1970.
+    /// When observation of the process began: nanoseconds since 1970.
     pub(crate) started: u64,
 }
 
@@ -53,9 +53,9 @@ pub(crate) struct OutputError {
     error: std::io::Error,
 }
 
-/// Names everything, and says how the profile came about. `bed_of` tells the module that a function
-/// was found in; names are left as tables of symbols have them if nobody but our own command is
-/// going to read them.
+/// Adds names, and a description of how the profile was made. `bed_of` returns the module in which
+/// a function was found. Names stay as in the symbol tables if only our own command reads the
+/// profile.
 pub(crate) fn describe(
     profile: &mut Profile,
     garden: &Garden,
@@ -68,7 +68,7 @@ pub(crate) fn describe(
     let plain = format != Format::Profile;
     profile.set_hz(facts.clock.hz);
     let watched = f64::from(facts.threads) * facts.seconds;
-    // The conductor's clock is the program's, and stands still in hooks.
+    // The conductor's clock is the program's CPU time, and does not advance in hooks.
     let worked = (profile.header.seconds * 1e9).min(facts.processor * 1e9);
     let waited = 1.0 - facts.processor / watched;
     let by_probes = profile.evidence_of_probes(&facts.evidence, waited, worked);
@@ -89,7 +89,7 @@ pub(crate) fn describe(
         let bed = bed_of(Id(function.id.0)).and_then(|bed| garden.beds.get(bed));
         function.by_runtime = bed.is_some_and(|bed| bed.module.registered.is_some());
     }
-    // A call's return address lies behind it: what it belongs to is a byte before.
+    // A call's return address is after the call: the byte before it belongs to the caller.
     profile.label_callers(|site| {
         let site = CodeAddr::new(site as usize);
         (site.get() != 0).then(|| names.label(garden, None, site.offset(-1), plain))
@@ -140,7 +140,7 @@ fn module(module: &crate::discovery::Module) -> Module {
     Module { path: module.path.to_string_lossy().into_owned(), build_id: String::new() }
 }
 
-/// Leaves out the modules that no function is in, and identifies the others.
+/// Removes the modules without functions, and identifies the others.
 fn keep_used_modules(profile: &mut Profile, garden: &Garden) {
     let mut numbers = std::collections::BTreeMap::new();
     let all = std::mem::take(&mut profile.modules);
@@ -196,16 +196,17 @@ fn notes(garden: &Garden, facts: &Facts) -> Vec<String> {
     notes
 }
 
-/// Whether a profile is being made or written, and nothing is waited for but the processor and the
+/// Whether a profile is being made or written, and the agent waits for nothing but the CPU and the
 /// disk.
 static UNHINDERED: AtomicBool = AtomicBool::new(false);
 
-/// Whether the agent, which makes the profile, waits for no lock that another thread may have.
+/// Whether the agent, which makes the profile, does not wait for a lock that another thread may
+/// hold.
 pub(crate) fn is_unhindered() -> bool {
     UNHINDERED.load(Relaxed)
 }
 
-/// What is done while this lives waits for nothing but the processor and the disk.
+/// While this lives, the agent's work waits for nothing but the CPU and the disk.
 #[derive(Debug)]
 pub(crate) struct Unhindered(());
 
@@ -223,18 +224,18 @@ impl Drop for Unhindered {
     }
 }
 
-/// In a forked child: whoever was writing is in the parent.
+/// In a forked child: the thread that was writing exists only in the parent.
 pub(crate) fn forget() {
     UNHINDERED.store(false, Relaxed);
     crate::runtime::handover::forget();
 }
 
-/// Writes the profile, in the format that the configuration asks for.
+/// Writes the profile, in the configured format.
 pub(crate) fn write(profile: &Profile, config: &Config, path: PathBuf) -> Result<(), OutputError> {
     let bytes = config.format.bytes(profile, &TableOptions::default());
     let bytes = bytes.map_err(|error| OutputError { path: path.clone(), error })?;
     if config.handover.is_some() {
-        // There was no place in the mapping: the folder is for this, and the command that reads it
+        // The mapping had no free slot: the folder is for this case, and the command that reads it
         // removes it.
         let _ = path.parent().map(|folder| std::fs::DirBuilder::new().mode(0o700).create(folder));
     }
@@ -244,14 +245,14 @@ pub(crate) fn write(profile: &Profile, config: &Config, path: PathBuf) -> Result
     written.map_err(|error| OutputError { path, error })
 }
 
-/// Whether it is a device or a pipe, which cannot be replaced. Such a one is written to only where
-/// it was named: what lies by chance, or by another user's doing, where a profile would be put is
-/// left alone.
+/// Whether it is a device or a pipe, which cannot be replaced. It is written to only if its exact
+/// path was configured. A device or pipe that another user or an accident put at a profile's path
+/// is left alone.
 fn is_stream(path: &Path) -> bool {
     path.starts_with("/dev") || std::fs::metadata(path).is_ok_and(|data| !data.is_file())
 }
 
-/// How long a reader may keep us waiting.
+/// How long a write may wait for the reader.
 const READER: Duration = Duration::from_secs(2);
 
 /// Writes to a device or a pipe, as far as it takes it in time. A pipe without a reader is refused.

@@ -318,7 +318,7 @@ fn with_own_image(
     Ok(image.build_id().unwrap_or_default())
 }
 
-/// Files that the user has named besides.
+/// Additional files that the user has named.
 static GIVEN: RwLock<Vec<PathBuf>> = RwLock::new(Vec::new());
 
 /// They are replaced while nothing reads symbols; in a child that was forked at that moment there
@@ -334,7 +334,7 @@ pub fn use_debug_files(files: &[PathBuf]) {
     }
 }
 
-/// Why a file is of no use as debug information, if it is of none.
+/// Why a file cannot be used as debug information, if it cannot.
 pub fn check_debug_file(path: &Path) -> Result<(), String> {
     let contents = Contents::of(path).map_err(|error| error.to_string())?;
     let image = Image::parse(&contents).map_err(|error| error.to_string())?;
@@ -370,8 +370,8 @@ fn given_debug_file(files: &[PathBuf], build_id: &[u8]) -> Option<(PathBuf, Cont
 /// Where distributions put the debug information that was split off.
 const DEBUG_FILES: &str = "/usr/lib/debug";
 
-/// The file for a build. One that says that it is another build's would name functions that are not
-/// there.
+/// The file for a build. A file with another build ID is refused: it would name functions that do
+/// not exist.
 fn debug_file(root: &Path, build_id: &[u8]) -> Option<(PathBuf, Contents)> {
     let (first, rest) = build_id.split_first()?;
     let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();

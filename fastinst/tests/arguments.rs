@@ -153,7 +153,7 @@ fn types_are_those_of_debug_information() {
         let notes = profile["header"]["notes"].to_string();
         assert!(notes.contains("arguments of quiet are not read: it has none"), "{notes}");
     }
-    // What is told is read, also where nothing is known.
+    // A value with a given form is read, even without debug information.
     let program = compile("typed.c", &to, &["-O2", "-fpatchable-function-entry=5"]);
     let file = to.join("profile");
     let options = ["--provider", "patchable", "-A", "parse", "-A", "name_of@arg1/u8"];

@@ -223,7 +223,7 @@ fn spans_and_scopes_hold_while_attached_and_leave_nothing() {
     }
 }
 
-/// What an earlier one has taken would be told as overhead of every later one.
+/// Otherwise the time of an earlier attachment would be reported as overhead of every later one.
 #[test]
 fn the_time_that_the_profiler_takes_is_that_of_one_attachment() {
     let program = program("agents", HOOKS);

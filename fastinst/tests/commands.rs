@@ -234,7 +234,7 @@ fn what_cannot_be_meant_is_refused_before_the_program_starts() {
         assert_eq!(text(&output.stderr).matches(line).count(), says, "{output:?}");
         assert_eq!(output.status.code(), Some(7));
     }
-    // What matches is no matter of complaint; what excludes nothing is told.
+    // A filter that matches causes no message; one that excludes nothing is reported.
     let output = run(fastinst()
         .args(["run", "--policy", "periodic", "-F", "lea*", "-N", "mian"])
         .arg(&program));
@@ -312,8 +312,8 @@ fn probes_and_doctor_say_what_a_program_has() {
     }
     let doctor = text(&run(fastinst().arg("doctor").arg(&program)).stdout);
     assert!(doctor.contains("all can be switched") && doctor.contains("processor:"), "{doctor}");
-    // What a signal takes is the machine's; a program that sets stacks aside is told what each
-    // needs.
+    // The size of a signal frame depends on the machine; the doctor reports the size that each
+    // signal stack of a program needs.
     let stacks = compile("smallstacks.c", &to, &["-O2", "-finstrument-functions"]);
     let asks = text(&run(fastinst().arg("doctor").arg(&stacks)).stdout);
     let needed = wordpatch::os::stacks::largest_frame() + wordpatch::os::spare_stacks::MOST;

@@ -150,7 +150,7 @@ fn functions_whose_ends_the_compiler_has_merged_are_timed_each_by_itself() {
     assert_eq!(number(&profile["header"]["spent"]["lost"]), 0.0);
 }
 
-/// Nobody waits for the agent while an allocator's lock is held: a thread whose ring is full
+/// No thread waits for the agent while it holds an allocator's lock: a thread whose ring is full
 /// empties it itself.
 #[test]
 fn no_call_of_an_allocator_that_holds_its_lock_is_lost() {

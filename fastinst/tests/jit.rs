@@ -1,5 +1,5 @@
-//! Code that runtimes make and tell perf of: its functions have names and shares in the profile, by
-//! the sampling clock alone.
+//! Code that runtimes generate and report to perf: its functions have names and shares in the
+//! profile, by the sampling clock alone.
 
 #[path = "fuzz/body.rs"]
 mod body;

@@ -48,7 +48,8 @@ fn children_of_a_program_without_descriptors_room_or_memory_live_and_are_counted
         assert_eq!((text(&plain.stdout), plain.status.code()), ("12\n".to_owned(), Some(3)));
         for policy in POLICIES {
             let (profiles, complaints) = trial.behaves_and_says(&plain, policy);
-            // A process without memory for a profile says so; nobody else has anything to say.
+            // A process without memory for a profile reports that; no other process reports
+            // anything.
             let most = if what == "memory" { 3 } else { 0 };
             assert!(complaints.lines().count() <= most, "{what} {policy}: {complaints}");
             if what != "memory" && (policy == "exact" || policy == "count") {

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 use support::{calls, clean, compile, fastinst, folder, has, library, profile, run};
 use test_support::{OnTerminal, eventually, send};
 
-/// A program that runs until it is told to end.
+/// A program that runs until the test ends it.
 struct Running(Child);
 
 impl Running {
@@ -173,8 +173,7 @@ fn a_program_is_asked_and_steered_while_it_runs() {
     assert_eq!(program.end(), "");
 }
 
-/// What is told after `off` belongs to the time before it, and after `on` and `reset` to the time
-/// since.
+/// A report after `off` covers the time before it, and one after `on` or `reset` the time since.
 #[test]
 fn a_profile_is_of_one_interval() {
     let Some(program) = Running::preloaded("work", |command| {
@@ -453,7 +452,7 @@ fn a_table_that_changes_is_driven_by_keys() {
     shown.press("qq");
     let output = shown.end();
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
-    // A program that ends leaves the table; the end is told when the table is left.
+    // When a program ends, the table stays; the end is reported when the user leaves the table.
     let mut shown = top(program.number(), (40, 10));
     shown.shows("function");
     program.end();

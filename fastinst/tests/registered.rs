@@ -203,7 +203,7 @@ fn the_table_names_them_by_their_module() {
     let report = run(fastinst().args(["report", "--wide"]).arg(&file));
     let table = text(&report.stdout);
     assert!(table.contains("outer") && table.contains("inner"), "{table}");
-    // That none of the program's own was wanted is nothing to be told.
+    // No function of the program itself was requested, so that none has a probe is not reported.
     assert!(!table.contains("no function got a probe"), "{table}");
 }
 

@@ -1,4 +1,4 @@
-//! The sampling clock, in programs that spend their processor time in known parts. Where the kernel
+//! The sampling clock, in programs that spend their CPU time in known parts. Where the kernel
 //! refuses it, that is what the profile has to say.
 
 mod support;
@@ -50,7 +50,7 @@ fn kernels_beside(flags: &[&str], part: &str) -> Option<(Value, String)> {
     None
 }
 
-/// A function's share of the processor time.
+/// A function's share of the CPU time.
 fn share(profile: &Value, name: &str) -> f64 {
     own(profile, name) / 1e9 / profile["header"]["processor"].as_f64().unwrap()
 }

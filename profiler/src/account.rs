@@ -1,22 +1,22 @@
-//! The account of one function: what was seen of it, added up.
+//! The account of one function: its observations, added up.
 //!
-//! Time is cut into *cycles*: from one window, or arming, of the function to the next. In each,
+//! Time is divided into *cycles*: from one window, or arming, of the function to the next. In each,
 //! some calls are timed, and entries are counted for a while, or all the time. A cycle's samples
-//! stand for all calls of the cycle: otherwise the quiet times of a function would weigh as much as
-//! the busy ones. What a cycle is worth is known when it is over.
+//! represent all calls of the cycle: otherwise the quiet times of a function would weigh as much as
+//! the busy ones. The weight of a cycle is known when it is over.
 //!
 //! ```text
 //!   counted ──── armed ──── samples ──── retired ──── not seen ──── counted again
 //!   └ window ┘
 //! ```
 //!
-//! The rate of calls is learned in the *window*, in which nothing but counting is done: timing
-//! slows the program down by what cannot be known exactly, since hooks hide behind the program's
-//! own work, or do not.
+//! The rate of calls is measured in the *window*, in which calls are only counted. Timing slows the
+//! program down by an amount that cannot be known exactly, since hooks may or may not overlap with
+//! the program's own work.
 //!
-//! The variance of a total or a mean is estimated from how cycles differ, and from how samples
-//! within a cycle do, whichever says more: calls that follow each other are alike, and few cycles
-//! know little.
+//! The variance of a total or a mean is estimated from the differences between cycles, and from
+//! those between samples within a cycle; the larger estimate is used. Successive calls are alike,
+//! and few cycles say little.
 
 use crate::exemplars::Slowest;
 use crate::figure::{Figure, How, product, student};
@@ -29,83 +29,85 @@ use smallvec::SmallVec;
 /// The most call sites that are distinguished.
 const SITES: usize = 32;
 
-/// What a window that begins when the agent comes leaves out is not known: such errors do not fall
-/// with the number of windows. A part of the entries that were not seen.
+/// An error that all windows share, as a part of the entries that were not counted: a window begins
+/// when the agent gets to it, and what that leaves out is unknown. Such errors do not fall with the
+/// number of windows.
 const UNKNOWN: f64 = 0.1;
 
-/// A window in which counting takes time shows too low a rate, at most so many times.
+/// Counting slows the program down, so a window shows too low a rate: by this factor at most.
 const MOST_SLOWED: f64 = 5.0;
 
-/// So many windows distinguish a function that has fallen silent from one that is called in bursts.
+/// This many windows distinguish a function that is no longer called from one that is called in
+/// bursts.
 const FEW_WINDOWS: f64 = 4.0;
 
 /// Samples of a cycle that are kept until their weight is known.
 const KEPT: usize = 512;
 
-/// What was seen of one function.
+/// The observations of one function.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Account {
     /// Entries that were counted.
     pub(crate) entries: u64,
-    /// Estimates of entries that were not, and their variance's parts.
+    /// Estimates of entries that were not counted, and the parts of their variance.
     unseen: Unseen,
-    /// Timed calls, and their time, without what timing the calls inside has added.
+    /// Timed calls, and their time, without the cost of timing the calls inside.
     pub(crate) samples: u64,
     sum: f64,
     min: f64,
     max: f64,
-    /// The time of calls that no other of the function was open around, without what is measured of
-    /// one that does nothing.
+    /// The time of outermost calls (no other call of the function was open), without the bias.
     outermost: f64,
-    /// The same with what was added, and of that the part of timed calls directly inside.
+    /// The time of all timed calls including the cost of timing those inside, and the part of it
+    /// that timed calls directly inside took.
     whole: f64,
     children: f64,
-    /// Of the cycles in which every call was timed: how many ended, and their time.
+    /// Of the cycles in which every call was timed: how many calls ended, and their time.
     certain: (u64, f64),
-    /// Of the others.
+    /// The means of the other cycles.
     mean: Weighted,
     histogram: Histogram,
     pub(crate) arcs: SmallVec<[(u64, u64, u64); 1]>,
     pub(crate) other_arcs: (u64, u64),
     pub(crate) lost: u64,
-    /// What counting takes may be less or more than is known: by which part the rates of windows
-    /// are then lower, and higher. Sums over windows, and their number.
+    /// Counting may cost less or more than was measured: the relative amounts by which the rates of
+    /// windows are lower then, and higher. Sums over windows, and their number.
     slowed: (f64, f64, f64),
-    /// How far what is taken off each timed call may be wrong.
+    /// The uncertainty of what is subtracted from each timed call.
     spread: f64,
     pub(crate) slowest: Slowest,
     cycle: Cycle,
 }
 
-/// The cycle that is running.
+/// The current cycle.
 #[derive(Clone, Debug, Default)]
 struct Cycle {
     began: Ticks,
     /// The time in which entries were counted; `None` while that goes on.
     counted: Option<(Ticks, Ticks)>,
-    /// When the window began, the entries of the cycle until then, and those of all functions that
+    /// When the window began; until then, the entries of the cycle, and those of all functions that
     /// are counted in windows.
     opened: Option<(Ticks, u64, f64)>,
-    /// Entries for each tick, measured in the window.
+    /// Entries per tick, measured in the window.
     rate: Option<f64>,
     entries: u64,
     samples: u64,
     sum: f64,
     squares: f64,
     kept: SmallVec<[u16; 8]>,
-    /// Not every call of it is timed.
+    /// Not every call in it is timed.
     is_partial: bool,
 }
 
 impl Cycle {
-    /// Entries for each tick while they were counted; `None` if that was too short.
+    /// Entries per tick while they were counted; `None` if that time was too short.
     fn rate_so_far(&self, now: Ticks) -> Option<f64> {
         let (from, until) = self.counted.unwrap_or((self.began, now));
-        // What was counted until an entry has ended it does not have that entry.
+        // If counting was ended by an entry, the interval does not include that entry.
         let entries = self.entries.saturating_sub(u64::from(self.counted.is_some()));
         let span = until.since(from).0;
-        // No call is shorter than a tick: so many have come before the time that is known of, or
-        // behind it.
+        // No call is shorter than a tick: otherwise some entries were before or after the known
+        // interval.
         (span > entries).then(|| entries as f64 / span as f64)
     }
 }
@@ -120,7 +122,7 @@ struct Weighted {
     w2: f64,
     w2m: f64,
     w2m2: f64,
-    /// What samples within cycles say of the variance of `sum`.
+    /// The variance of `sum` by the samples within cycles.
     within: f64,
 }
 
@@ -129,29 +131,29 @@ struct Weighted {
 struct Unseen {
     entries: f64,
     cycles: usize,
-    /// Of the latest cycle: its rate, and how much of it was not seen.
+    /// Of the latest cycle: its rate, and for how long entries were not counted.
     latest: Option<(f64, f64)>,
     rates: f64,
-    /// By how much the entries of a cycle would differ with the rate of the next one: the squares,
-    /// their sum; and of rates alone.
+    /// The differences that the entries of a cycle would show with the rate of the next one: the
+    /// sum of their squares; and the same of rates alone.
     steps2: f64,
     changes2: f64,
-    /// The squares of how long a cycle was not seen, of those that `steps2` is the sum of.
+    /// The sum of the squares of the uncounted times of the cycles in `steps2`.
     hidden2: f64,
-    /// How long entries were counted, of all cycles, and not.
+    /// For how long entries were counted in all cycles, and for how long not.
     watched: f64,
     hidden: f64,
 }
 
 impl Unseen {
-    /// Of the latest cycle, or the mean of all.
+    /// The rate of the latest cycle, or the mean of all.
     fn usual_rate(&self) -> f64 {
         self.latest.map_or_else(|| self.rates / self.cycles.max(1) as f64, |(rate, _)| rate)
     }
 
-    /// A cycle ends, in which calls came at this rate. Returns how many were not seen.
+    /// Ends a cycle with this rate of calls. Returns how many were not counted.
     fn end_cycle(&mut self, cycle: &Cycle, rate: f64, now: Ticks) -> f64 {
-        // Between two windows the rate is taken to change evenly from the one's to the other's.
+        // Between two windows the rate is assumed to change linearly.
         if let Some((before, hidden)) = self.latest.take() {
             self.entries += (rate - before) / 2.0 * hidden;
             self.changes2 += (rate - before).powi(2);
@@ -183,32 +185,31 @@ impl Unseen {
         Changes { squares: self.changes2 / (mean * mean), count: (self.cycles - 1) as f64 }
     }
 
-    /// Of the entries that were not seen, by how the rates of successive windows differ (Wolter
-    /// 2007, *Introduction to Variance Estimation*, chapter 8): windows are spread over a program's
-    /// phases, and a phase that lasts for many windows is known but for its two ends. With it, by
-    /// how many differences it is known.
+    /// The variance of the entries that were not counted, from the differences between the rates of
+    /// successive windows (Wolter 2007, *Introduction to Variance Estimation*, chapter 8): windows
+    /// are spread over a program's phases, and a phase that lasts for many windows is known except
+    /// for its two ends. Also returns the number of differences that it is based on.
     fn variance(&self, all: &Changes) -> (f64, f64) {
         let (rate, hidden) = self.latest.unwrap_or_default();
         let own = self.changes();
         if own.count == 0.0 {
             return (self.steps2 / 2.0 + (rate * hidden).powi(2), 1.0);
         }
-        // Two or three windows of a function say little of how much its rate changes.
+        // Two or three windows of a function say little about how much its rate changes.
         let (expected, weight) = all.without(&own).expected();
         let expected2 = expected * (self.rates / self.cycles as f64).powi(2);
         let known = own.count + weight;
         let change2 = (self.changes2 + weight * expected2) / known;
         let steps2 = (own.count * self.steps2 + weight * expected2 * self.hidden2) / known;
-        // The rate behind the last window may have changed as it did between the others.
+        // The rate after the last window may have changed as it did between the others.
         (steps2 / 2.0 + change2 * hidden * hidden, known)
     }
 }
 
 /// How much the rates of functions change from one window to the next, relative to their means.
 ///
-/// A variance from few values is moderated by those of the program's other functions (Smyth
-/// 2004, *Linear models and empirical Bayes methods*): the phases that a window meets are the
-/// program's.
+/// A variance from few values is moderated by those of the program's other functions (Smyth 2004,
+/// *Linear models and empirical Bayes methods*): phases are the whole program's.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Changes {
     /// The sum of their squares, and their number.
@@ -217,10 +218,11 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// What is known of other functions counts as at most so many changes of one's own.
+    /// The evidence of other functions weighs as much as this many changes of the function itself,
+    /// at most.
     const MOST: f64 = 4.0;
 
-    /// Of all functions, until now.
+    /// The changes of all functions, until now.
     pub(crate) fn of<'a>(accounts: impl Iterator<Item = &'a Account>, now: Ticks) -> Self {
         accounts.map(|account| account.changes(now)).sum()
     }
@@ -230,7 +232,7 @@ impl Changes {
         Self { squares: (self.squares - one.squares).max(0.0), count }
     }
 
-    /// The mean square, and how many changes of one's own it is worth.
+    /// The mean square, and its weight in changes of the function itself.
     fn expected(&self) -> (f64, f64) {
         (self.squares / self.count.max(1.0), self.count.min(Self::MOST))
     }
@@ -246,7 +248,7 @@ impl std::iter::Sum for Changes {
 }
 
 impl Account {
-    /// Begins to be seen.
+    /// The account of a function that is observed from `now` on.
     pub(crate) fn new(now: Ticks) -> Self {
         Self {
             min: f64::INFINITY,
@@ -262,12 +264,12 @@ impl Account {
         account
     }
 
-    /// A call was timed. Drawn as it was, one that does nothing reads so much more than back to
-    /// back.
+    /// A call was timed. `null`: what the clock measures for a call that does nothing, sampled at
+    /// the same rate, in excess of one measured back to back.
     #[inline]
     pub(crate) fn sample(&mut self, sample: &Sample, costs: &Costs, null: Null) {
-        // Call by call: those with much inside are as seldom as they are costly, and cycles weigh
-        // differently.
+        // The costs are subtracted from each call: calls with many calls inside are as rare as they
+        // are costly, and cycles have different weights.
         let ticks = sample.ticks as f64 - f64::from(sample.nested) * costs.pair - null.excess;
         self.spread = null.spread;
         self.samples += 1;
@@ -284,15 +286,15 @@ impl Account {
         cycle.sum += ticks;
         cycle.squares += ticks.powi(2);
         if cycle.kept.len() == KEPT {
-            // So many that each stands for about one call, or for as many as the others of its
-            // cycle: settled when it ends.
+            // There are so many that the weight known so far is good enough: about one call for
+            // each, or as many as the others of the cycle represent.
             self.settle();
         }
         self.cycle.kept.push(bucket(ticks.max(0.0) as u64));
         self.arc(sample.call_site, 1, sample.ticks);
     }
 
-    /// Calls were timed that were added up already. Each stands for itself, or for as many as the
+    /// Calls were timed, and were added up already. Each represents itself, or as many calls as the
     /// others of its cycle.
     pub(crate) fn tally(&mut self, tally: &Tally, costs: &Costs, exact: bool) {
         let ticks = tally.ticks as f64;
@@ -340,7 +342,7 @@ impl Account {
         self.cycle.entries += calls;
     }
 
-    /// Entries for each tick, as this cycle shows it, or else those before.
+    /// Entries per tick in this cycle or, if they are unknown, in those before.
     pub(crate) fn rate(&self, now: Ticks) -> f64 {
         self.cycle
             .rate
@@ -348,8 +350,8 @@ impl Account {
             .unwrap_or_else(|| self.unseen.usual_rate())
     }
 
-    /// From here on nothing is done but counting. So many entries were counted in windows so far,
-    /// of all functions.
+    /// From now on calls are only counted. `counted`: the entries of all functions that were
+    /// counted in windows so far.
     pub(crate) fn open_window(&mut self, now: Ticks, counted: f64) {
         self.cycle.opened = Some((now, self.cycle.entries, counted));
     }
@@ -366,8 +368,8 @@ impl Account {
         }
     }
 
-    /// The window ends. Each entry that was counted in it, of any function, has taken so many
-    /// ticks, or more or less by twice a deviation.
+    /// The window ends. Each entry that was counted in it, of any function, took `cost` ticks, plus
+    /// or minus twice the deviation.
     pub(crate) fn close_window(&mut self, now: Ticks, counted: f64, cost: f64, deviation: f64) {
         let Some((from, before, counted_before)) = self.cycle.opened else { return };
         let (span, entries) =
@@ -385,24 +387,24 @@ impl Account {
         self.cycle.rate.get_or_insert(entries / likely);
     }
 
-    /// In this cycle entries were counted from one instant to another, and are not any more.
+    /// In this cycle entries were counted from one instant to another, and are no longer.
     pub(crate) fn stop_counting(&mut self, from: Ticks, until: Ticks) {
         self.cycle.counted.get_or_insert((from.max(self.cycle.began), until));
     }
 
-    /// What was to stop has stopped somewhat later.
+    /// Counting stopped somewhat later than it was to.
     pub(crate) fn count_until(&mut self, at: Ticks) {
         if let Some((_, until)) = &mut self.cycle.counted {
             *until = at.max(*until);
         }
     }
 
-    /// From here on not every call of the cycle is timed.
+    /// From now on not every call of the cycle is timed.
     pub(crate) fn stop_timing(&mut self) {
         self.cycle.is_partial = true;
     }
 
-    /// From here on every call is timed. A cycle begins with that.
+    /// From now on every call is timed. A cycle begins with that.
     pub(crate) fn time_completely(&mut self) {
         self.cycle.is_partial = false;
     }
@@ -424,7 +426,7 @@ impl Account {
         self.cycle = Cycle { began: now, entries: open, kept, is_partial, ..Cycle::default() };
     }
 
-    /// How many calls the cycle has had, as far as is known; notes what was estimated.
+    /// How many calls the cycle had, by the best estimate; records the estimated part.
     fn calls_of_cycle(&mut self, now: Ticks) -> f64 {
         let rate = self.rate(now);
         self.cycle.entries as f64 + self.unseen.end_cycle(&self.cycle, rate, now)
@@ -437,7 +439,7 @@ impl Account {
         unseen.changes()
     }
 
-    /// The samples of the cycle stand for `calls`.
+    /// The samples of the cycle represent `calls`.
     fn weigh(&mut self, calls: f64) {
         let cycle = &self.cycle;
         if cycle.samples == 0 {
@@ -471,8 +473,8 @@ impl Account {
         }
     }
 
-    /// Puts the samples that are kept into the histogram, each for as many calls as the cycle has
-    /// had of them so far.
+    /// Puts the kept samples into the histogram, each with the cycle's current number of entries
+    /// per sample as its weight.
     fn settle(&mut self) {
         let weight = (self.cycle.entries as f64 / self.cycle.samples as f64).max(1.0);
         for bucket in self.cycle.kept.drain(..) {
@@ -480,12 +482,12 @@ impl Account {
         }
     }
 
-    /// How often it was called, without what is known of the estimate.
+    /// How often it was called, without the estimate's interval.
     pub(crate) fn estimate(&self) -> f64 {
         self.entries as f64 + self.unseen.entries
     }
 
-    /// Whether some of its calls were not seen.
+    /// Whether some of its calls were not counted.
     pub(crate) fn is_estimated(&self) -> bool {
         self.unseen.cycles > 0
     }
@@ -500,37 +502,37 @@ impl Account {
         let value = self.estimate();
         let (variance, freedom) = unseen.variance(changes);
         let by_windows = student(freedom as usize) * variance.sqrt();
-        // All windows may be wrong alike: see `UNKNOWN`.
+        // All windows may have the same error: see `UNKNOWN`.
         let half = hypot(by_windows, UNKNOWN * unseen.entries.max(0.0));
         let (below, above) = self.slowed_by_counting();
         let (half, above) = (hypot(half, below), hypot(half, above));
-        // A few windows that have met no burst know little of bursts: it may have gone on as it did
-        // when it was watched.
+        // A few windows without a burst say little about bursts: the function may have been called
+        // as often as while all of its entries were counted.
         let as_watched = self.entries as f64 / unseen.watched.max(1.0) * unseen.hidden;
         let more = (as_watched - unseen.entries - above).max(0.0) * (FEW_WINDOWS / n).min(1.0);
         Figure::estimated(value, half, self.entries as f64).with_more_above(above - half + more)
     }
 
-    /// How many entries less there were that were not seen, or more, if counting has slowed the
-    /// windows down by less than is known, or by more.
+    /// By how much the estimate of uncounted entries is too high, or too low, if counting slowed
+    /// the windows down by less than was measured, or by more.
     fn slowed_by_counting(&self) -> (f64, f64) {
         let (less, more, windows) = self.slowed;
         let each = self.unseen.entries.max(0.0) / windows.max(1.0);
         (less * each, more * each)
     }
 
-    /// The same where rates were learned while a few calls were timed, in less time than a switch
-    /// takes: all that is known is that no call is shorter than a tick.
+    /// The same where rates were measured while a few calls were timed, in less time than a switch
+    /// takes: the only known bound is that no call is shorter than a tick.
     pub(crate) fn calls_without_windows(&self) -> Figure {
         self.calls(&Changes::default()).with_more_above(self.unseen.hidden)
     }
 
-    /// Whether every call was timed that has ended.
+    /// Whether every call that has ended was timed.
     pub(crate) fn is_complete(&self) -> bool {
         self.unseen.cycles == 0 && self.samples + self.lost >= self.entries && self.samples > 0
     }
 
-    /// The mean of a call, in ticks, without what measuring has added.
+    /// The mean duration of a call, in ticks, without the overhead of measuring.
     pub(crate) fn mean(&self, costs: &Costs) -> Option<Figure> {
         if self.is_complete() {
             return Some(Figure::exact(self.sum / self.samples as f64 - costs.bias));
@@ -552,7 +554,7 @@ impl Account {
     }
 
     /// The same, of the calls in cycles of which only some were timed. If there are none, the
-    /// others stand for what was missed.
+    /// completely timed cycles represent the calls that were missed.
     fn mean_of_rest(&self, costs: &Costs) -> Option<Figure> {
         let all = &self.mean;
         if all.weight == 0.0 {
@@ -572,13 +574,13 @@ impl Account {
         let samples = self.samples - self.certain.0;
         let freedom =
             if all.cycles > 1 { all.cycles - 1 } else { (samples as usize).saturating_sub(1) };
-        // Long calls are rare: as likely as not one more of the longest was just missed.
+        // Long calls are rare: one more call like the longest may well have been missed.
         let missed = (self.max - costs.bias - value).max(0.0) / (samples as f64 + 1.0);
         let half = hypot(student(freedom.max(1)) * deviation, self.spread);
         Some(Figure::estimated(value, half, f64::MIN).with_more_above(missed))
     }
 
-    /// The shortest and the longest call that was timed, without what measuring has added.
+    /// The shortest and the longest timed call, without the overhead of measuring.
     pub(crate) fn extremes(&self, costs: &Costs) -> Option<(f64, f64)> {
         (self.samples > 0).then_some((self.min - costs.bias, self.max - costs.bias))
     }
@@ -595,12 +597,12 @@ impl Account {
         Some(product(calls, &mean).scaled(share))
     }
 
-    /// The time of its own, of all calls that were timed.
+    /// The self time of all timed calls.
     pub(crate) fn own(&self, costs: &Costs) -> f64 {
         self.whole - self.children - self.samples as f64 * costs.bias
     }
 
-    /// What the calls took that were timed, without what measuring has added, in ticks.
+    /// The time of all timed calls, without the overhead of measuring, in ticks.
     pub(crate) fn seen(&self, costs: &Costs) -> f64 {
         self.sum - self.samples as f64 * costs.bias
     }
@@ -609,7 +611,7 @@ impl Account {
         self.histogram
     }
 
-    /// Spread of a call's time against its mean, squared, as the cycle shows it.
+    /// The relative variance of the means of cycles.
     pub(crate) fn variation(&self) -> f64 {
         let all = &self.mean;
         if all.cycles < 2 || all.sum == 0.0 {

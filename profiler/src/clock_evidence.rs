@@ -1,21 +1,21 @@
-//! Evidence from a sampling clock: which functions the processor time of a process was spent in.
+//! Evidence from a sampling clock: which functions the CPU time of a process was spent in.
 //!
-//! The clock owes nothing to probes, so it also sees functions that are called too often to be
-//! timed, and code without probes. The runtime attributes its samples to functions and hands the
-//! sums over as plain data; `Profile::reconcile` brings them together with the evidence of probes.
+//! The clock is independent of probes, so it also sees functions that are called too often to be
+//! timed, and code without probes. The runtime attributes its samples to functions and passes the
+//! sums as plain data; `Profile::reconcile` combines them with the evidence of probes.
 //!
-//! Times are nanoseconds of processor time. They are weighted thread by thread: a thread's samples
-//! share that thread's own processor time, so that lost samples and short threads falsify no sum.
+//! Times are nanoseconds of CPU time. They are weighted thread by thread: a thread's samples share
+//! that thread's own CPU time, so lost samples and short threads do not bias sums.
 
 use crate::FuncId;
 use serde::{Deserialize, Serialize};
 
-/// What a sampling clock has seen of a process.
+/// The observations of a sampling clock in a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClockEvidence {
     /// What kind of clock it is.
     pub source: ClockSource,
-    /// Processor time of all threads.
+    /// CPU time of all threads.
     pub processor: f64,
     /// Of it, time in the kernel that no function is charged for.
     pub system: f64,
@@ -34,7 +34,7 @@ pub struct ClockEvidence {
 }
 
 impl ClockEvidence {
-    /// Takes away in proportion what is more than there was.
+    /// Scales all times down if they are more than the process used.
     pub fn limit(&mut self, processor: f64) {
         let factor = processor / self.processor;
         if factor.is_nan() || factor >= 1.0 {
@@ -54,14 +54,14 @@ impl ClockEvidence {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "clock", rename_all = "lowercase")]
 pub enum ClockSource {
-    /// There is none; why.
+    /// There is no clock; why.
     None {
-        /// One line for people, with the remedy.
+        /// One line for the user, with the remedy.
         why: String,
     },
     /// The kernel's `task-clock` event.
     Kernel {
-        /// Samples a second of processor time.
+        /// Samples a second of CPU time.
         hz: f64,
         /// Samples with stacks a second; 0 if there are none.
         stack_hz: f64,
@@ -106,7 +106,7 @@ pub struct ClockFunction {
 pub struct ClockStack {
     /// The outermost first.
     pub frames: Vec<FuncId>,
-    /// Processor time.
+    /// CPU time.
     pub time: f64,
     /// How often it was seen.
     pub samples: u64,

@@ -44,9 +44,9 @@ pub struct Comparison {
     pub calls_changed: usize,
     /// Whether times are the wall clock's, since CPU time is unknown.
     pub wall: bool,
-    /// Processor time of a run, in nanoseconds.
+    /// CPU time of a run, in nanoseconds.
     pub processor: [Option<Figure>; 2],
-    /// The probability that the processor times differ so much by chance.
+    /// The probability of so large a random difference of the CPU times.
     pub processor_p: Option<f64>,
     /// Function by function: those that have changed first, the largest change first.
     pub functions: Vec<Change>,
@@ -56,7 +56,7 @@ pub struct Comparison {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compared {
-    /// Processor time of its own.
+    /// CPU time of its own.
     #[serde(rename = "self")]
     Own,
     /// Time with its callees, where no self time is known.
@@ -86,16 +86,16 @@ pub enum Verdict {
 pub struct Change {
     /// Its name.
     pub name: String,
-    /// What has become of it.
+    /// How it has changed.
     pub verdict: Verdict,
-    /// Whether its time differs by more than chance.
+    /// Whether its time differs significantly.
     pub significant: bool,
-    /// The probability that it differs so much by chance; without a correction for the number of
+    /// The probability of so large a random difference; without a correction for the number of
     /// functions.
     pub p: Option<f64>,
     /// How often it was called.
     pub calls: [Option<Figure>; 2],
-    /// Whether the numbers of calls differ by more than chance.
+    /// Whether the numbers of calls differ significantly.
     pub calls_changed: bool,
     /// The time of a call.
     pub mean: [Option<Figure>; 2],

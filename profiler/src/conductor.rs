@@ -3,7 +3,7 @@
 //!
 //! Nothing here uses threads, files or clocks: callers pass instants. These are instants of the
 //! program's CPU time, less the time that the probes took: rates measured while the program runs do
-//! not apply while it waits for a processor. Decisions depend on the policy; adding up does not.
+//! not apply while it waits for a processor. Decisions depend on the policy; the sums do not.
 
 mod adaptive;
 mod slowdown;
@@ -48,7 +48,7 @@ pub struct Tally {
     pub outermost: (u64, u64),
     /// The duration of the timed calls directly inside.
     pub children: u64,
-    /// The shortest that there ever was.
+    /// The shortest one so far.
     pub min: u64,
     /// The longest.
     pub max: u64,
@@ -69,7 +69,7 @@ pub struct Conductor {
     fresh: Vec<FuncId>,
     /// Retired since the last tick.
     retired: Vec<(FuncId, Ticks, Ticks)>,
-    /// What calls read that do nothing.
+    /// What the clock measures for calls that do nothing.
     nulls: Nulls,
     adaptive: Adaptive,
     epoch: Ticks,
@@ -80,10 +80,10 @@ pub struct Conductor {
 #[derive(Clone, Debug)]
 struct Part {
     known: bool,
-    /// Its ends cannot be seen: it is never timed.
+    /// Not all of its exits have probes: it is never timed.
     only_counts: bool,
     counting: Counting,
-    /// For how long it may have been called before it had probes.
+    /// How long the program ran before the function had probes: it may have been called meanwhile.
     unseen: Ticks,
     /// It got them because it was running.
     was_running: bool,
@@ -105,7 +105,7 @@ struct Part {
 pub struct Counting {
     /// In times of [`Costs::count`], on average.
     pub times: f32,
-    /// How far that is known: a standard deviation, as a part of it. That of the usual cost is
+    /// The uncertainty of that: a standard deviation, relative to it. That of the usual cost is
     /// measured.
     pub deviation: f32,
 }
@@ -114,7 +114,7 @@ impl Counting {
     const USUAL: Self = Self { times: 1.0, deviation: 0.0 };
 }
 
-/// What was seen of a function that is called, and what it does next.
+/// The observations of a function that is called, and the plan for it.
 #[derive(Clone, Debug)]
 struct Life {
     account: Account,
@@ -142,7 +142,8 @@ impl Part {
         self.counted > 0 || self.life.as_ref().is_some_and(|life| life.account.entries > 0)
     }
 
-    /// What was seen of it, until `now`, if its first cycle has begun with the epoch.
+    /// Its observations until `now`. The first cycle of a function without an account began with
+    /// the epoch.
     fn account(&self, epoch: Ticks, now: Ticks) -> Account {
         let seen = self.life.as_ref().map(|life| life.account.clone());
         let mut account = seen.unwrap_or_else(|| Account::counted(epoch, self.counted));
@@ -184,10 +185,10 @@ impl Conductor {
         &mut self.functions[at]
     }
 
-    /// The account of a function that was seen to be called.
+    /// The account of a function that was called.
     #[inline]
     fn account(&mut self, function: FuncId) -> &mut Account {
-        // Until now its cycles were empty; the latest has begun with the epoch, or with its probes.
+        // Until now its cycles were empty; the latest one began with the epoch, or with its probes.
         let (epoch, began) = (self.epoch, self.began);
         let Part { life, counted, unseen, .. } = self.part(function);
         let begin = || {
@@ -207,7 +208,8 @@ impl Conductor {
         }
     }
 
-    /// A function shares exits with others: while it is timed, their ends pass a hook in vain.
+    /// A function shares exits with others: while it is timed, their returns pass its hook to no
+    /// use.
     pub fn ends_with(&mut self, function: FuncId, others: Vec<FuncId>) {
         self.part(function).others = others.into();
     }
@@ -241,9 +243,9 @@ impl Conductor {
         self.account(sample.function).sample(sample, &costs, null);
     }
 
-    /// Calls of a function that is timed completely have cost more than counting: terms have a
-    /// part of the budget of their own. A quota may have been used up since, and the calls behind
-    /// it were counted only.
+    /// Charges the calls of a function that is timed completely, which cost more than counting.
+    /// Terms are paid from their own part of the budget. The quota may have been used up meanwhile:
+    /// the calls after it were only counted.
     #[inline]
     fn pay_for_timing(&mut self, function: FuncId, calls: u64) {
         let part = self.functions.get(function.0 as usize);
@@ -298,7 +300,7 @@ impl Conductor {
         if self.policy == Policy::Count {
             let part = self.part(function);
             if part.life.is_none() {
-                // There are no cycles: most of what is known of others stays zero.
+                // This policy has no cycles: most fields of an account would stay zero.
                 part.counted += calls;
                 return;
             }
@@ -329,9 +331,10 @@ impl Conductor {
         for function in std::mem::take(&mut self.fresh) {
             let was_running = self.part(function).was_running;
             let mode = match &self.policy {
-                // One that was seen to run is called often, or takes long: it is counted first.
+                // A function that was found running is called often, or takes long: it is counted
+                // first.
                 Policy::Adaptive { .. } if was_running => Mode::Count,
-                // Whoever is called rarely is timed completely from the beginning.
+                // A function that is called rarely is timed completely from the beginning.
                 Policy::Adaptive { .. } => adaptive::FIRST,
                 Policy::Paper { samples, .. } => first_calls(*samples),
                 Policy::Exact => {
@@ -351,7 +354,7 @@ impl Conductor {
         probes.set(function, mode);
     }
 
-    /// What switching a function off and on again has been seen to cost, if it has two sites.
+    /// The measured cost of switching a function with two sites off and on again.
     pub fn learn_toggle(&mut self, ticks: f64) {
         if ticks.is_finite() && ticks > 0.0 {
             self.costs.toggle = ticks;
@@ -365,7 +368,7 @@ impl Conductor {
         match self.policy.clone() {
             Policy::Exact | Policy::Count => {
                 self.retired.clear();
-                // There are no cycles, and no cycle waits for samples.
+                // These policies have no cycles, so no cycle waits for samples.
                 Ticks(now.0 + self.clock.ticks(0.05).0)
             }
             Policy::Paper { samples, epoch_ms } => {
@@ -375,7 +378,8 @@ impl Conductor {
         }
     }
 
-    /// As published: the first calls after the beginning of an epoch, which is the same for all.
+    /// As published: times the first calls after the beginning of an epoch, which all functions
+    /// share.
     fn paper(&mut self, now: Ticks, samples: u32, epoch: Ticks, probes: &mut impl Probes) -> Ticks {
         for (function, armed, at) in std::mem::take(&mut self.retired) {
             self.account(function).stop_counting(armed, at);
@@ -428,8 +432,8 @@ impl Conductor {
         Changes::of(accounts.filter(|account| account.is_estimated()), now)
     }
 
-    /// Functions that got their probes late may have been called before: those that were running
-    /// once at least.
+    /// Functions that got their probes late may have been called before. Those that were running
+    /// were called at least once.
     fn own_up(&self, profile: &mut Profile) {
         let running = self.functions.iter().enumerate().skip(1);
         let running = running.filter(|(_, part)| part.was_running && !part.is_called());
@@ -472,7 +476,7 @@ mod tests {
             late.into_iter().for_each(|now| conductor.begins_late(function, now, true));
             conductor.entered(function, 10);
         }
-        // On a stack, and not called since; and one that nothing is known of.
+        // One was on a stack, and was not called since; of the other one nothing is known.
         conductor.begins_late(FuncId(3), Ticks(1_001), true);
         conductor.begins_late(FuncId(4), Ticks(1_001), false);
         let profile = conductor.draft(Ticks(5_000));

@@ -55,8 +55,8 @@ struct Ended {
 }
 
 impl Nesting {
-    /// A call has ended that took `ticks`, without what is measured of a call that does nothing,
-    /// and `children` of them in timed calls directly inside. Returns what was inside.
+    /// A call has ended. It took `ticks`, without the time measured for an empty call, and
+    /// `children` of them in timed calls directly inside. Returns the calls inside.
     pub fn end(&mut self, function: FuncId, ticks: u64, children: u64) -> &[Inner] {
         let mut inside = Vec::new();
         let mut left = children;

@@ -50,7 +50,7 @@ struct File<P> {
     profile: P,
 }
 
-/// Why a file is no profile.
+/// Why a file is not a profile.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// It is something else.
@@ -286,12 +286,12 @@ fn seal(bytes: &mut [u8]) {
     bytes[12..16].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Appends what `all` is compressed to; `None` if that is no less.
+/// Appends `all` in compressed form; `None` if that is not shorter.
 fn deflate(all: &[u8], to: &mut Vec<u8>) -> Option<usize> {
     let before = to.len();
     to.reserve(all.len());
     let mut deflating = Compress::new(LEVEL, false);
-    // No more room is made: what is left out then is more than `all`.
+    // The buffer is not extended: if the output does not fit, it would be longer than `all`.
     let end = deflating.compress_vec(all, to, FlushCompress::Finish);
     let taken = to.len() - before;
     (matches!(end, Ok(flate2::Status::StreamEnd)) && taken < all.len()).then_some(taken)

@@ -25,11 +25,11 @@ pub struct Impossible {
     pub bound: f64,
 }
 
-/// What two figures say that cannot both be.
+/// A contradiction between two figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Contradiction {
-    /// A value or an end of its interval is no number.
+    /// A value or an end of its interval is not a number.
     NoNumber,
     /// A value or an end of its interval is negative.
     Negative,
@@ -39,19 +39,19 @@ pub enum Contradiction {
     SelfAboveTotal,
     /// A total is above the sum of its callers' totals.
     TotalAboveCallers,
-    /// A total is above the processor time.
+    /// A total is above the CPU time.
     TotalAboveProcessor,
-    /// A total is above what its calls took by the wall clock.
+    /// A total is above the wall-clock time of its calls.
     TotalAboveWall,
     /// A percentile is above the longest call.
     PercentileAboveMax,
     /// A percentile is below the shortest call.
     PercentileBelowMin,
-    /// The mean is below the shortest call, and is not said to be a lower bound.
+    /// The mean is below the shortest call, and is not marked as a lower bound.
     MeanBelowMin,
     /// The shortest call is longer than the longest.
     MinAboveMax,
-    /// Self times, `[system]` and `[unknown]` add up to more than the processor time.
+    /// Self times, `[system]` and `[unknown]` add up to more than the CPU time.
     SumAboveProcessor,
 }
 

@@ -1,36 +1,35 @@
-//! The null: what is measured of a call that does nothing, in the place of a call that is timed.
+//! The null: the measured time of an empty call, in the place of a call that is timed.
 //!
-//! Back to back it reads less than in a program, where the stub's lines are cold and its branches
-//! are seldom taken. How much less depends on how many calls are left out between two that are
-//! timed. So the stubs time nothing now and then, in the place of a call that was drawn, on the
-//! program's own threads. The median of what they read is what is taken off a call that was timed
-//! in this way; half of what the middle half of the readings differ by joins the interval of means.
+//! Back to back it is shorter than in a program, where the stub's cache lines are cold and its
+//! branches are seldom taken. The difference depends on how many calls are skipped between two that
+//! are timed. So the stubs occasionally time an empty call in place of a selected call, on the
+//! program's own threads. The median of these readings is subtracted from each call that was timed
+//! in this way; half of their interquartile range is added to the interval of means.
 //!
-//! Readings have two heights: one in four is longer than the others by a hundred nanoseconds and
-//! more, of one function more of them than of another. So a percentile is no longer than a call that does
-//! nothing might read, unless nine readings in ten are shorter.
+//! Readings have two levels: about one in four is longer than the others by a hundred nanoseconds
+//! and more, and their share differs between functions. So a percentile counts as no longer than an
+//! empty call unless nine readings in ten are shorter.
 
 use crate::Costs;
 use crate::histogram::{Histogram, bucket};
 
-/// Fewer readings have no median that is worth anything: one in four is 300 ticks longer than the
-/// others.
+/// Fewer readings have no reliable median: one in four is 300 ticks longer than the others.
 const ENOUGH: u32 = 9;
-/// So many, and a mean number of calls left out has a null of its own.
+/// With this many readings, a mean number of skipped calls has its own null.
 const MANY: u32 = 25;
 
 /// By how much a null in place differs from one that is timed back to back.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Null {
-    /// How much more it reads, in ticks.
+    /// How much longer it is, in ticks.
     pub(crate) excess: f64,
-    /// How far that may be wrong.
+    /// The uncertainty of that.
     pub(crate) spread: f64,
-    /// What one reading in ten has beyond the median.
+    /// The distance from the median that one reading in ten exceeds.
     tail: f64,
 }
 
-/// Readings: all, and by the mean number of calls that are left out before one is timed.
+/// Readings: all, and by the mean number of calls that are skipped before one is timed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Nulls {
     all: Readings,
@@ -45,7 +44,7 @@ struct Readings {
 }
 
 impl Nulls {
-    /// A null was timed where so many calls are left out on average.
+    /// A null was timed where `skip` calls are skipped on average.
     pub(crate) fn add(&mut self, skip: f64, ticks: u64, costs: &Costs) {
         let skip = alike(skip);
         let at = self.kinds.iter().position(|kind| kind.0 == skip).unwrap_or_else(|| {
@@ -56,8 +55,8 @@ impl Nulls {
         self.all.add(ticks, costs);
     }
 
-    /// Of calls that are timed with so many left out: by the nearest number that much is known of,
-    /// or else by all readings.
+    /// The null of calls that are timed with `skip` skipped ones: from the nearest number that has
+    /// enough readings, otherwise from all readings.
     pub(crate) fn at(&self, skip: f64) -> Null {
         let distance = |kind: &&(f64, Readings)| (kind.0.ln_1p() - skip.ln_1p()).abs();
         let known = self.kinds.iter().filter(|kind| kind.1.count >= MANY);
@@ -68,8 +67,8 @@ impl Nulls {
         }
     }
 
-    /// The most that is measured of any call that does nothing: the median, or half of the tail if
-    /// that is more. `None` if too little is known.
+    /// The largest time that is measured for an empty call: the median, or half of the tail if that
+    /// is more. `None` if there are too few readings.
     pub(crate) fn most(&self, costs: &Costs) -> Option<f64> {
         let most = |Null { excess, tail, .. }: Null| (costs.bias + excess).max(tail / 2.0);
         let known = self.kinds.iter().filter(|kind| kind.1.count >= MANY);
@@ -93,7 +92,7 @@ impl Readings {
     }
 }
 
-/// One number for all that differ by less than about a factor of three.
+/// One number for all skips that differ by less than about a factor of three.
 fn alike(skip: f64) -> f64 {
     10f64.powf((2.0 * skip.max(0.0).ln_1p() / std::f64::consts::LN_10).round() / 2.0)
 }
@@ -139,7 +138,7 @@ mod tests {
             (nulls.at(3.0).excess, nulls.at(3_000.0).excess, nulls.most(&COSTS)),
             (5.0, 40.0, Some(80.0))
         );
-        // One that reads less than back to back adds nothing.
+        // A null that is shorter than one timed back to back adds nothing.
         (0..MANY).for_each(|_| nulls.add(0.0, 30, &COSTS));
         assert_eq!(nulls.at(0.0).excess, 0.0);
     }

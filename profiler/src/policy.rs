@@ -10,7 +10,7 @@ pub enum Policy {
     /// As many as a budget allows: rare functions always, frequent ones in windows of a few calls,
     /// the most frequent are also counted only in windows.
     Adaptive {
-        /// The share of the program's processor time that measuring may take.
+        /// The share of the program's CPU time that measuring may take.
         budget: f64,
     },
     /// As published in 2016: the first calls after the start of an epoch, which is common to all

@@ -293,7 +293,7 @@ impl Function {
     }
 }
 
-/// A percentile is shown if so many calls were timed.
+/// A percentile is shown if this many calls were timed.
 const ENOUGH: [(f64, u64); 4] = [(0.5, 5), (0.9, 30), (0.99, 300), (0.999, 3000)];
 
 impl Profile {
@@ -339,9 +339,9 @@ impl Profile {
         Self { header, modules: Vec::new(), functions, stacks: Vec::new() }
     }
 
-    /// A clock that is known better: all times follow that were measured by it, which processor
-    /// time is not. To be called before the profile is reconciled with the evidence of another
-    /// clock.
+    /// Sets a better known frequency of the clock. All times that were measured by that clock are
+    /// rescaled; CPU time is not. Call this before the profile is reconciled with the evidence of
+    /// another clock.
     pub fn set_hz(&mut self, hz: f64) {
         let by = self.header.hz / hz;
         if !(by.is_finite() && by > 0.0) {
@@ -438,12 +438,12 @@ impl Function {
         }
     }
 
-    /// One that was called no time that is known of.
+    /// A function without any known call.
     pub(crate) fn uncalled(id: FuncId) -> Self {
         Self::counted(id, Label::default(), 0)
     }
 
-    /// One of which only its calls are known so far, exactly.
+    /// A function of which only the exact number of calls is known so far.
     pub fn counted(id: FuncId, label: Label, calls: u64) -> Self {
         Self {
             id,
@@ -467,7 +467,7 @@ impl Function {
         }
     }
 
-    /// All of its calls were counted: what was timed of them stands for so many.
+    /// All of its calls were counted: the timed ones represent `calls` calls.
     pub fn set_calls(&mut self, calls: u64) {
         self.calls = Figure::exact(calls as f64);
         self.timed.total = self.timed.mean.map(|mean| mean.scaled(calls as f64));
@@ -496,7 +496,7 @@ impl Function {
         (wall > 0.0).then(|| ((wall - total) / wall).max(0.0))
     }
 
-    /// Another length of a tick: what was timed by them follows.
+    /// Changes the length of a tick, and so the times that were measured in ticks.
     fn rescale(&mut self, by: f64) {
         self.timed = self.timed.scaled(by);
         for figure in [&mut self.mean, &mut self.wall].into_iter().flatten() {
@@ -524,7 +524,7 @@ impl Function {
             return None;
         }
         let ticks = self.histogram.quantile(share)? - header.bias;
-        // A bucket is wider than what was seen of it.
+        // A bucket may be wider than the range of the calls in it.
         let (least, most) = (self.min.unwrap_or(0.0).max(0.0), self.max.unwrap_or(f64::INFINITY));
         Some((ticks / header.hz * 1e9).max(least).min(most))
     }

@@ -1,22 +1,22 @@
-//! Reconciliation: counts and latencies from probes, shares of processor time from a sampling
-//! clock, and from both together figures that are possible.
+//! Reconciliation: combines counts and latencies from probes with shares of CPU time from a
+//! sampling clock, and yields figures that are consistent.
 //!
-//! Each kind of evidence is good at something else. Probes count, and time single calls by the wall
+//! Each kind of evidence has its own strength. Probes count, and time single calls by the wall
 //! clock: what a call took, waiting and preemption included. A mean of sampled calls times a count
-//! is no total: one call in ten thousand may contain the whole program. The clock measures CPU
-//! time, and sees a function of two nanoseconds as well as one of two seconds, but it sees nothing
-//! of what is rare. So:
+//! is not a total: one call in ten thousand may contain the whole program. The clock measures CPU
+//! time, and sees a function of two nanoseconds as well as one of two seconds, but it does not see
+//! what is rare. So:
 //!
-//! | figure | comes from | file |
+//! | figure | source | file |
 //! |---|---|---|
 //! | self | the clock only; what it charges to no function is `[system]` or `[unknown]` | `self_time.rs` |
 //! | total | exact timing that fits the clock; the clock's stacks; samples clipped to the clock's interval | `total.rs` |
 //! | wall | exact timing; samples unless a single call carries them; otherwise a lower bound | `wall.rs` |
 //! | mean | what calls took; below 50 ns total ÷ calls | `mean.rs` |
 //!
-//! A function's total is at least its self time, at most the processor time, and at most the sum of
-//! its callers' totals: `bounds.rs` finds totals that are all of that at once, over the graph of
-//! `callers.rs`, in two passes of which each visits a function once.
+//! A function's total is at least its self time, at most the CPU time, and at most the sum of its
+//! callers' totals: `bounds.rs` finds totals that satisfy all of these at once, over the graph of
+//! `callers.rs`, in two passes, each of which visits a function once.
 //!
 //! The evidence of probes stays in [`Timed`](crate::Timed), so that reconciling twice is the same
 //! as reconciling once.
@@ -65,9 +65,9 @@ impl Seen {
 }
 
 impl Profile {
-    /// Brings the evidence of probes together with that of a clock, so that all figures are
-    /// possible. Callers have to be labelled. Without an evidence's processor time, the header's is
-    /// taken; if that is zero, too, it is not known.
+    /// Combines the evidence of probes with that of a clock, so that all figures are consistent.
+    /// Callers have to be labelled. The CPU time is the evidence's, or the header's if the evidence
+    /// has none; if both are zero, it is unknown.
     pub fn reconcile(&mut self, evidence: &ClockEvidence) {
         let seen = self.seen(evidence);
         self.adopt(evidence, &seen);
@@ -89,17 +89,17 @@ impl Profile {
         debug_assert!(self.impossible().is_empty(), "{:?}", self.impossible());
     }
 
-    /// The evidence of probes in the place of the kernel's clock, where they know better: every
-    /// call of every function was timed, and threads have hardly waited, which is given as a part
-    /// of the time for that they were watched. `worked` is the program's CPU time without that of
-    /// hooks, in nanoseconds.
+    /// The evidence of probes in place of the kernel's clock, where probes know better: every call
+    /// of every function was timed, and threads hardly waited. `waited` is relative to the time for
+    /// which threads were observed. `worked` is the program's CPU time without that of hooks, in
+    /// nanoseconds.
     pub fn evidence_of_probes(
         &self,
         evidence: &ClockEvidence,
         waited: f64,
         worked: f64,
     ) -> Option<ClockEvidence> {
-        // One that has not returned so far has none.
+        // A function that has not returned so far has none.
         let told = self.functions.iter().filter_map(|function| function.timed.own());
         let all: f64 = told.map(|own| own.value).sum();
         if all <= 0.0 || !matches!(evidence.source, ClockSource::Kernel { .. }) {
@@ -108,12 +108,12 @@ impl Profile {
         if evidence.samples < MANY || evidence.processor <= 0.0 {
             return Some(ClockEvidence { processor: worked, ..ClockEvidence::default() });
         }
-        // The clock's is the program's own time, without that of hooks.
+        // The clock's value is the program's own time, without that of hooks.
         let processor = evidence.processor.max(all);
         (waited <= WAITED).then(|| ClockEvidence { processor, ..ClockEvidence::default() })
     }
 
-    /// Makes figures possible that were reconciled, each by itself, and added up since.
+    /// Makes figures consistent again after profiles were reconciled separately and added up.
     pub(crate) fn settle(&mut self) {
         let callers = Callers::of(self);
         let processor =
@@ -134,7 +134,7 @@ impl Profile {
             function.wall = function
                 .wall
                 .map(|wall| wall.clipped(total.map_or(0.0, |total| total.value), f64::MAX));
-            // A lower bound and a mean that is known have a lower bound as their mean.
+            // A lower bound and a known mean, merged, yield a lower bound.
             let mean = function.mean.filter(|mean| mean.value >= SHORT);
             if let Some(mean) = mean {
                 function.mean = Some(mean::at_least_if_shorter(mean, function, &self.header));
@@ -142,8 +142,8 @@ impl Profile {
         }
     }
 
-    /// The evidence by position in the profile: numbers that are no time are none, and no function
-    /// has more than the processor time.
+    /// The evidence by position in the profile. Numbers that are not a time become zero, and no
+    /// function gets more than the CPU time.
     fn seen(&self, evidence: &ClockEvidence) -> Seen {
         let known = [evidence.processor, self.header.processor * 1e9]
             .map(time)
@@ -151,7 +151,7 @@ impl Profile {
             .find(|time| *time > 0.0);
         let sampled =
             matches!(evidence.source, ClockSource::Kernel { .. } | ClockSource::Frames { .. });
-        // A clock without any processor time has seen a program that did nothing.
+        // A clock that sampled no CPU time observed a program that did nothing.
         let processor = known.unwrap_or(if sampled { 0.0 } else { f64::INFINITY });
         let positions = self.positions();
         let mut functions = vec![ClockFunction::default(); self.functions.len()];
@@ -194,8 +194,8 @@ impl Profile {
         header.clock_samples = seen.samples;
         let null = match &header.clock {
             _ if header.null > 0.0 => header.null,
-            // A call that is timed alone pays for what one of many in a row hides: what a whole
-            // pair takes back to back is about the most of it.
+            // A call that is timed alone pays costs that overlap when many are timed in a row. The
+            // cost of a whole pair, back to back, is about the largest that it pays.
             _ => header.bias.max(header.pair),
         };
         header.floor = (2.0 * null / header.hz * 1e9).max(0.0);
@@ -204,8 +204,8 @@ impl Profile {
         }
         let mut stacks: Vec<Stack> = Vec::new();
         for stack in &evidence.stacks {
-            // A frame of a function that was never entered by a probe's account is left out, not
-            // the stack.
+            // If probes never saw an entry of a function, its frame is left out, and the stack is
+            // kept.
             let frames: Vec<u32> = stack
                 .frames
                 .iter()
@@ -220,8 +220,8 @@ impl Profile {
         self.adopt_callers();
     }
 
-    /// Callers that stacks show and no timed call came from are callers, too; what stacks begin
-    /// with was called from code without probes.
+    /// Adds callers that appear in stacks but made no timed call. The function at the base of a
+    /// stack was called from code without probes.
     fn adopt_callers(&mut self) {
         let mut seen: BTreeSet<(usize, Option<usize>)> = BTreeSet::new();
         for stack in &self.stacks {
@@ -244,14 +244,14 @@ impl Profile {
     fn positions(&self) -> Positions {
         let all = self.functions.iter().enumerate().map(|(at, function)| (function.id, at));
         let mut all: Vec<_> = all.collect();
-        // In order already, but for made-up ones.
+        // Real profiles are in order already; synthetic ones may not be.
         all.sort_unstable();
         Positions(all)
     }
 
-    /// Adds functions that the clock has seen and probes have not, such as one that was running
-    /// when the program was first watched: they were called once at least. To be called before
-    /// functions are labelled.
+    /// Adds functions that the clock saw and probes did not, such as one that was already running
+    /// when profiling began: they were called at least once. Call this before functions are
+    /// labelled.
     pub fn admit(&mut self, evidence: &ClockEvidence) {
         let known = self.positions();
         let mut more: Vec<FuncId> = evidence
@@ -281,7 +281,7 @@ impl Positions {
     }
 }
 
-/// A time, or none where it is no number or negative.
+/// A time, or zero if the value is not a number or negative.
 fn time(value: f64) -> f64 {
     if value.is_finite() { value.max(0.0) } else { 0.0 }
 }

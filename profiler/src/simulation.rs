@@ -322,7 +322,7 @@ impl Player {
         }
         thread.finished = thread.finished.wrapping_add(1);
         self.samples += 1;
-        // For want of return addresses the caller stands for all of its sites.
+        // The simulation has no return addresses, so the caller represents all of its sites.
         let call_site = thread.frames.last().map_or(0, |frame| frame.function.0.into());
         let outermost = !thread
             .frames

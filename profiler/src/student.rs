@@ -1,5 +1,5 @@
-//! Student's distribution: how likely a difference of means is by chance (Welch 1947), and which of
-//! many differences to believe (Benjamini and Hochberg 1995).
+//! Student's distribution: how likely a random difference of means is (Welch 1947), and which of
+//! many differences are significant (Benjamini and Hochberg 1995).
 
 /// The mean, the variance of single values, and how many there are.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,8 +27,8 @@ impl Summary {
     }
 }
 
-/// The probability of a difference at least so large where there is none; 1 where runs are too few
-/// to tell.
+/// The probability of a difference at least so large where there is none; 1 if there are too few
+/// runs.
 pub(crate) fn welch(one: &Summary, other: &Summary) -> f64 {
     let error = one.error() + other.error();
     if one.count < 2 || other.count < 2 || !error.is_finite() {
@@ -112,8 +112,8 @@ fn ln_gamma(x: f64) -> f64 {
     (x + 0.5) * shifted.ln() - shifted + (2.506_628_274_631_000_5 * series / x).ln()
 }
 
-/// Which of many differences to believe, so that of those only a share of `wrong` comes of chance
-/// (Benjamini and Hochberg).
+/// Which of many differences are significant, such that at most a share of `wrong` of them is
+/// random (the false discovery rate; Benjamini and Hochberg).
 pub(crate) fn believed(probabilities: &[f64], wrong: f64) -> Vec<bool> {
     let mut sorted: Vec<f64> = probabilities.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -27,7 +27,7 @@ impl Ticks {
 pub struct Clock {
     /// Ticks in a second.
     pub hz: f64,
-    /// The difference that it goes on by: smaller ones cannot be measured.
+    /// Its resolution: smaller differences cannot be measured.
     pub step: u64,
 }
 

@@ -24,7 +24,7 @@ const COMPARE: u32 = 6;
 /// Samples with an address, and with a stack.
 const SAMPLES: (u64, u64) = (4_000, 2_000);
 
-/// A run by processor time: what happens when, and which stack there is from then on.
+/// A run by CPU time: what happens when, and which stack there is from then on.
 struct Run {
     now: u64,
     events: Vec<Event>,
@@ -91,7 +91,7 @@ impl Run {
         }
     }
 
-    /// Processor time by function: of its own, and with it on the stack.
+    /// CPU time by function: of its own, and with it on the stack.
     fn truth(&self) -> BTreeMap<u32, (f64, f64)> {
         let mut truth = BTreeMap::<u32, (f64, f64)>::new();
         for pair in self.spans.windows(2) {

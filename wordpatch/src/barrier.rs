@@ -24,7 +24,7 @@ pub enum Barrier {
 }
 
 impl Barrier {
-    /// The best barrier that this kernel and this sandbox allow: [`Barrier::Membarrier`], else
+    /// The best barrier that this kernel and this sandbox allow: [`Barrier::Membarrier`], otherwise
     /// [`Barrier::Signal`].
     pub fn best() -> Result<Self, BarrierError> {
         let best =
@@ -58,7 +58,7 @@ impl Barrier {
             Self::Membarrier => membarrier::sync_core().map_err(BarrierError::Membarrier),
             Self::Signal => roll_call::pass(),
             Self::Wait(span) => {
-                // A wait begins when everybody can see what was stored, as behind the literature's
+                // A wait begins when the stores are visible to all cores, as after the literature's
                 // compare-and-swap.
                 live::fence();
                 Ticks::spin(span);

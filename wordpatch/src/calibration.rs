@@ -157,7 +157,7 @@ pub enum CalibrationError {
         /// Which folder, or what of the file.
         why: String,
     },
-    /// The file is no calibration.
+    /// The file is not a calibration.
     #[error("{}:{line}: {why}; run tmax again", .path.display())]
     Damaged {
         /// The file.
@@ -209,7 +209,7 @@ impl Calibration {
     /// Reads `path` and makes sure that it was written on this machine.
     pub fn load(path: &Path) -> Result<Self, CalibrationError> {
         let mut contents = Vec::new();
-        // A user who writes it decides how code is stored to.
+        // Its contents decide how code is stored to, so another user must not be able to write it.
         let file = trust::open(path).map_err(|error| match error.raw_os_error() {
             None if error.kind() == io::ErrorKind::PermissionDenied => {
                 CalibrationError::Untrusted { path: path.to_owned(), why: error.to_string() }
@@ -314,7 +314,7 @@ fn at(path: &Path, error: &io::Error) -> CalibrationError {
     CalibrationError::File { path: path.to_owned(), errno }
 }
 
-/// Where a file is no calibration, and why.
+/// Where a file is not a calibration, and why.
 struct Flaw {
     line: usize,
     why: String,

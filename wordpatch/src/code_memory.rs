@@ -1,4 +1,4 @@
-//! Memory for code of our own: mapped twice, once to execute and once to write, never both in one
+//! Memory for our own code: mapped twice, once to execute and once to write, never both in one
 //! mapping.
 //!
 //! ```text
@@ -6,15 +6,16 @@
 //!                    └── [ rw- ]  at writable()  where we store
 //! ```
 //!
-//! The memory is no file's: it needs no descriptor, and no limit of files concerns it.
+//! The memory does not belong to a file: it needs no descriptor, and limits of files do not apply
+//! to it.
 //!
 //! In-flight checks of the processor use physical addresses, so a store through the second mapping
-//! is seen like one through the first (AMD64 APM volume 2, section 7.6.1). A forked child gets a
-//! copy of its own: without that, its patches would appear in the parent. The parent makes it,
-//! before the fork, and the child moves it to where the shared one is, for which it needs nothing.
-//! Where there was no memory for a copy the child lives with code that its parent may change: its
-//! own stores are led to memory that no thread executes, and patches are refused as if others were
-//! always under way.
+//! is seen like one through the first (AMD64 APM volume 2, section 7.6.1). A forked child gets its
+//! own copy: without that, its patches would appear in the parent. The parent makes the copy before
+//! the fork, and the child moves it over the shared memory, for which it needs no resource. If
+//! there was no memory for a copy, the child runs code that its parent may change: its own stores
+//! go to memory that no thread executes, and patches are refused as if others were always in
+//! progress.
 //!
 //! # Safety
 //!
@@ -95,16 +96,16 @@ impl Span {
     }
 }
 
-/// A region, as a forked child has to know it.
+/// The record of a region that a forked child needs.
 #[derive(Debug)]
 pub(crate) struct Region {
     span: Span,
     /// The pages that were written to, as ranges of offsets: a region may be large and mostly
     /// empty.
     written: Vec<Range<usize>>,
-    /// What a child that is being forked is to have.
+    /// The copy for a child that is being forked.
     copy: Option<Span>,
-    /// In a forked child that has none: the memory is the parent's.
+    /// In a forked child without a copy: the memory is the parent's.
     is_foreign: bool,
 }
 
@@ -115,7 +116,7 @@ impl Region {
 
     fn note(&mut self, range: Range<usize>) {
         let pages = range.start & !(PAGE - 1)..pages::round_up(range.end);
-        // What is written comes mostly in the order of addresses.
+        // Writes are mostly in the order of addresses.
         match self
             .written
             .iter_mut()
@@ -143,8 +144,8 @@ impl CodeMemory {
         Self::placed(Place::Free(at), len)
     }
 
-    /// The same of memory of which a few pages will be touched: none is before that, also where a
-    /// program has asked for all of its memory to be locked (mlockall(2)).
+    /// The same for memory of which only a few pages will be touched. Untouched pages take no
+    /// memory, even if the program has locked all of its memory (mlockall(2)).
     pub fn sparse_at(at: CodeAddr, len: usize) -> Result<Self, OsError> {
         fork::prepare();
         let span = Span::map_sparse(at, pages::round_up(len.max(1)))?;
@@ -152,8 +153,8 @@ impl CodeMemory {
         Ok(Self { span })
     }
 
-    /// Puts code memory of the same contents where code is mapped. Threads may be executing it:
-    /// a thread that comes by in between waits for the new mapping.
+    /// Replaces mapped code by code memory with the same contents. Threads may be executing it: a
+    /// thread that reaches it in between waits for the new mapping.
     ///
     /// # Safety
     /// The caller owns the whole pages from `at` on that hold `len` bytes, which are readable;
@@ -197,8 +198,7 @@ impl CodeMemory {
         self.span.len
     }
 
-    /// Has the first `len` bytes there at once, instead of page by page when they are written for
-    /// the first time.
+    /// Populates the first `len` bytes at once, instead of page by page at the first write.
     pub fn populate(&self, len: usize) {
         pages::populate(self.span.writable, len.min(self.span.len));
     }
@@ -299,7 +299,7 @@ pub(crate) fn copy_all(regions: &mut [Region]) {
     }
 }
 
-/// In the parent, and where there is no child: the copies go.
+/// In the parent, also if the fork failed: removes the copies.
 pub(crate) fn drop_copies(regions: &mut [Region]) {
     for copy in regions.iter_mut().filter_map(|region| region.copy.take()) {
         // SAFETY: (1) made by `copy_all`, and known to no other code.
@@ -307,7 +307,7 @@ pub(crate) fn drop_copies(regions: &mut [Region]) {
     }
 }
 
-/// Gives a forked child regions of its own. Returns whether all are.
+/// Gives a forked child its own regions. Returns whether all are its own.
 pub(crate) fn separate_all(regions: &mut [Region]) -> bool {
     for region in regions.iter_mut() {
         let Span { base, writable, len } = region.span;
@@ -331,7 +331,7 @@ pub(crate) fn separate_all(regions: &mut [Region]) -> bool {
     !regions.iter().any(|region| region.is_foreign)
 }
 
-/// Whether the code at `at` is memory of ours that belongs to the process that has forked this one.
+/// Whether the code at `at` is in code memory that belongs to the process that has forked this one.
 pub(crate) fn is_foreign(at: CodeAddr) -> bool {
     regions().iter().any(|region| region.is_foreign && region.span.contains(at))
 }

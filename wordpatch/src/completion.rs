@@ -37,15 +37,15 @@ const RETRY: Duration = Duration::from_millis(1);
 static FAILURES: AtomicU64 = AtomicU64::new(0);
 
 /// The latest error of the completion thread, and how many there were. A flight whose back was not
-/// written yet was taken back; another is tried again.
+/// written yet is reverted; any other is tried again.
 pub fn background_failures() -> (u64, Option<PatchError>) {
     (FAILURES.load(Ordering::Relaxed), *LATEST.lock())
 }
 
 pub(crate) static LATEST: Lock<Option<PatchError>> = Lock::new(None);
 
-/// Leaves a flight to the completion thread. A flight that is queued already stays so, and may
-/// still wait for a thread to be had.
+/// Leaves a flight to the completion thread. A flight that is queued already stays queued, and may
+/// still wait for the thread to be created.
 #[allow(unsafe_code)]
 pub(crate) fn enqueue(flight: &'static Flight) {
     let this = std::ptr::from_ref(flight).cast_mut();
@@ -69,7 +69,7 @@ pub(crate) fn enqueue(flight: &'static Flight) {
     wake();
 }
 
-/// In a forked child: the thread is gone, and what it had to finish is about to be finished.
+/// In a forked child: the thread does not exist here, and its flights are about to be finished.
 pub(crate) fn forget_thread() {
     QUEUE.store(std::ptr::null_mut(), Ordering::Relaxed);
     STATE.store(NONE, Ordering::Relaxed);
@@ -90,8 +90,8 @@ fn spawn() {
     let _ = Barrier::Signal.prepare();
     let _undisturbed = Blocked::all();
     if os::threads::start(c"wordpatch", 64 << 10, work).is_err() {
-        // No thread to be had: the next thread that enqueues tries again, and meanwhile executers
-        // are served by the trap handler.
+        // The thread could not be created: the next thread that enqueues tries again, and meanwhile
+        // the trap handler serves executers.
         STATE.store(NONE, Ordering::Release);
     }
 }
@@ -112,7 +112,7 @@ fn work() {
     }
 }
 
-/// Finishes what is queued. Returns whether something has to be tried again.
+/// Finishes the queued flights. Returns whether one has to be tried again.
 #[allow(unsafe_code)]
 fn drain() -> bool {
     let mut top = QUEUE.swap(std::ptr::null_mut(), Ordering::Acquire);
@@ -155,8 +155,8 @@ fn fly_together(flights: &[&'static Flight], phase: Phase) {
     }
 }
 
-/// What is left of a flight alone: waits, and what another thread seized meanwhile. Returns whether
-/// it has to be tried again.
+/// Finishes one flight alone: those with waits, and those that another thread seized meanwhile.
+/// Returns whether it has to be tried again.
 fn finish(flight: &'static Flight) -> bool {
     match flight.proceed(Pace::Finish) {
         Ok(Phase::Idle) => false,

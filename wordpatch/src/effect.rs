@@ -1,11 +1,11 @@
-//! What one instruction does, for the instructions that a trap may stand in front of.
+//! The effect of one instruction, for the instructions that a trap may replace.
 //!
-//! While a word is replaced, a thread that comes to it runs into `INT3` and its trap handler has
-//! the word's instruction, old or new, but not in executable form. A patch site mostly holds a nop,
-//! a jump or a call, and next to it what a compiler puts at the start of a function or at a return.
-//! For those the handler need not wait until the replacement is done: it gives the thread the
-//! registers, the flags and the stack that the instruction would have given it, and lets it go on
-//! behind.
+//! While a word is replaced, a thread that reaches it runs into `INT3`. Its trap handler has the
+//! word's instruction, old or new, but not in executable form. A patch site mostly holds a nop, a
+//! jump or a call, and next to it instructions that compilers emit at the start of a function or at
+//! a return. For those the handler need not wait until the replacement is done: it emulates the
+//! instruction's effect on the thread's registers, flags and stack, and lets the thread continue
+//! after it.
 //!
 //! ```text
 //!   bytes ── decode ──→ Instruction { len, effect } ── carry_out ──→ registers, flags, stack, instruction pointer
@@ -20,7 +20,7 @@
 //! instruction reads is read when it is carried out, as the processor would.
 //!
 //! A call and a return also move the shadow stack (Intel SDM volume 1, "Control-flow Enforcement
-//! Technology"). A handler cannot do that for the thread, so it has to know whether there is
+//! Technology"). A handler cannot do that for the thread, so it has to know whether the thread has
 //! one.
 //!
 //! All of this runs inside a signal handler: it is pure and total, it allocates nothing, takes no
@@ -80,14 +80,14 @@ pub(crate) enum Effect {
     },
     /// Write a constant to a register.
     Move {
-        /// What is written.
+        /// The destination.
         to: Part,
         /// The constant, zero beyond the width of `to`.
         value: u64,
     },
 }
 
-/// Where a jump or a call goes.
+/// The target of a jump or a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// To this address.
@@ -108,7 +108,7 @@ impl Target {
     }
 }
 
-/// What a test looks at.
+/// An operand of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operand {
     /// A register, or a part of it as wide as the test.

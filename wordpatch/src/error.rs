@@ -27,7 +27,7 @@ pub enum AdoptError {
         /// The first byte of the word that is not mapped.
         address: CodeAddr,
     },
-    /// It is no code.
+    /// It is not code.
     #[error(
         "address {address} is mapped {permissions} from {path:?}, not as code that can be read and executed"
     )]

@@ -59,8 +59,8 @@ pub(crate) fn claim_of(word: &Range<CodeAddr>) -> Claim {
     Claim::new(word, |address| QUADS.enter(address.align_down(8).get()))
 }
 
-/// Ends every flight in `range`, whose code is about to go: nothing is stored, and the bytes are
-/// free for what is mapped there next.
+/// Ends every flight in `range`, whose code is about to be unmapped: nothing is stored, and the
+/// bytes are free for later mappings.
 pub(crate) fn abandon(range: &Range<CodeAddr>) {
     for flight in
         FRONTS.iter().flat_map(Front::flights).filter(|flight| range.contains(&flight.word.start))
@@ -143,8 +143,8 @@ impl Flight {
         self.take_off(old, new.to_u64())
     }
 
-    /// Whether that is known of the old word: without a look at the code, which may be gone if the
-    /// flight is over.
+    /// Whether the old word is known to be so: this does not read the code, which may be unmapped
+    /// if the flight is over.
     fn is_known_answerable(&self) -> bool {
         self.words().0 == self.answerable.load(Ordering::Relaxed)
     }
@@ -177,8 +177,8 @@ impl Flight {
         self.undisturbed_as_known()
     }
 
-    /// The same for any thread, which may come too late: by what the thread has found out that took
-    /// off.
+    /// The same for any thread, which may be too late to read the code: it uses the result of the
+    /// thread that took off.
     pub(crate) fn undisturbed_as_known(&self) -> Option<Blocked> {
         let nobody_waits = self.is_known_answerable() && cpu::shadow_stack_pointer() == 0;
         (!nobody_waits).then(Blocked::all)
@@ -248,7 +248,7 @@ impl Flight {
         .map(drop)
     }
 
-    /// Notes the time for a barrier that is a wait.
+    /// Records the time for a barrier that is a wait.
     fn begin_wait(&self) {
         if let Barrier::Wait(_) = self.manner.barrier {
             self.stamp.store(Ticks::now().0, Ordering::Relaxed);
@@ -275,8 +275,8 @@ impl Flight {
         }
     }
 
-    /// Takes the flight forward, unless another thread is about to. Returns where it stands. Usable
-    /// in a signal handler.
+    /// Takes the flight forward, unless another thread is about to. Returns its phase. Usable in a
+    /// signal handler.
     pub(crate) fn proceed(&self, pace: Pace) -> Result<Phase, PatchError> {
         loop {
             let phase = self.phase();
@@ -353,7 +353,7 @@ impl Flight {
         Ok(whole)
     }
 
-    /// What lies over the front, if it is not our traps any more.
+    /// The bytes over the front, if they are no longer our traps.
     fn foreign_front(&self) -> Option<PatchError> {
         // SAFETY: (1) the word is mapped and readable as long as its adopter keeps it so.
         let found = Word::from_u64(unsafe { live::load(self.start(), self.front) }, self.front)?;

@@ -1,13 +1,13 @@
-//! What a forked child has to put in order before its code goes on.
+//! The repairs of a forked child's state before its code continues.
 //!
-//! The child has one thread, a copy of the one that forked; the others are gone in the middle of
-//! whatever they did. Locks are therefore taken before the fork and given back on both sides of it,
-//! and the gate is closed, so that no flight stores while the process is being copied. Our own code
-//! memory is still the parent's too: the parent makes a copy before the fork, since its next patch
-//! would already be none of the child's, and the child puts it in its place. So neither waits for
-//! the other, and the child needs nothing that it may not get. Flights that were under way have no
-//! one left to finish them, and the child finishes them. All of that is done in this order, with
-//! system calls and stores only.
+//! The child has one thread, a copy of the one that forked; the other threads do not exist in it,
+//! whatever they were doing. Locks are therefore taken before the fork and released on both sides
+//! of it, and the gate is closed, so no flight stores while the process is being copied. Our own
+//! code memory is still shared with the parent. The parent makes a copy before the fork, since its
+//! next patch must not appear in the child, and the child maps the copy in its place. So neither
+//! waits for the other, and the child needs no resource that it may not get. Flights that were
+//! under way have lost their threads, so the child finishes them. All of that is done in this
+//! order, with system calls and stores only.
 //!
 //! # Safety
 //!
@@ -36,9 +36,9 @@ use std::sync::atomic::AtomicBool;
 /// Whether some code memory of this process belongs to the one that has forked it.
 static SHARES_CODE: AtomicBool = AtomicBool::new(false);
 
-/// Whether all code memory is this process's own, as it always is but in a forked child for which
-/// there was no memory: there patches of such code are refused, and what is stored to it otherwise
-/// has no effect.
+/// Whether all code memory is this process's own. It always is, except in a forked child for which
+/// there was no memory: there patches of such code are refused, and other stores to it have no
+/// effect.
 pub fn owns_code() -> bool {
     !SHARES_CODE.load(Ordering::Relaxed)
 }
@@ -53,11 +53,11 @@ pub fn owns_code() -> bool {
 static REGISTERED: AtomicU32 = AtomicU32::new(0);
 const DONE: u32 = u32::MAX;
 
-/// Whether forks are none of our business any more.
+/// Whether forks are no longer handled.
 static LEFT_ALONE: AtomicBool = AtomicBool::new(false);
 
-/// From now on nothing is done when the process forks: for one that may make no system call but its
-/// own. Nothing may be patched any more, here or in its children.
+/// From now on nothing is done when the process forks: for a process that may make no system calls
+/// except its own. Nothing may be patched any more, here or in its children.
 pub fn leave_forks_alone() {
     LEFT_ALONE.store(true, Ordering::Release);
 }
@@ -70,8 +70,8 @@ pub(crate) fn prepare() {
         if state == DONE {
             return;
         }
-        // In the child of a fork that came while a thread registered, that thread is gone and may
-        // or may not have done it. To be registered twice does no harm: see `before`.
+        // If a fork happened while a thread registered, that thread does not exist in the child and
+        // may or may not have done it. Registering twice does no harm: see `before`.
         let in_other_hands = state != 0 && threads::lives(Tid(state as i32));
         if in_other_hands {
             threads::give_way();
@@ -97,7 +97,8 @@ type Guards = (
     Blocked,
 );
 
-/// What is kept while a process is being copied. At most one is at a time.
+/// The guards that are kept while a process is being copied. At most one process is copied at a
+/// time.
 struct Held(UnsafeCell<Option<Guards>>);
 
 // SAFETY: (1) the cell is used only by the thread that holds the first of the locks whose guards it
@@ -131,7 +132,7 @@ extern "C" fn before() {
     unsafe { *HELD.0.get() = Some(guards) };
 }
 
-/// What `before` has put away.
+/// The guards that `before` has stored.
 fn take_back() -> Option<Guards> {
     // SAFETY: (1) this thread, or the one that it is the copy of, holds the locks.
     unsafe { (*HELD.0.get()).take() }
@@ -153,7 +154,7 @@ extern "C" fn in_child() {
     spare_stacks::forget();
     barrier::forget_call();
     completion::forget_thread();
-    // All that could be asked for each place is asked only where some place is foreign.
+    // Places are queried one by one only if some place is foreign.
     flight::land_all(|at| !owns_code && code_memory::is_foreign(at));
     capi::forget_callers();
     gate::open_in_child();

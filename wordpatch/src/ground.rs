@@ -1,9 +1,8 @@
-//! Ground: bytes of running code that were made ready for stores, and nothing said about their
-//! order.
+//! Ground: bytes of running code that were prepared for stores, without a rule about their order.
 //!
-//! A [`PatchSite`](crate::PatchSite) replaces words by the one protocol that suits every word. Who
-//! knows more about the instructions there, as one who toggles calls does, may need only single
-//! stores in an order of his own. He gets what adoption proves (mapped, code, writable by the
+//! A [`PatchSite`](crate::PatchSite) replaces words by the one protocol that suits every word. A
+//! caller that knows more about the instructions there, such as one that toggles calls, may need
+//! only single stores in its own order. It gets what adoption proves (mapped, code, writable by the
 //! policy's access) and the way of a store to the bytes.
 //!
 //! # Safety

@@ -1,4 +1,4 @@
-//! What happens to a thread that runs into one of our traps.
+//! The handling of a thread that runs into one of our traps.
 //!
 //! ```text
 //!   INT3 ── is there a flight whose front holds this address? ──────────────── no ──→ was the byte a trap that is gone? run it
@@ -12,9 +12,9 @@
 //! long as the front is trapped; what a thread sees of a patch is therefore old, old, …, new, new,
 //! and never old again.
 //!
-//! The kernel delivers `SIGTRAP` for INT3 with the instruction pointer behind it. Between the trap
-//! and the handler the flight may end; the ledger keeps its place for ever, so that the handler
-//! knows the trap for ours and runs what is there now.
+//! The kernel delivers `SIGTRAP` for INT3 with the instruction pointer after it. Between the trap
+//! and the handler the flight may end. The ledger keeps its place forever, so the handler
+//! recognises the trap as ours and runs the instruction that is there now.
 //!
 //! # Safety
 //!
@@ -76,14 +76,15 @@ fn refuse_masks() -> Result<(), TrapError> {
         .map_or(Ok(()), |signal| Err(TrapError::BlockedInHandler { signal }))
 }
 
-/// How long a look at the tracer and at handlers' masks is good for: about ten milliseconds.
+/// How long a check of the tracer and of handlers' masks stays valid: about ten milliseconds.
 const FRESH: Ticks = Ticks(1 << 25);
 
-/// When the latest good look was taken.
+/// When the latest successful check was made.
 static LOOKED: AtomicU64 = AtomicU64::new(0);
 
-/// Whether traps still work. Our handler is looked for every time; the tracer and the masks of
-/// handlers are looked at anew every few milliseconds, since that costs as much as a barrier.
+/// Whether traps still work. Every call checks that our handler is installed; the tracer and the
+/// masks of handlers are checked again every few milliseconds only, since that costs as much as a
+/// barrier. %%
 pub(crate) fn check() -> Result<(), TrapError> {
     if !chain::is_installed(on_trap)? {
         return Err(TrapError::HandlerReplaced);
@@ -254,8 +255,8 @@ fn serve(flight: &'static Flight, at: CodeAddr, thread: &mut Interrupted<'_>) ->
     None
 }
 
-/// Takes the flight to its end, or waits a little for whoever does. Needs room: barriers read
-/// files, and another signal may come.
+/// Takes the flight to its end, or waits a little for the thread that does. Needs stack: barriers
+/// read files, and another signal may arrive.
 fn help(flight: &'static Flight) {
     // A thread that waits for others has to answer them.
     let _answering = barrier::reserved_signal().map(LetIn::one);

@@ -1,7 +1,7 @@
-//! What a pun leads to: a hook that keeps every register.
+//! The target of a pun: a hook that preserves every register.
 //!
-//! A compiled-in hook is a call, at which a compiler expects little to survive. A pun stands where
-//! no compiler expects anything: what it leads to leaves all registers as they are, and the red zone
+//! A compiled-in hook is a call, across which a compiler expects few registers to be preserved. A
+//! pun is where the compiler expects no call: its target preserves all registers, and the red zone
 //! below the stack pointer (System V ABI, AMD64 supplement, 3.2.2).
 
 use super::{Form, displacement};
@@ -52,8 +52,8 @@ pub fn hook(
 /// The length of a [`counter`].
 pub const COUNTER: usize = 1 + 9 + 5 + 10 + 7 + 1 + 2 + 1;
 
-/// A counter at a function's very entry, where flags are dead and there is no red zone. Where it
-/// does not apply it goes on behind itself, else behind the [`hook`] that follows it:
+/// A counter at a function's very entry, where flags are dead and there is no red zone. If it
+/// applies, it continues after the [`hook`] that follows it, otherwise after itself:
 ///
 /// ```text
 ///   push rax

@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int, c_void};
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Function {
-    /// The size of this structure, by which later versions are told.
+    /// The size of this structure, which identifies its version.
     pub size: u32,
     /// Its name.
     pub name: *const c_char,
@@ -34,16 +34,16 @@ pub struct Code {
     pub count: usize,
     /// Switches probes.
     pub set: Option<Set>,
-    /// What `set` and `counts` are given.
+    /// The first argument of `set` and `counts`.
     pub this: *mut c_void,
-    /// Tells what the runtime has counted itself; null if it calls `fastinst_code_enter` instead.
+    /// Returns the runtime's own counts; null if it calls `fastinst_code_enter` instead.
     pub counts: Option<Counts>,
 }
 
-/// Switches the probes of `which` functions, so many, to a state: 0 off, 1 count, 2 time.
+/// Switches the probes of the `count` functions `which` to a state: 0 off, 1 count, 2 time.
 pub type Set =
     unsafe extern "C" fn(this: *mut c_void, which: *const u32, count: usize, state: c_int) -> bool;
-/// Tells how often each of `which` functions, so many, was entered in state 1.
+/// Stores how often each of the `count` functions `which` was entered in state 1.
 pub type Counts =
     unsafe extern "C" fn(this: *mut c_void, which: *const u32, count: usize, entries: *mut u64);
 /// `fastinst_register_code`.

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-/// What programs of either kind are asked for.
+/// A request to a program of either kind.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
     /// How it is.
@@ -18,7 +18,7 @@ pub enum Request {
     Only(Vec<String>),
     /// Leave the functions out that these patterns name; none if there are none.
     Exclude(Vec<String>),
-    /// The share of the program's processor time that measuring may take.
+    /// The share of the program's CPU time that measuring may take.
     Budget(f64),
     /// The profile so far, as a file has it.
     Snapshot,
@@ -30,7 +30,7 @@ pub enum Request {
     Stop,
 }
 
-/// A line that asks for nothing that is known.
+/// A line that is not a known request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotARequest(String);
 
@@ -46,7 +46,7 @@ impl std::error::Error for NotARequest {}
 const WORDS: &str = "status, on, off, only, exclude, budget, snapshot, reset, probes or stop";
 
 impl Request {
-    /// What a line asks for.
+    /// The request of a line.
     pub fn parse(line: &str) -> Result<Self, NotARequest> {
         let line = line.trim();
         let (word, rest) = line.split_once([' ', '\t']).unwrap_or((line, ""));

@@ -1,8 +1,8 @@
 //! Where processes have their sockets, and how they are reached.
 //!
-//! A process has its socket in the folder that it knows as its user's: by its own environment, in
-//! its own namespaces. So that is where it is looked for, by /proc/PID. The process that listens
-//! says by its credentials that it is the one that was meant.
+//! A process has its socket in its user's folder, by its own environment and in its own namespaces.
+//! So the socket is searched there, through /proc/PID. The credentials of the listening process
+//! prove that it is the intended one.
 
 use crate::{Answer, Request};
 use std::fs;
@@ -46,10 +46,10 @@ pub const NO_SOCKET: &str = "has no control socket: it is not being profiled";
 const SUFFIX: &str = ".sock";
 /// How long a program may take to answer.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often is looked whether it was stopped meanwhile: then it never does.
+/// The interval of the checks whether it was stopped meanwhile: then it never answers.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// A program that can be asked.
+/// A program that answers requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// Its number.
@@ -87,7 +87,7 @@ impl Program {
         Err(format!("process {process} {NO_SOCKET}"))
     }
 
-    /// What it runs, by its own word.
+    /// Its own report of what it runs.
     pub fn runs(&self) -> Option<String> {
         let Answer::Done(status) = self.ask(&Request::Status.line()).ok()? else { return None };
         let status = String::from_utf8_lossy(&status);
@@ -100,7 +100,7 @@ impl Program {
         Status::of(self.process).is_some() && fs::symlink_metadata(&self.path).is_ok()
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request, and waits for the answer.
     pub fn ask(&self, line: &str) -> Result<Answer, String> {
         let failed = |error: io::Error| match error.kind() {
             ErrorKind::NotFound
@@ -180,8 +180,8 @@ impl Program {
     }
 }
 
-/// The processes of this user that can be asked, of both kinds, by their numbers. What ended ones
-/// have left behind is removed.
+/// The processes of this user that answer requests, of both kinds, by their process IDs. Sockets of
+/// ended processes are removed.
 pub fn programs() -> Vec<Program> {
     let Ok(folder) = sockets::folder() else { return Vec::new() };
     let Ok(entries) = fs::read_dir(&folder) else { return Vec::new() };
@@ -222,7 +222,7 @@ pub enum NotOne {
 }
 
 impl Answering {
-    /// Asks all programs of the user's.
+    /// Queries all programs of the user.
     pub fn of(towers: &[Tower]) -> Self {
         let all = programs().into_iter().filter(|program| towers.contains(&program.tower));
         Self(all.filter_map(|program| Some((program.clone(), program.runs()?))).collect())
@@ -249,12 +249,12 @@ impl Answering {
     }
 }
 
-/// Removes what ended processes have left behind.
+/// Removes the sockets of ended processes.
 pub fn sweep() {
     drop(programs());
 }
 
-/// What the kernel says of a process.
+/// The kernel's status of a process.
 struct Status {
     user: u32,
     /// Its number in its own namespace.
@@ -320,7 +320,7 @@ fn namespace(process: &str) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{process}/ns/mnt")).ok()
 }
 
-/// What a user is called; the number where it has no name.
+/// The name of a user; the number if it has no name.
 pub fn name_of(user: u32) -> String {
     let known = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let mut lines = known.lines().map(|line| line.split(':').collect::<Vec<_>>());

@@ -1,8 +1,8 @@
-//! Serving a socket on a thread that has other things to do.
+//! Serving a socket on a thread that has other work.
 //!
-//! Nothing here waits. A client that sends slowly, or does not read its answer, has a while, and is
-//! left then; one that sends too much is left at once; as many as there are places for are served
-//! at the same time, and others wait in the kernel's queue.
+//! Nothing here waits. A client that sends slowly, or does not read its answer, is disconnected
+//! after a while; one that sends too much is disconnected at once. There is a limited number of
+//! places for clients that are served at the same time; others wait in the kernel's queue.
 //!
 //! | state of a place | what it does at a look |
 //! |---|---|
@@ -85,7 +85,7 @@ impl Visitors {
         asked
     }
 
-    /// Answers the first that was asked and not answered yet.
+    /// Answers the first request that was not answered yet.
     pub fn answer(&mut self, answer: &Answer, now: Instant) {
         let mut asked = self.places.iter_mut().filter(|place| matches!(place.stage, Stage::Asked));
         if let Some(place) = asked.next() {

@@ -1,7 +1,8 @@
-//! OpenMetrics text: counters and histograms, for Prometheus and what is like it.
+//! OpenMetrics text: counters and histograms, for Prometheus and compatible tools.
 //!
-//! <https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md>. Processes
-//! are told apart by `host`, `program` and `process`, functions by `function` and `module`.
+//! <https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md>. The labels
+//! `host`, `program` and `process` distinguish processes; `function` and `module` distinguish
+//! functions.
 
 use crate::rows::{Row, Source, rows};
 use std::collections::BTreeMap;

@@ -53,7 +53,7 @@ impl<'a> Row<'a> {
         module.map_or("", |module| &module.path)
     }
 
-    /// The time that a share of all calls stays below, where enough were timed to tell.
+    /// The duration that a share of all calls stays below, if enough calls were timed.
     pub(crate) fn percentile(&self, share: f64) -> Option<f64> {
         self.function.percentile(share, self.header())
     }

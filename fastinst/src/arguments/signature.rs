@@ -1,10 +1,10 @@
-//! Signatures: what debug information (DWARF 5) says of the arguments that a function has in
-//! registers, and of what it returns.
+//! Signatures: the arguments that a function has in registers, and its return value, by debug
+//! information (DWARF 5).
 //!
-//! Integers, addresses and enumerations take the argument registers in their order; numbers with a
-//! fraction take none of these. What a structure takes depends on what is in it and on the
-//! language: behind one that is passed by value nothing is known. Compilers make copies of
-//! functions with other arguments than their source has, and say so by name or by attribute.
+//! Integers, addresses and enumerations take the argument registers in their order; floating-point
+//! numbers take none of these. The registers of a structure depend on its contents and on the
+//! language: arguments after a structure that is passed by value are unknown. Compilers make copies
+//! of functions with other arguments than in the source, and mark them by name or by attribute.
 
 use super::{Form, Place, REGISTERS};
 use crate::discovery::{Image, Module};
@@ -23,7 +23,7 @@ type Entry<'b> = DebuggingInformationEntry<Bytes<'b>>;
 pub(crate) struct Signature {
     /// Arguments, by the number of their register, from one on.
     pub(crate) arguments: Vec<(u8, Form)>,
-    /// What is returned, if it is an integer or an address.
+    /// The return value, if it is an integer or an address.
     pub(crate) returned: Option<Form>,
 }
 
@@ -39,10 +39,11 @@ impl Signature {
     }
 }
 
-/// How many types may stand around one another.
+/// How deeply types may be nested.
 const DEPTH: usize = 32;
 
-/// Of the function that begins at an address of a module; `None` if nothing is told of it.
+/// The signature of the function that begins at an address of a module; `None` if debug information
+/// does not describe it.
 pub(crate) fn signature(module: &Module, address: CodeAddr) -> Option<Signature> {
     let name = Symbols::look_up(module, address).ok().flatten().map(|symbol| symbol.name);
     let is_changed =
@@ -91,13 +92,13 @@ fn in_image(image: &Image<'_>, at: u64) -> gimli::Result<Option<Signature>> {
     Ok(None)
 }
 
-/// One unit of what was compiled.
+/// One compilation unit.
 struct Reader<'d, 'b> {
     dwarf: &'d Dwarf<Bytes<'b>>,
     unit: Unit<Bytes<'b>>,
 }
 
-/// What a parameter is to the calling convention.
+/// The class of a parameter in the calling convention.
 enum Class {
     /// It has a register for integers and addresses.
     Word(Form),
@@ -134,8 +135,8 @@ impl<'b> Reader<'_, 'b> {
         if matches!(calls, Some(AttributeValue::CallingConvention(gimli::DW_CC_nocall))) {
             return Ok(None);
         }
-        // A body that was made of one that is inlined elsewhere has only the parameters that it
-        // uses.
+        // A body made from a function that is inlined in other places has only the parameters that
+        // it uses.
         let source = match self.at(made, gimli::DW_AT_abstract_origin)? {
             Some(origin) => origin,
             None if made.attr_value(gimli::DW_AT_abstract_origin).is_some() => return Ok(None),
@@ -276,7 +277,7 @@ impl<'b> Reader<'_, 'b> {
         )
     }
 
-    /// Names of the values of an enumeration, for as long as values are told.
+    /// Names of the values of an enumeration, kept for as long as values are printed.
     fn names(&self, of: &Entry<'b>) -> gimli::Result<&'static [(u64, String)]> {
         const MOST: usize = 256;
         let mut names = Vec::new();
@@ -296,7 +297,7 @@ impl<'b> Reader<'_, 'b> {
         Ok(Vec::leak(names))
     }
 
-    /// Whether structures are passed as the calling convention of C has it.
+    /// Whether structures are passed by C's calling convention.
     fn is_c(&self) -> bool {
         let language = || {
             let root = self.entry(self.unit.header.root_offset()).ok()?;

@@ -21,10 +21,10 @@ type Functions = Rc<[FuncId]>;
 
 #[derive(Debug, Default)]
 pub(super) struct Division {
-    /// How often a stack was seen, by what it ends in.
+    /// How often a stack was seen, by its leaf.
     seen: HashMap<Leaf, BTreeMap<Functions, u64>>,
     functions: BTreeMap<FuncId, ClockFunction>,
-    /// The time of code without probes that was divided, by what its stacks end in.
+    /// The time of code without probes that was divided, by the leaf of its stacks.
     divided: BTreeMap<Leaf, f64>,
     /// By samples, before they are rounded.
     innermost: BTreeMap<FuncId, f64>,
@@ -32,7 +32,7 @@ pub(super) struct Division {
     unknown: f64,
 }
 
-/// A profile has no more stacks: the others keep what they end in.
+/// The most stacks of a profile: the others keep only their leaf.
 const MOST_STACKS: usize = 8192;
 
 impl Division {
@@ -47,7 +47,7 @@ impl Division {
             stack.places.iter().for_each(|&place| functions.extend(owner(place).functions.iter()));
             functions.reverse();
             if functions.is_empty() && !stack.is_whole {
-                // It tells nothing: its callers could not be found.
+                // It is not used: its callers could not be found.
                 continue;
             }
             let functions: Functions = functions.into();
@@ -75,7 +75,7 @@ impl Division {
                 self.charge_stack(&stack, amount.times(share), owner);
             }
         } else {
-            // Never on a stack: no caller is known.
+            // It was never on a stack, so no caller is known.
             let alone: Functions = owner.functions.iter().rev().copied().collect();
             self.charge_stack(&alone, amount, owner);
         }
@@ -132,9 +132,9 @@ impl Division {
 }
 
 impl Division {
-    /// How far the division of code without probes may be wrong: a caller's part of it is known by
-    /// the few stacks that end there (Agresti and Coull 1998, for proportions). A function that
-    /// other stacks show to call code of the same file may have called this, too.
+    /// Computes the uncertainty of the division of code without probes: a caller's part of it is
+    /// estimated from the few stacks that end there (Agresti and Coull 1998, for proportions). A
+    /// function that calls code of the same file in other stacks may have called this code, too.
     fn deviate(&mut self) {
         let mut variances = BTreeMap::<FuncId, f64>::new();
         for (leaf, time) in &self.divided {
@@ -173,7 +173,7 @@ impl Division {
     }
 }
 
-/// Those beyond the most that a profile has keep their last function only.
+/// Stacks beyond the limit keep their last function only.
 fn shorten(stacks: &mut Vec<ClockStack>) {
     let mut last = BTreeMap::<FuncId, ClockStack>::new();
     for stack in stacks.drain(stacks.len().min(MOST_STACKS)..) {

@@ -1,13 +1,13 @@
-//! Strands: a thread's samples and its processor time, and how its time is shared by the places it
-//! was seen at.
+//! Strands: a thread's samples and its CPU time, and how its time is shared by the places it was
+//! seen at.
 
 use super::{Amount, Observed, Owner, Place, UserTime};
 use std::collections::HashMap;
 
-/// What was seen of a thread.
+/// The observations of a thread.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Strand {
-    /// Its processor time, in nanoseconds, as read last.
+    /// Its CPU time, in nanoseconds, as read last.
     pub(crate) processor: f64,
     pub(crate) places: HashMap<Place, u32>,
     pub(crate) samples: u64,
@@ -25,7 +25,7 @@ impl Strand {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ended {
     pub(crate) places: HashMap<Place, Amount>,
-    /// Their processor time as read last.
+    /// Their CPU time as read last.
     pub(crate) processor: f64,
     pub(crate) samples: u64,
     /// Of it, that of threads without a sample.
@@ -59,8 +59,8 @@ pub(super) struct ByPlace {
     pub(super) samples: u64,
 }
 
-/// Divides every thread's time among its places; what is left of it is system time. What was spent
-/// in hooks is left out.
+/// Divides every thread's time among its places; the rest of it is system time. The time in hooks
+/// is excluded.
 pub(super) fn by_place(observed: &Observed<'_>, owner: &mut impl FnMut(Place) -> Owner) -> ByPlace {
     let mut sum = ByPlace {
         unsampled: observed.unsampled,
@@ -102,7 +102,7 @@ pub(super) fn by_place(observed: &Observed<'_>, owner: &mut impl FnMut(Place) ->
 }
 
 impl ByPlace {
-    /// A thread's processor time and samples; its places with their share of the samples.
+    /// A thread's CPU time and samples; its places with their share of the samples.
     fn add(
         &mut self,
         processor: f64,

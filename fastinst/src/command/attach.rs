@@ -1,11 +1,11 @@
-//! `fastinst attach`: a process that was started without us is profiled for a while, and is left as
-//! it was.
+//! `fastinst attach`: profiles a process that was started without the profiler for a while, and
+//! then leaves it as it was.
 //!
-//! - `target` looks at the process: whether it can be attached to, or why not.
-//! - `loaded` reads from its memory what the loader has loaded; `thread_data` makes thread data for
-//!   the thread that begins there, `bootstrap` has its code.
+//! - `target` inspects the process: whether it can be attached to, or why not.
+//! - `loaded` reads from its memory which modules are loaded; `thread_data` makes thread data for
+//!   the thread that is started there, and `bootstrap` contains its code.
 //! - `safe_point` says where a program of one thread can be held.
-//! - `injection` puts it all there. `place` has the library where the process finds it.
+//! - `injection` injects all of it. `place` puts the library where the process finds it.
 
 mod bootstrap;
 mod injection;
@@ -63,9 +63,9 @@ The process is stopped for less than a millisecond if a processor is free. At
 the end its code is restored; the library stays mapped and does nothing. A
 single-threaded process takes its locks for real from then on.";
 
-/// How often is looked whether the process lives.
+/// The interval of the checks whether the process lives.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long a process may take to begin its program, and how long it has between two looks.
+/// How long a process may take to begin its program, and the time between two checks of it.
 const READY: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_millis(2);
 /// How long the profiler may take to leave.
@@ -120,8 +120,8 @@ pub(crate) fn has_library(process: i32) -> bool {
     Target::look(process, false).is_ok_and(|target| place::is_loaded(&target))
 }
 
-/// Has a library that waits in a process begin, under the settings that the process was started
-/// with, and stay until the process ends.
+/// Starts the profiler of a library that waits in a process, under the settings that the process
+/// was started with, until the process ends.
 pub(crate) fn arm(process: i32) -> Result<(), Failure> {
     let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
     let is_setting = |pair: &str| {
@@ -139,8 +139,9 @@ pub(crate) fn arm(process: i32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Loads the library into a process, under these settings, and has the profiler begin. A process
-/// that begins another program meanwhile is looked at again, whatever it seemed to refuse.
+/// Loads the library into a process, under these settings, and starts the profiler. If the process
+/// executes another program meanwhile, it is inspected again, whatever the reason for a refusal
+/// was.
 fn inject(
     process: i32,
     force: bool,
@@ -182,7 +183,7 @@ fn time(text: &str) -> Result<Duration, Failure> {
         .ok_or_else(|| Failure::Usage(format!("--for {text}: give a time such as 10s or 500ms")))
 }
 
-/// Our number, as the process would see it: 0 where it lives in another namespace of processes.
+/// This command's process ID in the view of the process: 0 where that is in another PID namespace.
 fn reader(target: &Target) -> u32 {
     let namespace = |path: PathBuf| std::fs::read_link(path).ok();
     let theirs = format!("/proc/{}/task/{}/ns/pid", target.process, target.living);
@@ -190,7 +191,7 @@ fn reader(target: &Target) -> u32 {
     if ours.is_some() && ours == namespace(PathBuf::from(theirs)) { std::process::id() } else { 0 }
 }
 
-/// The memory that the profiler there has made.
+/// The memory that the profiler in the process has made.
 fn opened(target: &Target, descriptor: i32) -> Result<Handover, Failure> {
     let path = format!("/proc/{}/task/{}/fd/{descriptor}", target.process, target.living);
     let refused = |why: &dyn std::fmt::Display| {
@@ -203,7 +204,7 @@ fn opened(target: &Target, descriptor: i32) -> Result<Handover, Failure> {
     }
 }
 
-/// Waits until the time is over, the process has ended, or the user has had enough; then has the
+/// Waits until the time is over, the process has ended, or the user interrupts; then makes the
 /// profiler leave.
 fn watch(target: &Target, handover: &Handover, time: Option<Duration>) -> Result<(), Failure> {
     let end = time.map(|time| Instant::now() + time);

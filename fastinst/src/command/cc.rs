@@ -1,8 +1,9 @@
 //! `fastinst cc` and `fastinst c++`: gcc or clang, with the flags that make probes and keep
 //! inlining.
 //!
-//! clang can put the hooks in after inlining; gcc can be told what to leave out. Both are what no
-//! switching of probes can give back: a function that is called because it has hooks costs a call.
+//! clang can insert the hooks after inlining; gcc has options that exclude functions. Switching
+//! probes off cannot regain that cost: a function that is not inlined because it has hooks costs a
+//! call.
 
 use super::Failure;
 use std::ffi::{OsStr, OsString};
@@ -91,7 +92,7 @@ pub(crate) fn run(args: &Args, language: Language) -> Result<ExitCode, Failure> 
     )))
 }
 
-/// The compiler that was asked for, or the best that is there.
+/// The requested compiler, or the best one that is installed.
 fn choose(language: Language, with: Option<Family>) -> Result<(String, Family), Failure> {
     let key = if language == Language::C { "FASTINST_CC" } else { "FASTINST_CXX" };
     if let Some(named) = std::env::var(key).ok().filter(|named| !named.trim().is_empty()) {
@@ -119,7 +120,7 @@ fn is_there(name: &str) -> bool {
     std::env::split_paths(&paths).any(|folder| folder.join(name).is_file())
 }
 
-/// What is added: nothing where nothing is compiled, or where the user says otherwise.
+/// The flags to add: none where nothing is compiled, or where the user's flags say otherwise.
 fn flags(args: &[OsString], family: Family, language: Language) -> Vec<&'static str> {
     let has = |flag: &str| args.iter().any(|arg| arg == flag);
     let is_source = |arg: &OsString| {
@@ -133,7 +134,7 @@ fn flags(args: &[OsString], family: Family, language: Language) -> Vec<&'static 
     if !compiles || has("-E") || has("-fno-instrument-functions") {
         return Vec::new();
     }
-    // What it was compiled with stands in the program then, for `fastinst doctor`.
+    // The program then contains its compiler flags, which `fastinst doctor` reads.
     const NOTE: &str = "-frecord-gcc-switches";
     match (family, language) {
         (Family::Clang, _) => vec![NOTE, "-finstrument-functions-after-inlining"],

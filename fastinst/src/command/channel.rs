@@ -1,4 +1,4 @@
-//! The channel: how the profiles of a program's processes come to us.
+//! The channel: how the profiles of a program's processes get to this command.
 
 use super::{Failure, report, say};
 use fastinst::handover::Handover;
@@ -12,9 +12,9 @@ use std::path::PathBuf;
 /// How often files are written where there is no mapping.
 const INTERVAL: &str = "1s";
 
-/// How profiles come.
+/// How profiles are received.
 pub(super) struct Channel {
-    /// The mapping; none if it cannot be had.
+    /// The mapping; `None` if it could not be made.
     handover: Option<Handover>,
     folder: Folder,
 }
@@ -34,7 +34,7 @@ impl Channel {
         }
     }
 
-    /// What tells the library.
+    /// The environment variables for the library.
     pub(super) fn variables(&self) -> Vec<(&'static str, OsString)> {
         let output = self.folder.0.join("profile.%p").into_os_string();
         let how = match &self.handover {
@@ -44,7 +44,7 @@ impl Channel {
         vec![("FASTINST_OUTPUT", output), how]
     }
 
-    /// What all processes together have left so far; `None` if nothing.
+    /// The sum of the profiles that all processes have left so far; `None` if there are none.
     pub(super) fn profile(&self) -> Option<Profile> {
         let mut profiles = self.handover.as_ref().map(Handover::profiles).unwrap_or_default();
         profiles.iter_mut().for_each(lines::name);
@@ -53,7 +53,7 @@ impl Channel {
     }
 }
 
-/// A private folder for profiles that find no place in the mapping. Made when it is needed, removed
+/// A private folder for profiles that do not fit into the mapping. Made when it is needed, removed
 /// at the end.
 struct Folder(PathBuf);
 
@@ -76,8 +76,8 @@ impl Folder {
         made.map_err(|error| Failure::Write { path: self.0.clone(), error })
     }
 
-    /// What the processes have written, in the order of their numbers. One that was killed in the
-    /// middle has left the file before.
+    /// The profiles that the processes have written, in the order of their numbers. A process that
+    /// was killed while it wrote one has left the previous file.
     fn profiles(&self) -> Vec<Profile> {
         let entries = std::fs::read_dir(&self.0).into_iter().flatten();
         let mut paths: Vec<PathBuf> =

@@ -1,9 +1,9 @@
 //! `fastinst compare`: two programs run in turn under the profiler, and what differs between them.
 //!
 //! The runs are interleaved, and every other round begins with the new program: a machine that gets
-//! slower or warmer meets both alike. Each run is launched as `fastinst run` does it. What the
-//! programs print on standard output is discarded, since it is the same twenty times over; standard
-//! error is passed on.
+//! slower or warmer affects both alike. Each run is launched as `fastinst run` does it. The
+//! programs' standard output is discarded, since it would be the same twenty times; standard error
+//! is passed on.
 
 use super::diff::{Shown, show};
 use super::launch::{Ended, Options, Surroundings, admit, profile_of};
@@ -63,7 +63,7 @@ struct Side<'a> {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let sides = sides(&args.programs)?;
-    // Before the first has run for nothing.
+    // Both are checked before the first one runs.
     sides.iter().try_for_each(|side| admit(&options(args), side.program).map(drop))?;
     if let Some(folder) = &args.keep {
         std::fs::create_dir_all(folder)
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             let (status, profile) = once(args, sides[side], round)?;
             let program = sides[side].program[0].to_string_lossy();
             match first {
-                // What ends this command ends the comparison, however often.
+                // A signal that ends this command ends the comparison.
                 _ if matches!(
                     status.signal(),
                     Some(libc::SIGINT | libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT)
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     show(&profiles[0], &profiles[1], &args.shown)
 }
 
-/// What stands before `--`, and behind it.
+/// The arguments before `--`, and those after it.
 fn sides(programs: &[OsString]) -> Result<[Side<'_>; 2], Failure> {
     let mut parts = programs.splitn(2, |word| word == "--");
     match (parts.next(), parts.next()) {
@@ -118,7 +118,7 @@ fn options(args: &Args) -> Options {
     Options { policy, include, exclude, ..Options::default() }
 }
 
-/// Runs a program once, and keeps the profile where that is asked for.
+/// Runs a program once, and saves the profile if that is requested.
 fn once(args: &Args, side: Side<'_>, round: u32) -> Result<(ExitStatus, Profile), Failure> {
     let Ended { status, profile, note } =
         profile_of(&options(args), side.program, Surroundings { snapshots: None, silent: true })?;
@@ -140,7 +140,7 @@ fn once(args: &Args, side: Side<'_>, round: u32) -> Result<(ExitStatus, Profile)
     Ok((status, profile))
 }
 
-/// Says how far it is, on a terminal.
+/// Shows the progress, on a terminal.
 fn progress(args: &Args, done: usize) {
     let mut out = io::stderr();
     if out.is_terminal() {

@@ -1,4 +1,5 @@
-//! `fastinst ctl`: asks and steers a program that is being profiled, through its control socket.
+//! `fastinst ctl`: queries and controls a program that is being profiled, through its control
+//! socket.
 
 use super::run::Kept;
 use super::{Failure, attach, report};
@@ -93,7 +94,7 @@ impl Asked {
     }
 }
 
-/// Patterns that mean something.
+/// Checks that patterns are valid.
 fn checked(patterns: &[String]) -> Result<Vec<String>, Failure> {
     for pattern in patterns {
         fastinst::symbols::Pattern::parse(pattern)
@@ -136,7 +137,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The program that can be asked under a number; a native one first, if it is both.
+/// The program with a process ID that answers requests; the native one first, if it is both.
 pub(crate) fn find(process: i32) -> Result<Program, Failure> {
     Program::find(process, Tower::ALL).map_err(|why| {
         let remedy = match why.ends_with(NO_SOCKET) {
@@ -151,7 +152,7 @@ pub(crate) fn find(process: i32) -> Result<Program, Failure> {
     })
 }
 
-/// Waits until a program that has begun to be profiled can be asked, if it ever can.
+/// Waits until a program whose profiler has started answers requests, up to a time limit.
 fn await_socket(process: i32) {
     let end = Instant::now() + BEGINNING;
     while Program::find(process, Tower::ALL).is_err() && Instant::now() < end {
@@ -159,12 +160,12 @@ fn await_socket(process: i32) {
     }
 }
 
-/// What the program answers.
+/// The program's answer to a request.
 pub(crate) fn ask(program: &Program, request: &Request) -> Result<Vec<u8>, Failure> {
     ask_by(program, &request.line())
 }
 
-/// The same by a line, which may be one that programs of its kind alone take.
+/// The same for a line, which may be a request that only programs of this kind accept.
 pub(crate) fn ask_by(program: &Program, line: &str) -> Result<Vec<u8>, Failure> {
     match program.ask(line).map_err(Failure::Refused)? {
         Answer::Done(bytes) => Ok(bytes),
@@ -192,7 +193,7 @@ fn list() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The process that is meant where none is named.
+/// The process to use if none is named.
 fn only() -> Result<i32, Failure> {
     match Answering::of(&Tower::ALL).only() {
         Ok(program) => Ok(program.process),

@@ -121,7 +121,7 @@ fn counter() -> Finding {
     }
 }
 
-/// Whether the kernel's sampling clock can be had, which says where the processor time goes.
+/// Whether the kernel's sampling clock, which measures CPU time, is available.
 fn sampling() -> Finding {
     let open = |kernel| {
         let sampling =
@@ -189,7 +189,7 @@ fn signal_stacks() -> Finding {
     )
 }
 
-/// Loaded as the library would, if it was told to.
+/// Loads the calibration file, as the library does if it is configured to use one.
 fn calibration() -> Finding {
     let named = std::env::var_os("WORDPATCH_CALIBRATION").map(PathBuf::from);
     let there = named.or_else(|| Calibration::default_path().filter(|path| path.exists()));
@@ -269,8 +269,8 @@ fn of_probes(path: &Path, module: &Module, found: &Discovery) -> Vec<Finding> {
     findings
 }
 
-/// Whether stacks that a program sets aside for signals by itself may be too small. How large they
-/// are it does not say before it runs.
+/// Whether the signal stacks that a program allocates itself may be too small. Their size is not
+/// known before the program runs.
 fn of_signal_stacks(path: &Path, module: &Module) -> Option<Finding> {
     let needed = stacks::largest_frame() + spare_stacks::MOST;
     if !module.imports("sigaltstack") {
@@ -290,9 +290,9 @@ fn of_signal_stacks(path: &Path, module: &Module) -> Option<Finding> {
     })
 }
 
-/// Whether it makes code while it runs, and how that gets names.
+/// Whether it generates code at run time, and how that code gets names.
 fn of_runtime(path: &Path, module: &Module) -> Option<Finding> {
-    // As tables of symbols have them.
+    // Names as symbol tables have them.
     let runtimes = [
         ("\0_ZN4node5StartEiPPc\0", "node --perf-basic-prof"),
         ("\0JLI_Launch\0", "java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit"),
@@ -304,7 +304,7 @@ fn of_runtime(path: &Path, module: &Module) -> Option<Finding> {
     ))
 }
 
-/// What its symbols tell: names, and how many probes are not the user's own code.
+/// Findings from its symbols: names, and how many probes are not in the user's own code.
 fn of_symbols(path: &Path, module: &Module, found: &Discovery) -> Vec<Finding> {
     let shown = path.display();
     let Ok(mut symbols) = Symbols::load(module) else { return Vec::new() };
@@ -327,7 +327,7 @@ fn of_symbols(path: &Path, module: &Module, found: &Discovery) -> Vec<Finding> {
     if share < 10 {
         return vec![ok(format!("{shown}: {foreign} probes ({share} %) are in system headers"))];
     }
-    // The compiler's own note of how it was called: what was done is not advised.
+    // The compiler's record of its flags: flags that are in use are not advised.
     let left_out = ["-finstrument-functions-after-inlining", "-finstrument-functions-exclude-f"];
     let lines = module.command_lines();
     if lines.iter().any(|line| left_out.iter().any(|option| line.contains(option))) {

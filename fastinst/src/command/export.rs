@@ -1,5 +1,5 @@
-//! `fastinst export`: profiles of many processes and machines, for what is queried and scraped
-//! already.
+//! `fastinst export`: profiles of many processes and machines, for databases and monitoring
+//! systems.
 
 use super::push;
 use super::report::{print, read};
@@ -129,7 +129,7 @@ fn sources(args: &Args) -> Result<Vec<Source>, Failure> {
     args.files.iter().map(source).collect()
 }
 
-/// What the machine calls itself.
+/// The machine's own name.
 fn this_machine() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim().to_owned()

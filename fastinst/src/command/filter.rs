@@ -1,5 +1,5 @@
-//! Filters, before the program starts: one that is malformed, or names no function, would leave a
-//! profile that says nothing.
+//! Filters are checked before the program starts: one that is malformed, or matches no function,
+//! would lead to an empty profile.
 
 use super::launch::{Options, POINTS};
 use super::{Failure, say};
@@ -12,9 +12,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// With these a program loads libraries that it does not name.
+/// Functions with which a program loads libraries that it does not name.
 const LOADING: [&str; 2] = ["dlopen", "dlmopen"];
-/// With these it starts other programs.
+/// Functions with which it starts other programs.
 const STARTING: [&str; 10] = [
     "execve",
     "execv",
@@ -28,7 +28,7 @@ const STARTING: [&str; 10] = [
     "fexecve",
 ];
 
-/// A program in which a runtime registers the code that it makes has this text.
+/// A program in which a runtime registers generated code contains this text.
 const REGISTERING: &str = "fastinst_register_code";
 
 /// A function that has probes.
@@ -57,13 +57,13 @@ pub(super) fn patterns(options: &Options) -> Result<Vec<(String, Pattern)>, Fail
     patterns.map_err(|error| Failure::Usage(error.to_string()))
 }
 
-/// The functions whose arguments are asked for.
+/// The functions whose arguments are to be read.
 fn questioned(options: &Options) -> Vec<String> {
     options.arguments.iter().map(Question::function).collect()
 }
 
-/// Refuses a filter that includes nothing. What a program loads later cannot be known: of one that
-/// can load libraries it is only told, as it is of a filter that excludes nothing.
+/// Refuses a filter that includes nothing. If the program can load libraries, their functions are
+/// not known yet: then this is only reported, as is a filter that excludes nothing.
 pub(super) fn check(options: &Options, program: &Path) -> Result<(), Failure> {
     let patterns = patterns(options)?;
     let triggers = options.triggers()?;
@@ -79,7 +79,7 @@ pub(super) fn check(options: &Options, program: &Path) -> Result<(), Failure> {
     }
     let has_hooks = module.has_hooks();
     if !takes_any && !has_hooks {
-        // What has no probes: what it starts may have some.
+        // The program has no probes, but programs that it starts may have some.
         return Ok(());
     }
     let needs_files = patterns.iter().any(|(_, pattern)| pattern.needs_file());
@@ -208,8 +208,8 @@ fn near(text: &str, candidates: &BTreeSet<Candidate>) -> String {
     }
 }
 
-/// The libraries that the loader would load with the program, as it says itself without running
-/// anything.
+/// The libraries that the loader would load with the program, as the loader lists them without
+/// running anything.
 fn libraries(program: &Path) -> Vec<PathBuf> {
     let mut loader = Command::new(program);
     loader

@@ -1,8 +1,8 @@
 //! `fastinst report --follow`: a profile is printed again whenever its file has been replaced.
 //!
-//! `fastinst run --interval` and the preload library replace the file as a whole, so that what is
-//! read is whole, too. A look at the file's number and time is cheap enough to be taken five times
-//! a second.
+//! `fastinst run --interval` and the preload library replace the file as a whole, so a reader
+//! always gets a whole file. The file's inode and time are cheap enough to be read five times a
+//! second.
 
 use super::Failure;
 use std::io::Write;
@@ -10,10 +10,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How often the file is looked at.
+/// The interval at which the file is checked.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What a file is the same by.
+/// The identity of a version of a file.
 type Version = (u64, u64, i64, i64);
 
 fn version(path: &Path) -> Option<Version> {
@@ -39,7 +39,7 @@ pub(crate) fn follow(
         if now.is_some() && now != shown {
             match show() {
                 Ok(()) => shown = now,
-                // It may have been replaced between the two looks, or not be whole yet.
+                // It may have been replaced between the two checks, or not be whole yet.
                 Err(Failure::Read { .. }) if failed != now => failed = now,
                 Err(failure) => return Err(failure),
             }

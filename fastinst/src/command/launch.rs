@@ -1,9 +1,9 @@
-//! Launching: a program with the preload library, its profile, and how it has ended.
+//! Launching: runs a program with the preload library, and collects its profile and exit status.
 //!
-//! The program gets our standard input, output and error and our process group, so that the
-//! terminal is its own; signals that are sent to us alone are passed on. Its processes leave their
-//! profiles in a mapping that we read when the program has ended, by whatever; where that cannot be
-//! had, they write files into a private folder.
+//! The program gets this command's standard input, output and error and its process group, so that
+//! it can use the terminal; signals that are sent to this command alone are passed on. The
+//! program's processes leave their profiles in a mapping, which the command reads when the program
+//! has ended for any reason. Without a mapping they write files into a private folder.
 
 use super::channel::Channel;
 pub(crate) use super::library::library;
@@ -23,7 +23,8 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Keys of the environment that are ours begin with this; the program gets this one as it is.
+/// The profiler's environment variables begin with this prefix; the program gets this one
+/// unchanged.
 const PREFIX: &str = "FASTINST_";
 const KEPT: &str = "FASTINST_SIGNAL";
 
@@ -134,12 +135,12 @@ impl Default for Options {
 /// How often a snapshot is taken while the program runs, and what it is for.
 pub(crate) type Snapshots<'a> = (Duration, &'a (dyn Fn(&Profile) + Sync));
 
-/// What else there is to be said of one launch.
+/// Further settings of one launch.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Surroundings<'a> {
     /// Snapshots while the program runs.
     pub(crate) snapshots: Option<Snapshots<'a>>,
-    /// Whether the standard output of the program is thrown away, and its standard input is empty.
+    /// Whether the standard output of the program is discarded, and its standard input is empty.
     pub(crate) silent: bool,
 }
 
@@ -199,12 +200,12 @@ pub(crate) fn profile_of(
     })?;
     let status = while_watching(&channel, around, || attend(child))?;
     let profile = channel.profile();
-    // Of processes that were killed.
+    // Removes the entries of processes that were killed.
     control::registry::sweep();
     Ok(Ended { status, profile, note })
 }
 
-/// The program, if it is there and can be profiled; and what would explain an empty profile.
+/// The program, if it exists and can be profiled; and what would explain an empty profile.
 pub(crate) fn admit(
     options: &Options,
     words: &[OsString],
@@ -214,7 +215,7 @@ pub(crate) fn admit(
     Ok((program, note))
 }
 
-/// Does `act`, and takes snapshots meanwhile.
+/// Runs `act`, and takes snapshots meanwhile.
 fn while_watching<T>(channel: &Channel, around: Surroundings<'_>, act: impl FnOnce() -> T) -> T {
     let Some((interval, take)) = around.snapshots else { return act() };
     std::thread::scope(|scope| {
@@ -243,7 +244,7 @@ fn prepared(
     let mut command = Command::new(program);
     command.arg0(&words[0]).args(&words[1..]);
     let mut preload = library.as_os_str().to_owned();
-    // A sanitizer's runtime insists on coming first.
+    // A sanitizer's runtime has to be loaded first.
     if let Some(runtime) = sanitizer(program) {
         preload = [OsStr::new(&runtime), OsStr::new(":"), &preload].into_iter().collect();
     }
@@ -266,7 +267,7 @@ fn prepared(
 }
 
 impl Options {
-    /// What they are called in the environment.
+    /// The options as environment variables.
     pub(super) fn variables(&self) -> Result<Vec<(&'static str, String)>, Failure> {
         let policy: Policy = self.policy.parse().map_err(|_| {
             Failure::Usage(format!(
@@ -327,8 +328,8 @@ impl Options {
     }
 }
 
-/// Files of debug information, which this process reads from now on, as the program's variable has
-/// them: it may work in another folder.
+/// Files of debug information, which this process reads from now on, as the value of the program's
+/// variable. Paths are absolute, since the program may change its folder.
 pub(super) fn debug_files(files: &[PathBuf]) -> Result<Option<String>, Failure> {
     let mut absolute = Vec::new();
     for file in files {
@@ -347,7 +348,7 @@ pub(super) fn debug_files(files: &[PathBuf]) -> Result<Option<String>, Failure> 
     Ok((!text.is_empty()).then_some(text))
 }
 
-/// As variables have several values.
+/// Several values in one variable.
 fn joined(values: &[String]) -> Option<String> {
     (!values.is_empty()).then(|| values.join(","))
 }
@@ -358,8 +359,8 @@ fn sanitizer(program: &Path) -> Option<String> {
     libraries.into_iter().find(|name| name.starts_with("lib") && name.contains("san.so"))
 }
 
-/// Whether the program's process will understand the environment: what it would complain of is told
-/// here.
+/// Checks that the program's process will accept the environment: errors that it would report are
+/// reported here.
 fn check(command: &Command) -> Result<(), Failure> {
     let vars =
         command.get_envs().filter_map(|(key, value)| Some((key.to_owned(), value?.to_owned())));
@@ -368,8 +369,8 @@ fn check(command: &Command) -> Result<(), Failure> {
         .map_err(|error| Failure::Usage(error.to_string()))
 }
 
-/// Keys that do not exist were meant to be others. The rest have no effect on what we start, which
-/// is told unless another `fastinst run` has set them.
+/// Refuses unknown variables, which are probably misspelt. The known ones have no effect on the
+/// program that is started; this is reported unless another `fastinst run` has set them.
 fn check_environment() -> Result<(), Failure> {
     if let Err(error @ fastinst::config::ConfigError::UnknownKey { .. }) =
         fastinst::config::Config::from_vars(std::env::vars_os())
@@ -388,12 +389,12 @@ fn check_environment() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The program, for the handler below; and a signal that came before there was one.
+/// The program, for the handler below; and a signal that arrived before the program was started.
 static CHILD: AtomicI32 = AtomicI32::new(0);
 static EARLY: AtomicI32 = AtomicI32::new(0);
 
-/// Takes the signals that are passed on. What the terminal sends goes to both, and is the program's
-/// matter.
+/// Installs the handler for signals that are passed on. The kernel sends a terminal's signals to
+/// both processes; the program handles those.
 fn listen() {
     for signal in [
         libc::SIGINT,
@@ -420,12 +421,12 @@ fn attend(mut child: Child) -> Result<ExitStatus, Failure> {
         send(early);
     }
     let status = child.wait();
-    // Another program may be launched: what comes until then is for that one.
+    // Another program may be launched: signals that arrive until then are for that one.
     CHILD.store(0, Ordering::SeqCst);
     Ok(status?)
 }
 
-/// To the program, or kept for it until it has been started.
+/// Sends the signal to the program, or keeps it until the program has been started.
 fn send(signal: i32) {
     match CHILD.load(Ordering::SeqCst) {
         0 => EARLY.store(signal, Ordering::SeqCst),
@@ -443,7 +444,7 @@ extern "C" fn pass_on(signal: i32, info: *const libc::siginfo_t, _context: *cons
     // SAFETY: (1) what the kernel hands to a handler.
     #[allow(unsafe_code)]
     let code = unsafe { (*info).si_code };
-    // A key of the terminal, or its window: the kernel has told the program, too.
+    // A key of the terminal, or its window: the kernel has sent the signal to the program, too.
     let by_terminal =
         code == libc::SI_KERNEL && matches!(signal, libc::SIGINT | libc::SIGQUIT | libc::SIGWINCH);
     if !by_terminal {

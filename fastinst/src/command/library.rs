@@ -75,7 +75,7 @@ fn unpacked(bytes: &[u8], command: &Path, cache: &Path) -> Result<PathBuf, Failu
     let build = format!("{:x}-{:x}", build.len(), build.mtime() as u64 ^ build.mtime_nsec() as u64);
     let folder = cache.join(format!("library-{}-{build}", env!("CARGO_PKG_VERSION")));
     let file = folder.join(NAME);
-    // What another user may change would run as this one.
+    // A file that another user may change would run with this user's rights.
     let length = || trust::open(&file)?.metadata().map(|found| found.len());
     if !length().is_ok_and(|length| length == bytes.len() as u64) {
         DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(failed)?;

@@ -102,7 +102,7 @@ fn pretty(value: &serde_json::Value) -> String {
 }
 
 impl Args {
-    /// What to say where filters leave nothing of the functions of these names.
+    /// The message if the filters match none of the functions with these names.
     fn nothing_matches(&self, names: &[String]) -> String {
         let known: Vec<&str> = names.iter().map(String::as_str).collect();
         match self.include.as_slice() {
@@ -116,7 +116,7 @@ impl Args {
     }
 }
 
-/// A file, or what a process has loaded.
+/// A file, or the loaded modules of a process.
 fn modules(target: &Path) -> Result<Vec<Module>, Failure> {
     let refused = |error: &dyn std::fmt::Display| Failure::Refused(error.to_string());
     let process =

@@ -51,7 +51,7 @@ fn can_be_executed(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// So many interpreters of interpreters the kernel follows (execve(2)).
+/// The most interpreters of interpreters that the kernel follows (execve(2)).
 const SCRIPTS: usize = 4;
 
 /// The interpreter that a script names, if it is one: of 256 bytes at most (execve(2)).
@@ -80,7 +80,7 @@ fn executed(program: &Path) -> Result<PathBuf, Failure> {
     Ok(file)
 }
 
-/// Refuses what cannot be preloaded; notes what would explain an empty profile.
+/// Refuses programs that cannot be preloaded; returns a note that would explain an empty profile.
 pub(super) fn examine(program: &Path, provider: &str) -> Result<Option<String>, Failure> {
     let program = &executed(program)?;
     let refused = |why: &str| Err(Failure::Refused(format!("{}: {why}", program.display())));

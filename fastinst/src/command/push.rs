@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-/// No server is waited for longer; no answer is read further.
+/// How long a server is waited for; and the most that is read of an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LONGEST: u64 = 1 << 16;
 
@@ -32,7 +32,7 @@ impl Server {
             _ => return Err(refused("expected http://HOST:PORT")),
         };
         let (host, own) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-        // An address of IP version 6 stands in brackets.
+        // An IPv6 address is in brackets.
         let (name, port) = match host.rsplit_once(':') {
             Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
             _ => (host, None),

@@ -1,4 +1,4 @@
-//! `fastinst report`: profiles that were kept, in any format; several are added up.
+//! `fastinst report`: saved profiles, in any format; several are added up.
 
 use super::follow::follow;
 use super::run::format;
@@ -172,8 +172,8 @@ fn once(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// Writes all of it to standard output, which may be full, or a pipe that is closed: that is told,
-/// and no panic.
+/// Writes all of it to standard output. That may be full, or a closed pipe: this is an error, not a
+/// panic.
 pub(crate) fn print(text: &[u8]) -> io::Result<()> {
     let mut out = io::stdout();
     out.write_all(text)?;
@@ -184,7 +184,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     fastinst::quantity::duration(text).ok_or_else(|| "a time such as 30s, 500ms or 5m".to_owned())
 }
 
-/// What functions were called with.
+/// The argument values that functions were called with.
 fn arguments(profile: &Profile, pattern: &str) -> Result<Vec<u8>, Failure> {
     let parsed = Pattern::parse(pattern).map_err(|error| Failure::Refused(error.to_string()))?;
     let named = |name: &str| parsed.matches(&Subject { name, ..Subject::default() });
@@ -202,12 +202,12 @@ fn arguments(profile: &Profile, pattern: &str) -> Result<Vec<u8>, Failure> {
     Ok(text.into_bytes())
 }
 
-/// A time that calls take.
+/// A duration of calls.
 pub(crate) fn shortest(text: &str) -> Result<Duration, String> {
     fastinst::quantity::duration(text).ok_or_else(|| "a time such as 10us or 1ms".to_owned())
 }
 
-/// The histograms of a function, or of those that a name stands for.
+/// The histograms of a function, or of all functions that a name matches.
 fn histograms(
     profile: &Profile,
     name: &str,

@@ -1,5 +1,5 @@
-//! `fastinst run`: a program with the preload library, and the table when it has ended. We end as
-//! it ends.
+//! `fastinst run`: runs a program with the preload library, and prints the table when it has ended.
+//! This command ends as the program ends.
 
 use super::launch::{self, Options, Surroundings};
 use super::report::{Shape, shortest, show};
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if interval.is_some() && args.kept.output.is_none() {
         return Err(Failure::Usage("--interval replaces a file: name one with -o FILE".to_owned()));
     }
-    // What goes wrong with a snapshot goes wrong at the end, too, and is told then.
+    // A snapshot that fails is no error: the same failure happens at the end, and is reported then.
     let snapshot = |profile: &Profile| drop(args.kept.keep(profile));
     let snapshots = interval.map(|interval| (interval, &snapshot as _));
     let ended = launch::profile_of(
@@ -112,8 +112,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     leave_as(ended.status)
 }
 
-/// An option that does not exist would be taken for the program, since options behind PROGRAM are
-/// the program's own.
+/// An unknown option would be taken for the program, since all arguments from PROGRAM on belong to
+/// the program.
 fn refuse_option(word: &OsStr) -> Result<(), Failure> {
     let text = word.to_string_lossy();
     if !text.starts_with('-') {
@@ -143,28 +143,27 @@ fn interval(text: &str) -> Result<Duration, Failure> {
 }
 
 impl Kept {
-    /// Whether the file can be written, before the program is begun with.
+    /// Checks that the file can be written, before the program is started.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         let Some(path) = &self.output else { return Ok(()) };
         let writable = wordpatch::os::replace::Replacement::begin(path).map(drop);
         writable.map_err(|error| Failure::Write { path: path.clone(), error })
     }
 
-    /// Writes the profile to where it is wanted.
+    /// Writes the profile to the requested place.
     pub(crate) fn keep(&self, profile: &Profile) -> Result<(), Failure> {
         let text = self.shown(profile, io::stderr().is_terminal())?;
         match &self.output {
             Some(path) => write_file(path, &text),
             None => {
-                // To a stream that is full or closed nothing can be told.
+                // Standard error may be full or closed; an error of it cannot be reported.
                 let _ = io::stderr().write_all(&text);
                 Ok(())
             }
         }
     }
 
-    /// Writes the profile to the file, or to standard output where it is what was asked for.
-    /// Returns the file.
+    /// Writes the profile to the file, or to standard output if no file is given. Returns the file.
     pub(crate) fn keep_or_print(&self, profile: &Profile) -> Result<Option<&Path>, Failure> {
         let text = self.shown(profile, io::stdout().is_terminal())?;
         match &self.output {
@@ -174,7 +173,8 @@ impl Kept {
         Ok(self.output.as_deref())
     }
 
-    /// As it is written, where the stream that is written to otherwise is a terminal or not.
+    /// The profile in its output format. `terminal`: whether the stream that it is written to
+    /// without a file is a terminal.
     fn shown(&self, profile: &Profile, terminal: bool) -> Result<Vec<u8>, Failure> {
         let default = if self.output.is_some() { Format::Profile } else { Format::Table };
         let terminal = self.output.is_none() && terminal;
@@ -190,7 +190,7 @@ impl Kept {
     }
 }
 
-/// Ends as the program has ended: with its status, or by its signal.
+/// Ends this process as the program ended: with its status, or by its signal.
 fn leave_as(status: ExitStatus) -> Result<ExitCode, Failure> {
     if let Some(code) = status.code() {
         return Ok(ExitCode::from(code as u8));

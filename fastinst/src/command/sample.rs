@@ -62,12 +62,12 @@ fn read_text(length: u32, hooks: Option<(Hook, Hook)>) -> HashMap<u64, u32> {
     })
 }
 
-/// The word that has this run, as the only argument.
+/// The argument that runs this; it has to be the only one.
 pub(crate) const NAME: &str = "sample";
 
 pub(crate) fn run() -> ExitCode {
-    // Whoever loads libraries is watched by the preload library, also if nothing else has probes.
-    // SAFETY: (1) loads nothing.
+    // A program that loads libraries is watched by the preload library, even if nothing else has
+    // probes. SAFETY: (1) loads nothing.
     unsafe { libc::dlopen(std::ptr::null(), libc::RTLD_NOW) };
     let words = read_text(3_000_000, hooks());
     println!("{} different words", words.len());

@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// No scraper is waited for longer, and no request is longer.
+/// How long a scraper is waited for, and the longest request.
 const PATIENCE: Duration = Duration::from_secs(5);
 const LONGEST: usize = 8192;
 
@@ -50,7 +50,7 @@ pub(crate) fn serve(
         let why =
             format!("cannot listen on {address}: {error}; give an address such as 127.0.0.1:9464");
         match error.kind() {
-            // It is no address.
+            // It is not an address.
             io::ErrorKind::InvalidInput => Failure::Usage(why),
             _ => Failure::Refused(why),
         }
@@ -59,7 +59,7 @@ pub(crate) fn serve(
     let bound = listener.local_addr().map_err(failed)?;
     say(&format!("serving http://{bound}/metrics; Ctrl-C ends it"));
     for stream in listener.incoming() {
-        // A scraper that has left is no reason to end.
+        // A scraper that has disconnected is not a reason to end.
         let _ = stream.and_then(|stream| answer(stream, &metrics));
     }
     Ok(ExitCode::SUCCESS)

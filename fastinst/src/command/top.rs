@@ -1,4 +1,4 @@
-//! `fastinst top`: a program that is being profiled, as a table that changes.
+//! `fastinst top`: shows a program that is being profiled, as a table that is updated.
 
 use super::{Failure, ctl, say};
 use control::Request;
@@ -53,19 +53,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the program is called: without its folder, so that its arguments have room.
+/// The program's command line without its folder, so that its arguments have room.
 fn title(program: &Program) -> String {
-    // One that has just ended is told of by the first question for its profile.
+    // If the program has just ended, the first request for its profile reports that.
     let command = program.runs().unwrap_or_default();
     let first = command.split(' ').next().unwrap_or_default();
     let folder = first.rfind('/').map_or(0, |end| end + 1);
     format!("{}, process {}", &command[folder..], program.process)
 }
 
-/// The monitor that measures times of a program of WebAssembly, attached while it is watched.
+/// The monitor that measures times of a WebAssembly program, attached while `top` shows the
+/// program.
 struct Monitor(Option<Program>);
 
-/// As `wasm-aot ctl` knows it.
+/// Its name in `wasm-aot ctl`.
 const MONITOR: &str = "latency";
 
 impl Monitor {

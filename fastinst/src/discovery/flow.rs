@@ -1,29 +1,29 @@
 //! Flow: which functions may end at a site.
 //!
-//! Compilers merge the ends of functions that were inlined into one: several ways lead to one call
-//! of the hook, each with the address of its function in the same register. What registers may hold
-//! at an exit is found by iterating over the code until nothing is added (reaching definitions:
-//! Kildall, A unified approach to global program optimization, 1973).
+//! Compilers merge the ends of functions that were inlined into one: several paths lead to one call
+//! of the hook, each with the address of its function in the same register. The possible contents
+//! of registers at an exit are found by iterating over the code until nothing is added (reaching
+//! definitions: Kildall, A unified approach to global program optimization, 1973).
 //!
-//! Slots on the stack are one place together. Code that no jump is seen to lead to is reached from
-//! tables of jumps and as handlers of exceptions: there registers may hold what they held at any
-//! call and at any indirect jump.
+//! All slots on the stack together are one place. Code without a known jump to it is reached
+//! through jump tables or as an exception handler: there registers may hold any value that they
+//! held at a call or an indirect jump.
 
 use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use std::collections::HashMap;
 use wordpatch::CodeAddr;
 
-/// The general registers, and the stack behind them.
+/// The general registers, followed by the stack.
 const PLACES: usize = 17;
 const STACK: usize = 16;
 const RDI: usize = 7;
 /// A call may change rax, rcx, rdx, rsi, rdi and r8 to r11.
 const CALLED: [usize; 9] = [0, 1, 2, 6, 7, 8, 9, 10, 11];
-/// Code in which more functions are inlined, or that takes more passes, is given up.
+/// The analysis gives up on code in which more functions are inlined, or that takes more passes.
 const FUNCTIONS: usize = 64;
 const PASSES: usize = 16;
 
-/// What was seen of the code of one function, as far as it matters.
+/// The relevant instructions of one function.
 #[derive(Default)]
 pub(super) struct Flow {
     steps: Vec<(u64, Step)>,
@@ -124,7 +124,7 @@ impl Flow {
         told.map(|(at, bits)| (CodeAddr::new(at as usize), functions(bits))).collect()
     }
 
-    /// What exits may be told; nothing if that takes too long to find.
+    /// The possible arguments of the hook at exits; empty if they take too long to find.
     fn reaching(&self) -> Vec<(u64, u64)> {
         let mut labels: HashMap<usize, State> =
             self.targets().map(|at| (at, [0; PLACES])).collect();
@@ -262,7 +262,7 @@ mod tests {
         bytes
     }
 
-    /// How many functions each exit that is shared may be told.
+    /// How many functions each shared exit may pass to its hook.
     fn shared(instructions: &[(&[u8], u64)]) -> Vec<usize> {
         let bytes = code(instructions);
         let mut flow = Flow::default();

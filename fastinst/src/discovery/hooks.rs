@@ -25,7 +25,7 @@ pub struct Hooks {
     own: Ways,
 }
 
-/// A few places, each of a hook: there are two or four, and they are asked for once for every call
+/// A few places, each of a hook: there are two or four, and they are looked up once for every call
 /// of the module.
 #[derive(Clone, Debug, Default)]
 struct Ways(Vec<(CodeAddr, Kind)>);
@@ -84,7 +84,7 @@ impl Hooks {
         hooks
     }
 
-    /// Linkage stubs are what jumps through the slots of the hooks in the linkage table.
+    /// Finds linkage stubs: the jumps in the linkage table through the slots of the hooks.
     fn find_stubs(&mut self, code: &[u8], base: CodeAddr) {
         if self.slots.is_empty() {
             return;

@@ -1,5 +1,5 @@
-//! An ELF file, as far as discovery needs it. A damaged or hostile one is an error, or has less in
-//! it.
+//! An ELF file, as far as discovery needs it. A damaged or hostile file is an error, or yields
+//! less.
 
 use goblin::container::{Container, Ctx};
 use goblin::elf::dynamic::Dynamic;
@@ -9,7 +9,7 @@ use goblin::elf::section_header::{SHF_COMPRESSED, SHT_NOBITS, SHT_SYMTAB};
 use goblin::elf::sym::{STT_FUNC, Symtab};
 use goblin::elf::{Header, ProgramHeader, SectionHeader};
 
-/// Why a file is no image.
+/// Why a file is not an image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
     /// Not ELF, or damaged.
@@ -106,8 +106,8 @@ impl<'b> Image<'b> {
         let info = &dynamic.info;
         let names = Strings::at(self.bytes, info.strtab, info.strsz)?;
         let rest = self.bytes.len().checked_sub(info.symtab)?;
-        // How many symbols there are is told nowhere: up to the table of names, or as many as
-        // relocations ask for.
+        // The number of symbols is recorded nowhere: the table extends up to the table of names, or
+        // has as many symbols as relocations refer to.
         let count =
             if info.strtab > info.symtab { (info.strtab - info.symtab) / 24 } else { rest / 24 };
         let symbols =
@@ -155,7 +155,7 @@ impl<'b> Image<'b> {
         functions
     }
 
-    /// The tables of symbols that tell of functions.
+    /// The symbol tables that may contain functions.
     pub(crate) fn function_tables(&self) -> Vec<FunctionTable<'b>> {
         let full = self.sections.iter().filter(|section| section.sh_type == SHT_SYMTAB).filter_map(
             |section| {
@@ -176,8 +176,8 @@ impl<'b> Image<'b> {
         full.chain(dynamic).collect()
     }
 
-    /// Where functions begin, sorted: by symbols, or, in a stripped file, by what exception
-    /// handling knows.
+    /// The starts of functions, sorted: from symbols or, in a stripped file, from the tables of
+    /// exception handling.
     pub(crate) fn starts(&self) -> Vec<u64> {
         let tables = self.function_tables();
         let mut starts: Vec<u64> = tables
@@ -222,7 +222,7 @@ impl<'b> Image<'b> {
             .collect()
     }
 
-    /// What is loaded from an address on, to the end of its segment.
+    /// The loaded bytes from an address to the end of its segment.
     pub(crate) fn from(&self, address: u64) -> Option<&'b [u8]> {
         let holds = |segment: &&ProgramHeader| {
             segment.p_type == PT_LOAD
@@ -267,7 +267,7 @@ impl<'b> Image<'b> {
         if self.sections.is_empty() { self.code() } else { tables }
     }
 
-    /// Code that is no function: linkage tables, and what runs at the beginning and at the end.
+    /// Code outside functions: linkage tables, and the sections that run at the start and the end.
     pub(crate) fn no_functions(&self) -> Vec<std::ops::Range<u64>> {
         let is_other = |section: &&SectionHeader| {
             self.section_names
@@ -310,7 +310,7 @@ impl<'b> Image<'b> {
         Dynamic::parse(self.bytes, &self.segments, ctx).ok().flatten()
     }
 
-    /// Whether the loader writes to its code before it is whole.
+    /// Whether the loader applies relocations to its code.
     pub(crate) fn relocates_text(&self) -> bool {
         self.dynamic().is_some_and(|dynamic| {
             let info = &dynamic.info;
@@ -417,15 +417,15 @@ impl<'b> Image<'b> {
 /// The size of a symbol (`Elf64_Sym`, elf(5)).
 const SYMBOL: usize = 24;
 
-/// A table of symbols, of which functions are told. Libraries have ten thousands, so each is looked
-/// at where it lies.
+/// A symbol table, which is searched for functions. Libraries have tens of thousands of symbols, so
+/// each is read in place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FunctionTable<'b> {
     symbols: &'b [u8],
     names: Strings<'b>,
 }
 
-/// A function, as a table has it.
+/// A function, as recorded in a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Function {
     /// Where its name lies in the table's text.
@@ -479,7 +479,7 @@ fn first_of(symbol: &[u8; SYMBOL], at: usize) -> [u8; 8] {
     *symbol[at..].first_chunk().expect("a symbol has three times eight bytes")
 }
 
-/// A table of names. Each is looked at when it is asked for: a table may hold ten thousands.
+/// A table of names. Each name is read on demand: a table may hold tens of thousands.
 #[derive(Clone, Copy, Debug, Default)]
 struct Strings<'b>(&'b [u8]);
 

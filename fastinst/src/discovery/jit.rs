@@ -1,15 +1,15 @@
-//! Code that a runtime makes while it runs, by what the runtime tells perf of it: functions with
-//! their addresses, in a map of text or a dump of records.
+//! JIT code: code that a runtime generates at run time, as the runtime reports it to perf:
+//! functions with their addresses, in a text map or a dump of records.
 //!
-//! Code comes and goes: a runtime frees a function's memory and uses it for another one, or moves a
-//! function. So each function has a time from which on it lies there, and an address is asked for
-//! together with the time at which a thread was there. What is told later holds from then on.
+//! Code changes: a runtime frees a function's memory and uses it for another one, or moves a
+//! function. So each function has a time from which on it is there, and an address is looked up
+//! together with the time at which a thread was there. A later report is valid from its time on.
 //!
 //! - [`PerfMap`] reads text without times (`/tmp/perf-PID.map`): they are those of reading.
 //! - [`JitDump`] reads records with times (`jit-PID.dump`).
 //!
 //! Both are given bytes as they come, since files grow while they are read. Whatever the bytes are,
-//! a table holds no more than it has room for, and a look takes no more steps than that.
+//! a table does not exceed its limits, and a look-up takes a limited number of steps.
 
 mod jitdump;
 mod perf_map;
@@ -23,9 +23,9 @@ const MOST: usize = 1 << 19;
 const MOST_TEXT: usize = 32 << 20;
 /// A longer name is cut.
 const LONGEST_NAME: usize = 4 << 10;
-/// No function is longer: the longest that there are hold all of a runtime's stubs.
+/// The longest function: the longest existing ones hold all of a runtime's stubs.
 const LARGEST: u64 = 256 << 20;
-/// A look passes by no more functions that begin before an address and do not reach to it.
+/// The most functions that a look-up passes which begin before an address and do not reach it.
 const FARTHEST: usize = 1 << 12;
 
 /// Functions that a runtime has made.
@@ -41,14 +41,14 @@ pub struct Codes {
     refused: u64,
 }
 
-/// A function's code, or what it is from a time on.
+/// A function's code, from a time on.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     start: u64,
     end: u64,
     /// Nanoseconds of the monotonic clock.
     since: u64,
-    /// Those with a greater one were told later.
+    /// Functions with a greater number were reported later.
     number: u32,
     name: u32,
     /// Its source file, and the line in it; 0 where it is not known.
@@ -56,7 +56,7 @@ struct Row {
     line: u32,
 }
 
-/// What lies at an address.
+/// The function at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Made<'c> {
     /// The function's name, as its runtime has it.
@@ -67,7 +67,7 @@ pub struct Made<'c> {
     pub place: Option<(&'c str, u32)>,
 }
 
-/// What a runtime tells of a function.
+/// A runtime's report of a function.
 #[derive(Clone, Copy, Debug, Default)]
 struct Told<'t> {
     start: u64,
@@ -113,7 +113,7 @@ impl Codes {
         str::from_utf8(&rest[..end]).unwrap_or_default()
     }
 
-    /// How many were told of.
+    /// How many functions were reported.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -123,13 +123,13 @@ impl Codes {
         self.rows.is_empty()
     }
 
-    /// Functions that found no room.
+    /// Functions for which there was no room.
     pub fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// The function that lay at an address at a time; or that was the first to be told of there, if
-    /// none had been until then: a runtime may tell of a function after it was called.
+    /// The function that was at an address at a time. If none had been reported there until then,
+    /// the first one that was reported later: a runtime may report a function after it was called.
     pub fn at(&mut self, address: u64, when: u64) -> Option<Made<'_>> {
         self.sort();
         let behind = self.rows.partition_point(|row| row.start <= address);
@@ -188,7 +188,7 @@ mod tests {
             // The memory of the first one was used again, for two.
             (0x0ff0, 0x50, 20, "third"),
             (0x1040, 0x40, 20, "fourth"),
-            // One that was told twice at the same time is the latter.
+            // Of two reports with the same time the latter is valid.
             (0x2000, 0x100, 10, "renamed"),
         ] {
             add(&mut codes, start, size, since, what);
@@ -200,9 +200,9 @@ mod tests {
             (0x1000, 20, Some("third")),
             (0x103f, 99, Some("third")),
             (0x1040, 99, Some("fourth")),
-            // What is left of it is what it was.
+            // The rest of it is still the first one.
             (0x1080, 99, Some("first")),
-            // A thread was there before anything was told.
+            // A thread was there before the first report.
             (0x1000, 3, Some("first")),
             (0x0ff0, 3, Some("third")),
             (0x2000, 11, Some("renamed")),
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn a_table_that_is_full_says_so_and_a_look_ends() {
         let mut codes = Codes::default();
-        // One that lies over all of the others, which makes every look long.
+        // One that overlaps all others, which makes every look-up long.
         add(&mut codes, 1, LARGEST, 1, "all");
         (0..MOST as u64 + 4).for_each(|at| add(&mut codes, 0x1000 + at * 4, 2, 1, ""));
         assert_eq!((codes.len(), codes.refused()), (MOST, 5));

@@ -32,7 +32,7 @@ pub struct Module {
     pub is_loaded: bool,
     /// Whether it is a program that no loader starts.
     pub is_static: bool,
-    /// What a runtime has told of the code, if it has made it.
+    /// The runtime's description of the code, if a runtime has generated it.
     pub(crate) registered: Option<Arc<Registered>>,
     /// Its points, where they have probes: they are found by their names.
     pub(crate) points: Option<Arc<PointNames>>,
@@ -143,9 +143,10 @@ impl Module {
         contents.map_err(|error| DiscoveryError::Read { path: self.path.clone(), error })
     }
 
-    /// The running program's file: the kernel's link to it, or where it was started from. Where a
-    /// loader was told to start it, or an emulator, the link leads to that; and /proc need not be
-    /// there. So a file counts only if its program headers are those in memory.
+    /// The running program's file: the kernel's link to it, or where it was started from. If the
+    /// program was started through a loader's or an emulator's command line, the link leads to
+    /// that; and /proc may be missing. So a file is used only if its program headers equal those in
+    /// memory.
     fn program_contents(&self) -> std::io::Result<Contents> {
         let started = started_as();
         let link = Contents::of(Path::new(LINK));
@@ -244,8 +245,8 @@ fn started_as() -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
 }
 
-/// Whether a file has the program headers that the kernel, or the loader, has told of the running
-/// program.
+/// Whether a file has the running program's headers, which the kernel, or the loader, has put into
+/// the auxiliary vector.
 fn has_headers_of_program(contents: &[u8]) -> bool {
     /// `sizeof(Elf64_Phdr)`; where `e_phoff` and `e_phnum` lie (elf.h).
     const HEADER: usize = 56;

@@ -1,4 +1,5 @@
-//! Points: places in code that a program's author has named for tools.
+//! Points: static tracepoints, which are places in code that a program's author has named for
+//! tools.
 //!
 //! ```text
 //! <sys/sdt.h>          nop │ .note.stapsdt: where, .stapsdt.base, semaphore; provider, name,
@@ -6,8 +7,8 @@
 //! displaced, text, expression
 //! ```
 //!
-//! A point does nothing until a tool stands there. What a program computes for its tools alone may
-//! lie behind a *semaphore*: a word of its data that each tool increments.
+//! A point does nothing until a tool uses it. A program may compute values for tools only if a
+//! *semaphore* is not zero: a word of its data that each tool increments.
 //!
 //! Sources: SystemTap, "UserSpaceProbeImplementation"; LLVM's notify table, version 1.1 (Chamith,
 //! Svensson, Dalessandro and Newton, *Living on the Edge*, PLDI 2016, plays such tables).
@@ -35,9 +36,9 @@ pub enum PointTable {
 pub struct Point {
     /// Where it is.
     pub at: CodeAddr,
-    /// The word that tells the program that a tool stands there, if it has one.
+    /// The word that shows the program whether a tool uses the point, if it has one.
     pub semaphore: Option<CodeAddr>,
-    /// What groups points: a library, often.
+    /// The group of the point: often a library.
     pub provider: String,
     /// Its name within that.
     pub name: String,

@@ -1,4 +1,4 @@
-//! Registered code: what a runtime has told of the functions that it has made.
+//! Registered code: a runtime's descriptions of the functions that it has generated.
 
 use profiler::FuncId;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use wordpatch::CodeAddr;
 /// since they lie elsewhere, which become more.
 #[derive(Debug)]
 pub(crate) struct Registered {
-    /// No other module that was registered in this process has it, but for its variants.
+    /// No other module that was registered in this process has it, except for its variants.
     pub(crate) number: u64,
     /// Of variants: the number of the module whose functions they are.
     pub(crate) home: Option<usize>,
@@ -24,14 +24,14 @@ pub(crate) struct Function {
     pub(crate) name: String,
     pub(crate) file: Option<String>,
     pub(crate) line: Option<u32>,
-    /// Where the function begins that this is a variant of; that itself otherwise.
+    /// The start of the function of which this is a variant; otherwise the function's own start.
     pub(crate) start: CodeAddr,
     /// Its number, as soon as it has one.
     pub(crate) id: FuncId,
 }
 
 impl Function {
-    /// How long it is; 0 of a variant, which does not lie where the function begins.
+    /// Its length; 0 for a variant, which is not at the function's start.
     pub(crate) fn size(&self) -> usize {
         match self.start == self.span.start {
             true => self.span.end.distance_from(self.span.start) as usize,
@@ -68,7 +68,7 @@ impl Registered {
         function.span.contains(&address).then(|| function.clone())
     }
 
-    /// Adds one, and gives what it overlaps if it does.
+    /// Adds one; returns the name of an existing function that it overlaps, as an error.
     pub(crate) fn add(&self, new: Function) -> Result<(), String> {
         let mut functions = self.functions.write().unwrap_or_else(PoisonError::into_inner);
         let at = functions.partition_point(|function| function.span.start < new.span.start);

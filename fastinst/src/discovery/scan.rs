@@ -26,7 +26,7 @@ pub(super) fn candidates(code: &[u8], base: CodeAddr, hooks: &Hooks, found: &mut
             }
             Transfer::Conditional(jump) => Destination::Code(jump.target),
         };
-        // A linkage stub itself is a jump through a slot, and no site.
+        // A linkage stub itself is a jump through a slot, and not a site.
         let is_stub = hooks.kind_of(Destination::Code(address)).is_some();
         if let Some(kind) = hooks.kind_of(to).filter(|_| !is_stub) {
             found.push(Candidate { address, transfer, kind, own: hooks.is_own(to) });

@@ -36,7 +36,7 @@ pub enum Refusal {
     /// No unwind information says where it ends, or it is a part of another function.
     #[error("no unwind information shows a function there")]
     NoFunction,
-    /// It has bytes that are no instructions.
+    /// It has bytes that are not instructions.
     #[error("it does not decode")]
     Undecodable,
     /// Its code in memory is not that of the file.
@@ -48,7 +48,7 @@ pub enum Refusal {
     /// No compiler has prepared it, and other functions are not wanted.
     #[error("not prepared by a compiler")]
     NotPrepared,
-    /// Where its entry would lead, no landing can lie.
+    /// No landing can be placed at the target of its entry.
     #[error("no free landing address for its entry")]
     NoLanding,
     /// A point, and its bytes are needed for another one.
@@ -88,19 +88,18 @@ impl<'b> Text<'b> {
     }
 }
 
-/// What can be done with a function of a file that no compiler has prepared, if all landings are
-/// free.
+/// The result of choosing the sites of a file's function, if all landings are free.
 #[derive(Clone, Copy, Debug)]
 pub struct Prospect {
     /// Where it begins.
     pub address: CodeAddr,
-    /// By which option a compiler has prepared it, if one has.
+    /// The compiler option by which it was prepared, if any.
     pub maker: Option<Maker>,
     /// Why it cannot be timed, if it cannot; why it has no probe at all.
     pub outcome: Result<Option<Untimed>, Refusal>,
 }
 
-/// Where the functions of a file begin, and parts of them: whatever may get a probe.
+/// The starts of the functions of a file, and of their parts: all that may get a probe.
 pub fn functions(module: &Module) -> Result<Vec<CodeAddr>, DiscoveryError> {
     let contents = module.contents()?;
     let failed = |error| DiscoveryError::Image { path: module.path.clone(), error };

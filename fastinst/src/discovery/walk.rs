@@ -1,8 +1,8 @@
 //! The walk: decoding a function from its beginning, which proves its sites.
 //!
-//! On the way it follows what registers hold that were loaded with an address: so it believes to
-//! know which function a site tells its hook. It is a belief, since another way may lead to the
-//! site with another value; hooks compare it with what they are told.
+//! On the way it tracks registers that were loaded with an address, and so predicts which function
+//! a site passes to its hook. This is only a prediction, since another path may lead to the site
+//! with another value; hooks compare it with their argument.
 
 use super::flow::{Flow, number};
 use super::image::Code as Segment;
@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::Once;
 use wordpatch::CodeAddr;
 
-/// Functions are not longer; where no beginning is known a walk ends somewhere.
+/// The longest function: it bounds a walk where the next start is unknown.
 const LONGEST: usize = 4 << 20;
 
 /// Where the function begins that an address lies in.
@@ -74,8 +74,8 @@ impl<'b> Walker<'b> {
         self.span.contains(&address)
     }
 
-    /// Proves the candidates of a function whose beginning it reaches. Functions are told from data
-    /// by where they begin.
+    /// Proves the candidates of a function whose beginning it reaches. Addresses of functions are
+    /// distinguished from those of data by the list of function starts.
     pub(super) fn prove(
         &mut self,
         code: Range<CodeAddr>,
@@ -109,11 +109,11 @@ fn prove(
         if at.distance_from(start) as usize > LONGEST {
             break;
         }
-        // Passed over by decoding: it is part of another instruction.
+        // Decoding has passed it: it is part of another instruction.
         while let Some(passed) = open.next_if(|candidate| candidate.address < at) {
             found.refused.push(passed.address);
         }
-        // Behind the last site there may be jumps back to one that several ways share.
+        // After the last site there may be jumps back to one that several paths share.
         if open.peek().is_none() && (at >= end || !flow.may_share()) {
             return;
         }
@@ -139,7 +139,7 @@ fn accept(candidate: &Candidate, registers: &Registers, start: CodeAddr, found: 
     found.sites.extend(site(candidate, registers.argument(), start));
 }
 
-/// What registers hold, as far as it is an address that the function has loaded.
+/// The contents of registers, as far as they are addresses that the function has loaded.
 #[derive(Default)]
 struct Registers {
     held: [Option<u64>; 16],
@@ -148,12 +148,12 @@ struct Registers {
 const RDI: usize = 7;
 
 impl Registers {
-    /// What the hook is told.
+    /// The hook's argument.
     fn argument(&self) -> Option<CodeAddr> {
         self.held[RDI].map(|address| CodeAddr::new(address as usize))
     }
 
-    /// Follows an instruction; returns the address that it loads itself.
+    /// Tracks an instruction; returns the address that it loads itself.
     fn pass(&mut self, instruction: &Instruction) -> Option<(usize, u64)> {
         let loaded = self.loaded(instruction);
         match instruction.flow_control() {

@@ -32,7 +32,7 @@ pub(crate) fn told(u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Addresses that may be told of.
+/// Words that may be addresses in the records.
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
     bytes.windows(8).take(64).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")))
 }

@@ -68,8 +68,8 @@ fn a_child_of_vfork_that_ends_in_any_way_leaves_its_parent_its_profile() {
         let profiles = trial.behaves();
         for policy in ["exact", "count"] {
             let leaves = all_calls(&profiles[policy], "leaf");
-            // Where the child has used up what is called at the end, what follows until a return is
-            // told as of a moment before.
+            // If the child has used up the handlers that are called at the end, the calls until a
+            // return are reported as of a moment before.
             let least = if trial.args == ["vfork-exit"] { 1000.0 } else { 2000.0 };
             assert!((least..=2000.0).contains(&leaves), "{:?} {policy}: {leaves}", trial.args);
             assert_eq!(profiles[policy].len(), 1, "{:?} {policy}", trial.args);

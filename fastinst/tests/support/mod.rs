@@ -20,7 +20,8 @@ pub fn library() -> PathBuf {
     library
 }
 
-/// Cargo's own paths would lead to other libraries; keys of whoever runs the tests are not ours.
+/// Cargo's paths would lead to other libraries, and variables of the user who runs the tests must
+/// not have an effect.
 pub fn clean(mut command: Command) -> Command {
     command.env_remove("LD_LIBRARY_PATH");
     for (key, _) in std::env::vars_os() {

@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 
 pub const POLICIES: [&str; 4] = ["exact", "count", "adaptive", "paper"];
 
-/// A compiled program, and what it is told.
+/// A compiled program, and its arguments.
 #[derive(Clone)]
 pub struct Trial {
     pub program: PathBuf,

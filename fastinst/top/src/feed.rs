@@ -29,7 +29,7 @@ pub(crate) enum News {
 /// How much longer than it takes to make a profile the program is left alone, by the number of
 /// functions that were called: naming and adding up takes the profiler 3 to 10 µs each.
 const EACH: Duration = Duration::from_millis(1);
-/// How often is looked whether it goes on.
+/// The interval of the checks whether it is to continue.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A thread that takes profiles.
@@ -39,7 +39,7 @@ pub(crate) struct Feed {
     paused: Arc<AtomicBool>,
 }
 
-/// How long the program is left alone behind a profile of so many functions.
+/// The pause after a profile of so many functions.
 fn rest(interval: Duration, functions: usize) -> Duration {
     interval.max(EACH * u32::try_from(functions).unwrap_or(u32::MAX))
 }

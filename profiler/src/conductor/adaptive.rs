@@ -1,26 +1,27 @@
-//! The adaptive policy: as much as a budget allows.
+//! The adaptive policy: observes as much as a budget allows.
 //!
-//! A function is in one of three ways of life, chosen anew a few times a second by how often it is
-//! called:
+//! A function is observed in one of three ways. The choice is made anew several times a second, by
+//! how often the function is called:
 //!
 //! | way | its calls are | its entries are | which functions |
 //! |---|---|---|---|
-//! | complete | all timed | counted | long calls, and what is called rarely, as long as a part of the budget pays for it |
-//! | counted | timed in terms of some calls, drawn by chance | counted | those behind them, as long as another part pays |
+//! | complete | all timed | counted | those with long calls, and those that are rarely called |
+//! | counted | timed in terms | counted | the more frequent ones |
 //! | glimpsed | timed in terms | counted in a window before each term, and until that ends | the most frequent ones |
 //!
-//! Each function has armings of its own, at distances that vary by chance: at a common beginning
-//! parents would be timed while all that they call is timed too, and every first call after a pause
-//! would be taken. Within a term calls are drawn in the number of calls, not in time, for the same
-//! reason.
+//! In a *term* a limited number of calls is timed, selected at random. One part of the budget
+//! limits complete timing, and another one counting. Each function is armed separately, at random
+//! intervals. With a common beginning, callers would be timed while all of their callees are timed
+//! too, and every first call after a pause would be sampled. For the same reason the calls of a
+//! term are selected by their number, not by time.
 
 use super::slowdown::{Cost, Look, Slowdown};
 use super::{Conductor, Life, Part};
 use crate::mode::{Draw, Mode, Probes, Rest, Skip};
 use crate::{Costs, FuncId, Ticks};
 
-/// The first term, and every term of a function that is timed completely: what is called fewer
-/// times is.
+/// The first term, and every term of a function that is timed completely: a function that is called
+/// fewer times than the quota is timed completely.
 pub(super) const FIRST: Mode = Mode::Sample(COMPLETELY);
 const COMPLETELY: Draw = Draw { quota: 64, skip: Skip::None, then: Rest::Count };
 
@@ -29,33 +30,35 @@ const COMPLETELY: Draw = Draw { quota: 64, skip: Skip::None, then: Rest::Count }
 const COMPLETE: f64 = 0.2;
 const COUNTING: f64 = 0.48;
 const TERMS: f64 = 0.25;
-/// A term that others pass may last so many times as long as the rate lets expect.
+/// A term may last this many times as long as the function's rate predicts, if the ends of other
+/// functions pass its exits.
 const PATIENCE: f64 = 4.0;
-/// What complete timing and counting leave over goes to terms and windows, but for what rates may
-/// grow by.
+/// The part of the budget that complete timing and counting leave over, and that terms and windows
+/// get. The rest is a reserve for growing rates.
 const UNSPENT: f64 = 0.9;
 /// How much more windows may cost than terms, and how many windows there are for a term at most.
 const WINDOWS: f64 = 6.0;
 const GLIMPSES: f64 = 16.0;
 /// What may be spent on a function that was never called.
 const WAITING: f64 = 0.01;
-/// Of complete timing, the part that goes to long calls first: there tails live, a probe is a few
-/// per cent of the call, and what is timed completely needs no estimate.
+/// The part of complete timing that is reserved for long calls. Tail latencies are found there, a
+/// probe costs a few per cent of such a call, and complete timing needs no estimate.
 const LONG: f64 = 0.6;
-/// So long a call is long, in seconds.
+/// A call is long from this duration on, in seconds.
 const LONG_CALL: f64 = 1e-6;
 
-/// How long the term of a function is that is called often, in seconds: so much more calls are left
-/// out, since calls that follow each other are alike.
+/// How long the term of a frequently called function lasts, in seconds. More calls are skipped for
+/// that, since successive calls are alike.
 const TERM: f64 = 0.001;
-/// The window that the rate of a glimpsed function is known by, in seconds. Its length is fixed:
-/// one that waits for a number of calls waits for the next busy time. Longer than the phases that
-/// many programs go through again and again, of which a shorter one meets a single one.
+/// The window in which the rate of a glimpsed function is measured, in seconds. Its length is
+/// fixed: a window that ended after a number of calls would wait for the next busy time. It is
+/// longer than the phases that many programs repeat; a shorter window would cover a single phase.
 const WINDOW: f64 = 0.003;
-/// Counting that has cost less than this so far, in seconds, goes on however often a function is
-/// called at the moment: many are called often for a moment and never again.
+/// A function goes on being counted while its counting has cost less than this so far, in seconds,
+/// even if it is called very often now: many functions are called often for a moment and never
+/// again.
 const TRIFLE: f64 = 20e-6;
-/// Calls left out on average before one that is timed: at least, at most.
+/// Calls skipped on average before one that is timed: at least, at most.
 const SKIP: (f64, f64) = (10.0, 3000.0);
 /// Calls to time in a term: at least, and for functions whose calls differ much.
 const QUOTA: (f64, f64) = (10.0, 64.0);
@@ -63,33 +66,34 @@ const QUOTA: (f64, f64) = (10.0, 64.0);
 const TICK: f64 = 0.010;
 /// From one arming to the next, in seconds: at least, at most.
 const CYCLE: (f64, f64) = (0.020, 5.0);
-/// Between two choices of ways of life; and for how long they are made anew at every tick at the
-/// beginning, when what is hot has to be found before it costs.
+/// The time between two choices of ways, in seconds; and how long after the beginning they are made
+/// at every tick, since hot functions have to be found before they cost much.
 const CHOOSE: f64 = 0.1;
 const BEGINNING: f64 = 0.05;
-/// So long they are made anew at every tick, too, when a function has got its probes because it was
+/// For this long they are also made at every tick when a function got its probes because it was
 /// running.
 const SURPRISE: f64 = 0.003;
-/// Over how long rates are averaged that counting is paid for, in seconds: programs have phases.
+/// The time over which the rates that decide about counting are averaged, in seconds: programs have
+/// phases.
 const AVERAGE: f64 = 1.0;
-/// What was seen in a shorter time says little of a rate: many functions are called often for a
-/// moment and then never again, and those cost little. Of functions that got their probes because
-/// they were running there are no exact counts to be lost, and a tick is long enough.
+/// A shorter observation says little about a rate, in seconds: many functions are called often for
+/// a moment and then never again, and those cost little. Functions that got their probes because
+/// they were running have no exact counts to lose, so a tick is long enough for them.
 const FIRM: f64 = 0.02;
 /// A choice is made at once when counting has taken more than this many budgets since the last
 /// look.
 const SURGE: f64 = 1.0;
-/// Where probes take more than this part of the time, as they do while what is hot is being found,
-/// the program goes slower than else, and a window shows too low a rate: another follows soon, but
-/// not more often than this.
+/// Where probes take more than this part of the time, as they do while hot functions are being
+/// found, the program is slowed down, and a window shows too low a rate. The window is repeated
+/// soon, but at most this many times in a row.
 const CALM: f64 = 0.06;
 const SPOILED: u32 = 4;
-/// Between two looks in the beginning and while a window is open, in seconds.
+/// Between two looks at the beginning and while a window is open, in seconds.
 const SHORT_TICK: f64 = 0.001;
-/// How much of what was known of a rate is kept at a choice.
+/// The weight of the old estimate of a rate at a choice.
 const MEMORY: f64 = 0.5;
 
-/// Chance, and the state that all functions share.
+/// The random generator, and the state that all functions share.
 #[derive(Debug)]
 pub(super) struct Adaptive {
     random: u64,
@@ -103,15 +107,15 @@ pub(super) struct Adaptive {
     paid: f64,
     thrift: f64,
     thrifty: Ticks,
-    /// Whether some window is open; and whether calls of a glimpsed function are timed, or a window
-    /// was opened at no random time.
+    /// Whether any window is open; and whether calls of a glimpsed function are being timed, or a
+    /// window was opened at a time that was not random.
     is_open: bool,
     is_unfit: bool,
-    /// What counting takes, and how far that is known.
+    /// The measured cost of counting, and its standard deviation.
     slowdown: Slowdown,
     deviation: f64,
-    /// Entries that were counted of glimpsed functions, until now and until the latest look, each
-    /// by what it takes; and those of the yardstick since then.
+    /// Entries of glimpsed functions that were counted, until now and until the latest look, each
+    /// weighted by its cost; and the yardstick's entries since then.
     pub(super) glimpsed: f64,
     seen: f64,
     pub(super) measured: f64,
@@ -129,13 +133,13 @@ pub(super) struct Plan {
     way: Way,
     /// Entries a second, as far as is known.
     rate: f64,
-    /// The same over [`AVERAGE`], the calls that it is made of, and when it was.
+    /// The same over [`AVERAGE`], the calls that it was computed from, and when that was.
     average: f64,
     calls: f64,
     averaged: f64,
     /// Ends of others a second that pass its exits while it is timed.
     passing: f64,
-    /// Calls are so rare, and others pass its exits so often, that no term is paid for.
+    /// Its calls are so rare, and others pass its exits so often, that the budget pays for no term.
     is_hopeless: bool,
     counted: u64,
     counted_at: Ticks,
@@ -151,7 +155,7 @@ pub(super) struct Plan {
     spoiled: u32,
     /// Its window was opened because it was found to be frequent.
     is_prompt: bool,
-    /// Whether it belongs to the yardstick of [`Slowdown`], and whether it has ceased to once.
+    /// Whether it belongs to the yardstick of [`Slowdown`], and whether it once ceased to.
     measures: bool,
     is_unsteady: bool,
 }
@@ -210,7 +214,7 @@ impl Conductor {
             let account = self.account(function);
             account.stop_timing();
             if !counts {
-                // In the window before it was armed it was counted, too.
+                // It was also counted in the window before it was armed.
                 let from = account.window().map_or(armed, |_| account.cycle_began());
                 account.stop_counting(from, at);
             }
@@ -218,12 +222,12 @@ impl Conductor {
         let elapsed = now.since(std::mem::replace(&mut self.adaptive.last, now)).0 as f64;
         let beginning = now.since(self.began) < self.clock.ticks(BEGINNING)
             || now.since(self.adaptive.surprised) < self.clock.ticks(SURPRISE);
-        // The program does something else than before: what is hot now must not be counted, or
-        // timed, until the next choice.
+        // The program has changed its behaviour: functions that are hot now must not be counted or
+        // timed until the next regular choice.
         let spent = std::mem::take(&mut self.adaptive.spent);
         self.adaptive.paid += spent;
-        // What windows take is taken off them. To repeat those that meet many calls would prefer
-        // the others.
+        // The cost of windows is subtracted from them anyway. Repeating the windows in which many
+        // calls are counted would favour those in which few are.
         if spent - self.compare(elapsed) > CALM * elapsed {
             self.adaptive.restless = now;
         }
@@ -264,9 +268,9 @@ impl Conductor {
         entries * self.costs.count
     }
 
-    /// The yardstick is chosen when what is hot has been found, again when it has been in use for as
-    /// long as the program had run before, and when one of its functions is not counted all the
-    /// time any more.
+    /// The yardstick is chosen when the hot functions have been found. It is chosen again when it
+    /// has been in use for as long as the program had run before, and when one of its functions is
+    /// no longer counted all the time.
     fn choose_yardstick(&mut self, now: Ticks, beginning: bool) {
         let Adaptive { slowdown, yardstick, deviation, .. } = &mut self.adaptive;
         let Cost { mean, deviation: known } = slowdown.cost();
@@ -289,8 +293,8 @@ impl Conductor {
         }
     }
 
-    /// A function that was never called waits for its first call, to time it; not where others pass
-    /// its exits meanwhile.
+    /// A function that was never called stays armed so that its first call is timed. If other
+    /// functions pass its exits too often meanwhile, it is only counted.
     fn spare(&mut self, at: usize, budget: f64, probes: &mut impl Probes) {
         let part = &self.functions[at];
         let waits =
@@ -300,8 +304,8 @@ impl Conductor {
         }
     }
 
-    /// Looks after one function that is called: arms it when its time has come, and stops counting
-    /// what has become too frequent for that.
+    /// Handles one function that is called: arms it when it is due, and stops timing it completely
+    /// if it has become too frequent for that.
     fn attend(&mut self, at: usize, now: Ticks, probes: &mut impl Probes) {
         let span = self.clock.ticks(CYCLE.0);
         let part = &mut self.functions[at];
@@ -318,7 +322,7 @@ impl Conductor {
             life.plan.next = now;
         }
         if life.plan.way != Way::Complete && is_timed && is_complete(&part.mode) {
-            // It is called too often for that by now. Calls that are open are lost.
+            // It is called too often for complete timing now. Calls that are open are lost.
             life.account.stop_timing();
             self.set(FuncId(at as u32), Mode::Count, probes);
             return self.attend(at, now, probes);
@@ -336,9 +340,10 @@ impl Conductor {
         }
     }
 
-    /// Nothing is done to a glimpsed function but counting: that is its window. When it has ended a
-    /// term begins, or nothing for some windows: how often a function is called changes more than
-    /// how long its calls take, which the clock knows as well.
+    /// Handles a glimpsed function that is only counted: that is its window. When the window has
+    /// ended, a term begins, or the function is switched off until its next window. Windows are
+    /// more frequent than terms: the rate of calls changes more than their duration, which the
+    /// clock also measures.
     fn glimpse(&mut self, at: usize, now: Ticks, probes: &mut impl Probes) {
         let (span, window) = (self.clock.ticks(CYCLE.0), self.clock.ticks(WINDOW * 0.9));
         let (glimpsed, count) = (self.adaptive.glimpsed, self.costs.count);
@@ -384,7 +389,8 @@ impl Conductor {
         self.set(FuncId(at as u32), Mode::Sample(draw), probes);
     }
 
-    /// A function was switched, at this instant: as late as its agent had come to it.
+    /// A function was switched at this instant, which may be later than the decision: the agent
+    /// applies decisions one after the other.
     pub fn switched(&mut self, function: FuncId, at: Ticks) {
         let part = self.part(function);
         match (part.mode, &mut part.life) {
@@ -403,8 +409,8 @@ impl Conductor {
         let Some(Life { account, plan }) = part.life.as_deref_mut() else { return };
         plan.next = Ticks(now.0 + clock.ticks(plan.span * jitter).0);
         if goes_on && plan.way == Way::Glimpsed {
-            // So does its cycle: without a window of its own the next would have no evidence
-            // its rate by.
+            // Its cycle goes on, too: the next one would have no window, and so no evidence of its
+            // rate.
             return;
         }
         if plan.way == Way::Glimpsed {
@@ -418,8 +424,8 @@ impl Conductor {
             Way::Counted => Mode::Sample(plan.draw(Rest::Count)),
             Way::Glimpsed => Mode::Count,
         };
-        // One that still samples goes on: a new term would lose the calls that are open, and the
-        // longest first.
+        // A term that still samples goes on: a new one would lose the calls that are open, the
+        // longest ones in particular.
         if !goes_on {
             match plan.way {
                 Way::Complete => account.time_completely(),
@@ -433,7 +439,7 @@ impl Conductor {
         }
     }
 
-    /// Gives every function a way of life, by what it costs.
+    /// Chooses a way for every function, by its cost.
     fn choose(&mut self, now: Ticks, budget: f64) {
         let hz = self.clock.hz;
         self.adaptive.chosen = now;
@@ -442,7 +448,7 @@ impl Conductor {
         let trifle = self.clock.ticks(TRIFLE).0 as f64;
         let mut order: Vec<Candidate> = Vec::new();
         for (at, part) in self.functions.iter_mut().enumerate().skip(1) {
-            // What was seen of it before it had probes is nothing.
+            // It was not observed before it had probes.
             let began = Ticks(self.began.0 + part.unseen.0);
             let firm = if part.was_running { SHORT_TICK } else { FIRM };
             if part.lives()
@@ -450,7 +456,8 @@ impl Conductor {
             {
                 plan.count(account.entries, began, now, hz, firm);
                 let is_long = account.mean(&costs).is_some_and(|mean| mean.value >= LONG_CALL * hz);
-                // What is not seen at the moment becomes part of the calls when the cycle ends.
+                // Calls that are not counted at the moment become part of the estimate when the
+                // cycle ends.
                 let unseen = if plan.way == Way::Glimpsed {
                     plan.rate * now.since(account.cycle_began()).0 as f64 / hz
                 } else {
@@ -503,15 +510,15 @@ impl Conductor {
         self.pace(&sampled, ticks * TERMS + unspent);
     }
 
-    /// The part of what may be spent that is given out: less, if more was spent than was foreseen.
+    /// The part of the budget that is allotted: less, if more was spent than was foreseen.
     fn thrift(&mut self, now: Ticks, budget: f64) -> f64 {
         let Adaptive { thrift, thrifty, paid, .. } = &mut self.adaptive;
         if now.since(self.began) < self.clock.ticks(BEGINNING) {
-            // What is hot has to be found first.
+            // Hot functions have to be found first.
             (*thrifty, *paid) = (now, 0.0);
         }
         let elapsed = now.since(*thrifty);
-        // Choices that a surge has brought about come too soon to count.
+        // Choices that a surge triggered follow too soon to be judged.
         if elapsed >= self.clock.ticks(CHOOSE) {
             let foreseen = budget * (COMPLETE + COUNTING + TERMS) * elapsed.0 as f64;
             *thrift = (*thrift * if *paid > foreseen { 0.85 } else { 1.15 }).clamp(0.3, 1.0);
@@ -520,8 +527,8 @@ impl Conductor {
         *thrift
     }
 
-    /// Which functions are timed completely, of those in the order of what it costs: first long
-    /// ones, then all, the cheapest first, as long as it is paid for; and what is left.
+    /// Which functions are timed completely: first those with long calls, then all, the cheapest
+    /// first, as long as the budget pays for it; and what is left of that. `order` is by cost.
     fn time_completely(&self, order: &[Candidate], ticks: f64) -> (Vec<bool>, f64) {
         let mut chosen = vec![false; self.functions.len()];
         let mut left = ticks;
@@ -551,7 +558,7 @@ impl Conductor {
         self.functions[at].others.iter().filter_map(rate).sum()
     }
 
-    /// How long cycles are, so that terms and windows are paid for.
+    /// Sets the lengths of cycles so that the budget pays for terms and windows.
     fn pace(&mut self, sampled: &[usize], ticks: f64) {
         if sampled.is_empty() {
             return;
@@ -564,7 +571,8 @@ impl Conductor {
             let Some(Life { account, plan }) = part.life.as_deref_mut() else { continue };
             let variation = account.variation().clamp(0.25, 16.0);
             let (least, most) = QUOTA;
-            // Calls that differ much need more; but not at the price of longer cycles.
+            // Functions whose calls differ much need more samples; but not at the price of longer
+            // cycles.
             let cost = plan.term_cost(&costs);
             let affordable = (share * CYCLE.0 - costs.toggle).max(0.0) / cost.max(1.0);
             let least = if plan.is_passed() { 1.0 } else { least };
@@ -587,13 +595,13 @@ impl Conductor {
 }
 
 impl Part {
-    /// Whether it is ours to look after: it was discovered, and entered.
+    /// Whether the controller handles it: it was discovered, and entered.
     fn lives(&self) -> bool {
         self.known && self.life.as_ref().is_some_and(|life| life.account.entries > 0)
     }
 }
 
-/// Whether a function that rests in this mode is counted.
+/// Whether entries are counted in this mode once its quota is used up.
 fn counts_at_rest(mode: &Mode) -> bool {
     matches!(mode, Mode::Count | Mode::Sample(Draw { then: Rest::Count, .. }))
 }
@@ -603,12 +611,12 @@ fn is_complete(mode: &Mode) -> bool {
     matches!(mode, Mode::Sample(Draw { skip: Skip::None, .. }))
 }
 
-/// A function that a way of life is to be chosen for.
+/// A function for which a way is to be chosen.
 struct Candidate {
     at: usize,
     rate: f64,
     average: f64,
-    /// What counting an entry takes, in times of what it usually takes.
+    /// The cost of counting an entry, as a multiple of the usual one.
     weight: f64,
     /// Ends of others a second that pass its exits while it is timed.
     passing: f64,
@@ -616,13 +624,13 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// What counting costs a second, in entries of the usual cost: what comes in bursts costs no
-    /// more than it does on average.
+    /// The cost of counting per second, in entries of the usual cost: calls that come in bursts
+    /// cost no more than their average.
     fn counting(&self) -> f64 {
         self.rate.min(self.average) * self.weight
     }
 
-    /// What it costs a second to time it completely.
+    /// The cost of timing it completely, per second.
     fn cost(&self, costs: &Costs) -> f64 {
         self.rate * (costs.pair + 2.0) + self.passing * costs.skip
     }
@@ -646,38 +654,38 @@ impl Plan {
         }
     }
 
-    /// Whether a term costs less the shorter it is: others that are more frequent pass its exits
-    /// all the while.
+    /// Whether a term costs less the shorter it is: more frequent functions pass its exits all the
+    /// while.
     fn is_passed(&self) -> bool {
         self.passing > self.rate
     }
 
-    /// Whether a term that others pass lasts longer than it may: the function has ceased to be
-    /// called.
+    /// Whether a term during which others pass the exits has exceeded its limit: the function is no
+    /// longer called.
     fn is_overdue(&self, now: Ticks, hz: f64) -> bool {
         let expected = f64::from(self.quota) / self.rate * hz;
         self.is_passed()
             && (self.is_hopeless || now.since(self.armed).0 as f64 > PATIENCE * expected)
     }
 
-    /// How many calls are left out before one that is timed.
+    /// How many calls are skipped before one that is timed.
     fn skip(&self) -> f64 {
         (self.rate * TERM / QUOTA.0).clamp(SKIP.0, SKIP.1)
     }
 
-    /// What timing a call costs, with those that are left out before it, and with the others that
-    /// pass meanwhile.
+    /// The cost of timing a call, including the calls that are skipped before it, and the functions
+    /// that pass its exits meanwhile.
     fn term_cost(&self, costs: &Costs) -> f64 {
         let skip = if self.is_passed() { 0.0 } else { self.skip() };
         let passing = (skip + 1.0) * self.passing / self.rate.max(1.0);
         costs.pair + (skip + passing) * costs.skip
     }
 
-    /// Learns how often it was called on average, `seconds` after the beginning.
+    /// Updates the average rate of calls, `seconds` after the beginning.
     fn average_over(&mut self, calls: f64, seconds: f64, firm: f64) {
         let span = seconds - self.averaged;
         if span < firm {
-            // At the beginning a burst cannot be distinguished from what lasts.
+            // At the beginning a burst cannot be distinguished from a lasting rate.
             self.average = if self.averaged > 0.0 { self.average } else { f64::INFINITY };
             return;
         }
@@ -688,8 +696,8 @@ impl Plan {
             (known + (recent - known) * part, calls, seconds);
     }
 
-    /// Learns the rate of a function whose entries are counted all the time, from `began` on. What
-    /// was seen in a time shorter than `firm` says little.
+    /// Updates the rate of a function whose entries are counted all the time, from `began` on. An
+    /// observation shorter than `firm` says little.
     fn count(&mut self, entries: u64, began: Ticks, now: Ticks, hz: f64, firm: f64) {
         let age = now.since(began).0 as f64 / hz;
         if self.way != Way::Glimpsed && age < BEGINNING {

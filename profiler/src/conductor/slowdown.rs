@@ -1,41 +1,41 @@
-//! What counting an entry takes, measured in the program.
+//! The cost of counting an entry, measured in the program.
 //!
-//! Back to back, each addition waits for the one before. In a program it hides behind other work,
-//! or takes its place: of what it takes back to back a third was seen in one program, and three
-//! quarters in another. So it is compared how often the *yardstick*, functions whose entries are
-//! counted all the time, is called while windows are open, and while none is: what is missing, the
-//! entries in the windows have taken (a ratio estimate; Cochran 1977, *Sampling Techniques*,
-//! chapter 6).
+//! Back to back, each addition waits for the one before. In a program it overlaps with other work,
+//! or competes with it: its cost was a third of the back-to-back cost in one program, and three
+//! quarters in another. The *yardstick* is the set of functions whose entries are counted all the
+//! time. Its rate of calls while windows are open is compared with its rate while none is: the
+//! difference is the time that the entries counted in the windows took (a ratio estimate; Cochran
+//! 1977, *Sampling Techniques*, chapter 6).
 //!
-//! A few windows say little, since programs have phases. So they are weighed against what is known
-//! of other programs, each by its variance.
+//! A few windows say little, since programs have phases. So the measured cost and the usual cost of
+//! other programs are averaged, each weighted by its inverse variance.
 //!
-//! Sums are kept for as long as the yardstick stays the same. Of each such time remains how much
-//! its windows have lost, which adds up.
+//! Sums are kept for as long as the yardstick stays the same. When it changes, only the time that
+//! its windows lost is kept and added up.
 
-/// How far the cost is known of a program that nothing was measured in: a standard deviation, as a
-/// part of the cost.
+/// The uncertainty of the cost in a program in which nothing was measured: a standard deviation,
+/// relative to the cost.
 const UNKNOWN: f64 = 0.25;
-/// The cost that may come out, as multiples of the usual one.
+/// The bounds of the result, as multiples of the usual cost.
 const POSSIBLE: (f64, f64) = (0.2, 2.5);
-/// A time with fewer stretches of a kind says nothing.
+/// A comparison with fewer stretches of a kind is ignored.
 const FEW: f64 = 4.0;
-/// Nor one in which the yardstick was called less often while no window was open.
+/// So is one in which the yardstick was called fewer times while no window was open.
 const RARE: f64 = 100.0;
 
-/// What a look of the controller looks back on.
+/// The state of the time since the controller's previous look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
     /// A window was open.
     Open,
     /// None was.
     Closed,
-    /// Calls of frequent functions were timed, and what that takes is not known well enough; or a
-    /// window was opened because its function was found to be frequent, and not by chance.
+    /// Calls of frequent functions were timed, whose cost is not known well enough; or a window was
+    /// opened because its function was found to be frequent, and not at a random time.
     Unfit,
 }
 
-/// What counting takes.
+/// The cost of counting an entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cost {
     /// In ticks.
@@ -59,8 +59,8 @@ impl Slowdown {
         Self { usual, stretch, now: Comparison::default(), before: Lost::default() }
     }
 
-    /// So much work was done since the last look, in which the yardstick was called so often, and
-    /// so many entries were counted in windows.
+    /// Records the time since the last look: the ticks of work in it, the calls of the yardstick,
+    /// and the entries that were counted in windows.
     pub(super) fn look(&mut self, look: Look, work: f64, called: f64, entries: f64) {
         let Comparison { open, closed, entries: all } = &mut self.now;
         match look {
@@ -83,12 +83,12 @@ impl Slowdown {
         }
     }
 
-    /// The yardstick is another from now on.
+    /// The yardstick has changed.
     pub(super) fn restart(&mut self) {
         self.before = self.before.plus(std::mem::take(&mut self.now).lost());
     }
 
-    /// What counting takes, as far as is known.
+    /// The best estimate of the cost of counting.
     pub(super) fn cost(&self) -> Cost {
         let known = self.before.plus(self.now.clone().lost());
         let usual = (self.usual, (UNKNOWN * self.usual).powi(2));
@@ -108,7 +108,7 @@ impl Slowdown {
     }
 }
 
-/// What windows have lost against the time around them.
+/// The time that windows lost, compared with the time around them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lost {
     work: f64,
@@ -126,7 +126,7 @@ impl Lost {
     }
 }
 
-/// With one yardstick.
+/// The sums for one yardstick.
 #[derive(Clone, Debug, Default)]
 struct Comparison {
     open: Stretches,

@@ -13,8 +13,8 @@
 //!    on. A caller that is raised was below the function, or their sum would not have been, and
 //!    ends no higher than it: so it is not settled yet, and no settled function is touched again.
 //!
-//! After the second pass no function is above the sum of its callers', whatever the first has done;
-//! no value is above the largest there was; and none has been lowered below its floor.
+//! After the second pass no function is above the sum of its callers', whatever the first pass did;
+//! no value is above the largest original one; and none was lowered below its floor.
 
 use super::Callers;
 use std::cmp::{Ordering, Reverse};
@@ -39,7 +39,7 @@ impl Ord for Ranked {
 }
 
 /// Lowers values to the sum of their callers', but not below their floors. Infinite values are
-/// those of which nothing is known.
+/// unknown.
 pub(super) fn cut(values: &mut [f64], floors: &[f64], callers: &Callers) {
     let callees = callers.callees();
     let mut waiting: Vec<usize> =
@@ -91,7 +91,7 @@ pub(super) fn raise(values: &mut [f64], pinned: &[bool], callers: &Callers) {
         let raised = if free.is_empty() { all } else { &free };
         let whole: f64 = raised.iter().map(|caller| values[*caller]).sum();
         for &caller in raised {
-            // It is looked at again, if it has callers itself.
+            // It is checked again, if it has callers itself.
             let share =
                 if whole > 0.0 { values[caller] / whole } else { 1.0 / raised.len() as f64 };
             values[caller] = (values[caller] + missing * share).min(value);

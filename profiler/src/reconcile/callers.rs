@@ -3,7 +3,7 @@
 //! They are known from return addresses of timed calls, to which reconciliation adds those that the
 //! clock's stacks show. A call from code without probes, a thread's outermost function, or callers
 //! that are not distinguished make the set open: such a function may have any time. A function's
-//! calls of itself say nothing of where its time comes from.
+//! calls of itself are not evidence of the callers that its time belongs to.
 
 use crate::profile::Profile;
 

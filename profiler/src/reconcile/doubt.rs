@@ -1,12 +1,12 @@
-//! Doubt: by how much the time of timed calls may be wrong, since hooks ran inside of them.
+//! Doubt: the possible error of the time of timed calls, since hooks ran inside them.
 //!
-//! What a pair of hooks takes is measured back to back and taken off each call and each call around
-//! it. In a program the processor executes hooks while the program's own instructions wait for each
-//! other or for memory: then as much of what is taken off was the program's, and calls took longer
-//! than probes report, by a pair at most for each timed call: its own and those inside. Around
-//! hooks a program also loses time that it would have saved by overlapping (loads that would have
-//! been under way together), and that stays in the calls around: these took less than reported, by
-//! a pair at most for each timed call inside. A call of ten nanoseconds is in doubt by more than
+//! The cost of a pair of hooks is measured back to back and subtracted from each call and each call
+//! around it. In a program the processor executes hooks while the program's own instructions wait
+//! for each other or for memory. Then a part of the subtracted time was the program's, and calls
+//! took longer than probes report, by a pair at most for each timed call: its own and those inside.
+//! Hooks also prevent overlap of the program's own instructions (loads that would have been in
+//! flight together), and the time lost stays in the enclosing calls: these took less than reported,
+//! by a pair at most for each timed call inside. A call of ten nanoseconds is in doubt by more than
 //! its time, one of a millisecond that calls nothing is not.
 //!
 //! The kernel's clock does not know better: it finds the processor in a hook that waits for the
@@ -16,13 +16,14 @@ use super::callers::Places;
 use crate::profile::{Function, Profile};
 use crate::{Figure, Header, How};
 
-/// A part of a time that is not worth a word: what calls took counts as exact within it.
+/// A relative error that is not reported: times of calls count as exact within it.
 pub(super) const TRIFLE: f64 = 0.01;
-/// Hooks that took a larger part of the program's time hide a part of it that is worth a word.
+/// If hooks took a larger part of the program's time than this, the time that they hide is
+/// reported.
 const SLOWED: f64 = 0.1;
 
 impl Header {
-    /// What a pair of hooks takes, in nanoseconds.
+    /// The cost of a pair of hooks, in nanoseconds.
     pub(crate) fn pair_time(&self) -> f64 {
         let pair = self.pair.max(self.bias) / self.hz * 1e9;
         if pair.is_finite() { pair.max(0.0) } else { 0.0 }
@@ -39,7 +40,7 @@ impl Profile {
     }
 }
 
-/// Gives the times of completely timed functions their intervals. Once: what has one keeps it.
+/// Gives the times of completely timed functions their intervals. A time that has one keeps it.
 pub(super) fn admit(profile: &mut Profile) {
     let pair = profile.header.pair_time();
     let in_doubt = |function: &Function| {
@@ -62,7 +63,7 @@ pub(super) fn admit(profile: &mut Profile) {
     }
 }
 
-/// An exact time that may be wrong by so much, in either direction.
+/// An exact time with its possible errors, downwards and upwards.
 fn doubted(time: Figure, (below, above): (f64, f64)) -> Figure {
     if !time.is_exact() || above <= TRIFLE * time.value {
         return time;
@@ -86,7 +87,7 @@ pub(super) fn beside(clock: Option<Figure>, timed: Option<Figure>, most: f64) ->
 struct Inside {
     own: Vec<f64>,
     all: Vec<f64>,
-    /// What the calls that are known to be directly inside took.
+    /// The time of the calls that are known to be directly inside.
     known: Vec<f64>,
 }
 
@@ -95,7 +96,7 @@ impl Inside {
         let functions = &profile.functions;
         let places = Places::of(profile);
         let mut order: Vec<usize> = (0..functions.len()).collect();
-        // What is called took no longer than what calls it, but for recursion: that is left out.
+        // A callee took no longer than its caller, except in recursion: that is excluded.
         let seen = |at: usize| functions[at].timed.seen();
         order.sort_by(|a, b| seen(*a).total_cmp(&seen(*b)));
         let zeroes = || vec![0.0; functions.len()];

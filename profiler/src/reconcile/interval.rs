@@ -1,12 +1,12 @@
-//! Intervals of processor time from numbers of samples.
+//! Intervals of CPU time from numbers of samples.
 //!
-//! `k` of `n` samples of a program of `T` of processor time: `T/n · (k + 2 ± 2·√(k + 1))` holds the
-//! truth in about 95 of 100 cases, also where `k` is small; with `k = 0` it ends at `4·T/n`.
-//! Samples are weighted by their threads' processor time, so a function's own weight a sample takes
-//! the place of `T/n` where it has any.
+//! `k` of `n` samples of a program of `T` of CPU time: `T/n · (k + 2 ± 2·√(k + 1))` holds the truth
+//! in about 95 of 100 cases, also where `k` is small; with `k = 0` it ends at `4·T/n`. Samples are
+//! weighted by their threads' CPU time, so a function's own weight a sample takes the place of
+//! `T/n` where it has any.
 
-/// Where the time of a function lies that `k` of `n` samples together worth `seen` have met, in a
-/// program of `processor`.
+/// The interval of the time of a function that has `k` of `n` samples, together worth `seen`, in a
+/// program that used `processor`.
 pub(super) fn of_samples(seen: f64, k: u64, n: u64, processor: f64) -> (f64, f64) {
     if n == 0 {
         return (0.0, processor);

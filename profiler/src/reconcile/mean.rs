@@ -1,16 +1,16 @@
-//! The mean of a call: by the wall clock, as calls were timed; the clock's where probes cannot
-//! measure it it.
+//! The mean of a call: by the wall clock, as calls were timed; by the sampling clock where probes
+//! cannot measure it.
 //!
-//! A probe cannot time a function of two nanoseconds in its surroundings: sampled alone it reads
-//! twenty times that. Nothing waits in such a time, so processor time ÷ calls is what a call takes.
-//! The same is shown where a single sampled call carries the whole mean. A processor time that is
-//! below the shortest call is no call's time, if calls wait: it is a lower bound then.
+//! A probe cannot time a function of two nanoseconds in its surroundings: sampled alone, it takes
+//! twenty times that. No call of that length waits, so its duration is CPU time ÷ calls. The same
+//! is shown where a single sampled call dominates the mean. If calls wait, a mean CPU time below
+//! the shortest call is not a call's duration: it is a lower bound then.
 
 use crate::profile::Function;
 use crate::{ClockSource, Figure, Header, How};
 use libm::hypot;
 
-/// Below, the clock knows the mean better, in nanoseconds.
+/// Below this the clock's mean is better, in nanoseconds.
 pub(crate) const SHORT: f64 = 50.0;
 
 /// Half of the calls of a function that does not wait are shorter, whatever sampling adds to them.
@@ -33,8 +33,8 @@ pub(super) fn mean(function: &Function, header: &Header) -> Option<Figure> {
     }
 }
 
-/// A mean, as a lower bound of what a call took if no timed call was as short: processor time is
-/// less than that.
+/// A mean, as a lower bound of the duration of a call if no timed call was as short: CPU time is
+/// less than the duration.
 pub(super) fn at_least_if_shorter(mean: Figure, function: &Function, header: &Header) -> Figure {
     let added_by_sampling = function.floor(header).max(SHORT);
     let shortest = function.min.filter(|min| mean.value + added_by_sampling < *min);
@@ -88,7 +88,7 @@ mod tests {
         let of = |function: &Function| {
             at_least_if_shorter(function.cpu_mean().unwrap(), function, &Header::default())
         };
-        // Calls of 229 ms by the wall clock, of 142 ms on a processor that others use, too.
+        // Calls of 229 ms by the wall clock, of 142 ms on a processor that other programs share.
         let busy = function(229e6, 240e6, 142e6);
         let mean = of(&busy);
         assert_eq!((mean.mark(), mean.value, mean.interval().1), (Mark::AtLeast, 142e6, 240e6));

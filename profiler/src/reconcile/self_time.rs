@@ -1,11 +1,11 @@
-//! Self time: processor time of a function's own, and the time of no known function.
+//! Self time: CPU time of a function without its callees, and the time of no known function.
 //!
-//! With a clock no other source writes this column: a function has the time with it innermost. What
-//! the clock charges to no function is `[system]` or `[unknown]`, so that all of them add up to the
-//! processor time, exactly. Where every call is timed by probes (policy `exact`, no clock), self
-//! times are wall-clock times: if they add up to more than the processor time, threads have waited.
-//! Then the longest are cut, to a common height: what waits, waits long, and everything shorter
-//! keeps its figure.
+//! If there is a clock, it is the only source of this column: a function has the time of the
+//! samples with it innermost. Time that the clock charges to no function is `[system]` or
+//! `[unknown]`, so all of them add up to the CPU time, exactly. Where every call is timed by probes
+//! (policy `exact`, no clock), self times are wall-clock times: if they add up to more than the CPU
+//! time, threads have waited. Then the longest are cut to a common height, since waits are long;
+//! all shorter ones keep their figures.
 
 use super::{Seen, doubt, estimate, interval};
 use crate::profile::Profile;
@@ -27,7 +27,7 @@ impl OwnTimes {
     }
 }
 
-/// Self times, and the rest: together the processor time.
+/// Self times, and the rest: together the CPU time.
 pub(super) fn own_times(profile: &Profile, seen: &Seen) -> OwnTimes {
     let system = seen.system.min(seen.processor);
     let room = seen.processor - system;
@@ -55,7 +55,7 @@ pub(super) fn own_times(profile: &Profile, seen: &Seen) -> OwnTimes {
     OwnTimes { functions, system, unknown }
 }
 
-/// As the clock measures them, scaled down if their sum is more than there is.
+/// Self times by the clock, scaled down if their sum exceeds `room`.
 fn by_clock(seen: &Seen, room: f64) -> Vec<Option<Figure>> {
     let visible = || seen.functions.iter().zip(&seen.visible);
     let told: f64 =
@@ -73,7 +73,7 @@ fn by_clock(seen: &Seen, room: f64) -> Vec<Option<Figure>> {
         .collect()
 }
 
-/// As calls were timed, the longest cut to a common height if they add up to more than there is.
+/// Self times by timed calls, the longest cut to a common height if their sum exceeds `room`.
 fn by_probes(profile: &Profile, room: f64) -> Vec<Option<Figure>> {
     let told: Vec<Option<Figure>> =
         profile.functions.iter().map(|function| function.timed.own()).collect();

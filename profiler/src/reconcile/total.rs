@@ -1,19 +1,19 @@
-//! Totals: processor time of a function and of all that it calls, each moment once.
+//! Totals: CPU time of a function and of its callees, each moment once.
 //!
-//! Where every call was timed and the clock does not object, the timed total stands. It is wall
-//! time: if it lies above the clock's interval, calls have waited or were preempted; if it lies
-//! below, a call is still running. Then the clock says it, as for all that are sampled: with twenty
-//! stacks and more by itself, otherwise its interval is what the sampled time is clipped to.
-//! Samples of short calls are mostly what sampling costs, and give no total.
+//! If every call was timed and the total lies in the clock's interval, the timed total is used. It
+//! is wall time: if it is above the interval, calls have waited or were preempted; if it is below,
+//! a call is still running. Then the clock decides, as for all sampled functions: with twenty
+//! stacks and more alone, otherwise the sampled time is clipped to the clock's interval. Samples of
+//! short calls are mostly the cost of sampling, and give no total.
 //!
-//! Where every call of every function was timed, self times by the wall clock add up to more than
-//! the processor time if threads have waited: by how much, is known, and where, is not. A thread
-//! that gives its processor away has it back after two switches of context at least, so the waiting
-//! is in calls that took longer than [`WAIT`], and what shorter calls took was processor time.
+//! If every call of every function was timed and threads have waited, self times by the wall clock
+//! add up to more than the CPU time: the amount of waiting is known, its place is not. A thread
+//! that yields its CPU gets it back after two context switches at least, so the waiting is in calls
+//! that took longer than [`WAIT`], and the time of shorter calls was CPU time.
 //!
-//! Where only some functions were timed completely, all of the threads' time off the processor may
-//! have been in any of their long calls: the total that fits the clock's interval keeps its value,
-//! and its interval reaches down by that much, no further than the clock's own.
+//! If only some functions were timed completely, all of the threads' off-CPU time may have been in
+//! any of their long calls. A total in the clock's interval keeps its value, and its own interval
+//! is extended downwards by that time, but not below the clock's.
 
 use super::self_time::OwnTimes;
 use super::{Callers, Seen, bounds, doubt, estimate, interval};
@@ -21,15 +21,15 @@ use crate::histogram;
 use crate::profile::{Function, Header, Profile};
 use crate::{ClockSource, Figure};
 
-/// So many stacks give a total by themselves.
+/// This many stacks give a total by themselves.
 const ENOUGH: u64 = 20;
-/// Sampled times of shorter calls are no evidence of processor time, in nanoseconds: they are
-/// mostly what sampling costs.
+/// Sampled times of shorter calls are not evidence of CPU time, in nanoseconds: they are mostly the
+/// cost of sampling.
 const TOO_SHORT: f64 = 200.0;
-/// No thread waits for much less, in nanoseconds: a switch of context takes a microsecond or two.
+/// No thread waits for much less, in nanoseconds: a context switch takes a microsecond or two.
 const WAIT: f64 = 5_000.0;
 
-/// Processor time with it on the stack, as the clock alone has seen it.
+/// CPU time with it on the stack, by the clock alone.
 pub(super) fn cpu(seen: &Seen, at: usize) -> Option<Figure> {
     if !seen.visible[at] || seen.stack_samples == 0 {
         return None;
@@ -44,7 +44,7 @@ pub(super) fn cpu(seen: &Seen, at: usize) -> Option<Figure> {
     Some(estimate(function.on_stack, interval, 0.0, seen.processor))
 }
 
-/// Totals that are possible, by position.
+/// Consistent totals, by position.
 pub(super) fn totals(
     profile: &Profile,
     seen: &Seen,
@@ -61,7 +61,7 @@ pub(super) fn totals(
     };
     let proposed: Vec<Option<Figure>> = functions()
         .map(|(at, function)| {
-            // What has waited was taken off where every call of every function was timed.
+            // If every call of every function was timed, waiting has already been subtracted.
             let idle = match function.timed.own() {
                 Some(_) => 0.0,
                 None => idle.min(function.long(&profile.header)),
@@ -73,8 +73,7 @@ pub(super) fn totals(
     settled(proposed, &own, callers, seen.processor)
 }
 
-/// Totals that are possible, from what each function by itself has, and self times that they are
-/// not below.
+/// Consistent totals, from each function's own total; none is below the function's self time.
 pub(super) fn settled(
     proposed: Vec<Option<Figure>>,
     own: &[f64],
@@ -99,7 +98,7 @@ pub(super) fn settled(
     proposed.into_iter().zip(values).map(settle).collect()
 }
 
-/// What the evidence of one function alone says of its total.
+/// A function's total by its own evidence alone.
 fn propose(
     function: &Function,
     timed: Option<Figure>,
@@ -133,8 +132,8 @@ fn propose(
     }
 }
 
-/// With the clock's stacks. A complete total that does not fit has waited, or is not over: the
-/// clock knows better, however few its stacks.
+/// The total with the clock's stacks. If a complete total is outside the clock's interval, calls
+/// have waited, or one is not over: then the clock decides, however few its stacks.
 fn by_stacks(timed: Option<Figure>, cpu: Figure, stacks: u64, processor: f64, idle: f64) -> Figure {
     let (lo, hi) = cpu.interval();
     match timed {
@@ -148,7 +147,7 @@ fn by_stacks(timed: Option<Figure>, cpu: Figure, stacks: u64, processor: f64, id
     }
 }
 
-/// A complete total by the wall clock, of which up to `idle` may have been no processor time.
+/// A complete total by the wall clock, of which up to `idle` may have been off-CPU time.
 fn perhaps_less(timed: Figure, idle: f64, least: f64) -> Figure {
     if idle <= doubt::TRIFLE * timed.value {
         return timed;
@@ -166,8 +165,8 @@ fn clipped(timed: Figure, cpu: Figure) -> Figure {
     }
 }
 
-/// How long threads have waited in timed calls, and which part of these calls' time that is: none,
-/// where that is not known.
+/// How long threads have waited in timed calls, and which part of these calls' time that is: zero
+/// if it is not known.
 struct Waiting {
     time: f64,
     part: f64,
@@ -181,8 +180,8 @@ impl Waiting {
         Self { time, part: if all > 0.0 { time / all } else { 0.0 } }
     }
 
-    /// Processor time of calls that took a time by the wall clock, of which `long` is that of calls
-    /// that may have waited.
+    /// The CPU time of calls that took `wall` by the wall clock, of which `long` is the part of
+    /// calls that may have waited.
     fn without(&self, wall: Figure, long: f64) -> Figure {
         let most = self.time.min(long).min(wall.value);
         if most <= 0.0 {
@@ -194,7 +193,7 @@ impl Waiting {
 }
 
 impl Function {
-    /// What calls took that may have waited, where every call was timed.
+    /// The time of calls that may have waited, if every call was timed.
     fn long(&self, header: &Header) -> f64 {
         let ns = |ticks: u64| (ticks as f64 - header.bias).max(0.0) / header.hz * 1e9;
         let long = self
@@ -206,8 +205,8 @@ impl Function {
     }
 }
 
-/// A wall-clock time as one of processor time: what is more than there is has waited, and may have
-/// waited all the time.
+/// A wall-clock time as CPU time: the excess over all CPU time was waiting, and all of the time may
+/// have been.
 fn within(wall: Figure, processor: f64) -> Figure {
     match wall.value <= processor {
         true => wall.clipped(0.0, processor),
@@ -215,7 +214,8 @@ fn within(wall: Figure, processor: f64) -> Figure {
     }
 }
 
-/// The same figure, if its value was moved by bounds: no longer exact, and the interval goes along.
+/// The same figure if bounds changed its value: it is no longer exact, and its interval includes
+/// the new value.
 fn moved(total: Figure, value: f64, processor: f64) -> Figure {
     match total.is_exact() && total.value == value {
         true => total,

@@ -1,20 +1,20 @@
-//! Wall-clock totals: what the outermost calls of a function took together, waiting and preemption
+//! Wall-clock totals: the time of all outermost calls of a function, waiting and preemption
 //! included.
 //!
-//! Exact where every call was timed. Otherwise the mean of sampled calls times their number, if no
-//! single call carries that: the longest, standing for as many calls as the others do, must be less
-//! than 30 % of it. Where one does, the total is at least what was seen, and no more is known: a
-//! lower bound. A function is on the stack no longer than its callers are, nor than all threads
-//! together were watched; and it took at least as long by the wall clock as on a processor.
+//! They are exact where every call was timed. Otherwise they are the mean of sampled calls times
+//! the number of calls, unless a single call dominates: the longest, with the same weight as the
+//! others, must be less than 30 % of the total. If one dominates, the timed calls give a lower
+//! bound only. A function is on the stack no longer than its callers are, nor than all threads
+//! together were observed; and its wall-clock time is at least its CPU time.
 
 use super::{Callers, bounds, estimate};
 use crate::Figure;
 use crate::profile::{Function, Profile};
 
-/// A single call with a larger part carries a sampled total.
+/// A single call with a larger part dominates a sampled total.
 const CARRIES: f64 = 0.3;
 
-/// Wall-clock totals that are possible, by position.
+/// Consistent wall-clock totals, by position.
 pub(super) fn walls(
     profile: &Profile,
     totals: &[Option<Figure>],
@@ -27,7 +27,7 @@ pub(super) fn walls(
     let cap = profile.watched();
     let least = |at: usize| {
         let complete = timed[at].filter(|_| functions[at].is_complete());
-        // Less than what probes have measured, if that is in doubt.
+        // It is less than the measured time if that is in doubt.
         let seen = complete.map_or(functions[at].timed.seen(), |total| total.interval().0);
         seen.max(totals[at].map_or(0.0, |total| total.value))
     };
@@ -37,7 +37,7 @@ pub(super) fn walls(
         .zip(&timed)
         .map(|(function, timed)| is_told(function, timed.as_ref()))
         .collect();
-    // What is not known is no bound of others.
+    // An unknown total does not bound others.
     let proposed = |at: usize| {
         timed[at].filter(|_| is_known[at]).map_or(cap, |total| total.value.min(cap)).max(floors[at])
     };
@@ -66,7 +66,7 @@ pub(super) fn walls(
         .collect()
 }
 
-/// Whether a timed total is one, and not what a single call happened to take.
+/// Whether a timed total is reliable, and not dominated by a single call.
 fn is_told(function: &Function, total: Option<&Figure>) -> bool {
     let Some(total) = total else { return false };
     let each = function.calls.value / (function.samples.max(1)) as f64;

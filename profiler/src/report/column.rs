@@ -197,7 +197,7 @@ impl Row<'_> {
         }
     }
 
-    /// Its share of processor time.
+    /// Its share of CPU time.
     pub(crate) fn share(&self, shares: Option<&Shares>) -> Option<Figure> {
         let shares = shares?;
         match self {

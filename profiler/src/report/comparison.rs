@@ -85,7 +85,7 @@ trait Known {
 }
 
 impl Known for [Option<Figure>; 2] {
-    /// What is no processor time is not known.
+    /// A CPU time of zero is unknown.
     fn filter_known(&self) -> Self {
         self.map(|figure| figure.filter(|figure| figure.value > 0.0))
     }

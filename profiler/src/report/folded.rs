@@ -6,7 +6,7 @@ use crate::profile::Profile;
 use std::collections::BTreeMap;
 
 impl Profile {
-    /// As folded stacks. Their sum is the processor time.
+    /// As folded stacks. Their sum is the CPU time.
     pub fn folded(&self) -> String {
         let mut lines = BTreeMap::<String, f64>::new();
         for (frames, time) in self.self_times() {

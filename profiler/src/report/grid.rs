@@ -22,7 +22,7 @@ pub struct Grid {
 /// A column of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GridColumn {
-    /// What stands above it.
+    /// Its heading.
     pub title: &'static str,
     /// How wide it is.
     pub width: usize,
@@ -37,7 +37,7 @@ pub struct GridRow {
     pub function: Option<FuncId>,
     /// What it holds, one text a column.
     pub cells: Vec<String>,
-    /// Its share of processor time, if that is known.
+    /// Its share of CPU time, if that is known.
     pub share: Option<f64>,
 }
 

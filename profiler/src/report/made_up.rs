@@ -30,7 +30,7 @@ pub(crate) fn function(name: &str, calls: u64, each: u64, own: f64, total: f64) 
     serde_json::from_value(told).unwrap()
 }
 
-/// A profile of so many seconds of processor time.
+/// A profile of so many seconds of CPU time.
 pub(crate) fn profile(processor: f64, functions: Vec<Function>) -> Profile {
     let header = Header {
         processes: 1,

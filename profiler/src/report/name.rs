@@ -1,9 +1,9 @@
 //! Names that fit into a column, and stay distinct: no two functions of a table are called the
 //! same.
 //!
-//! A long name gives up what says least first: its parameters, what stands in angle brackets, the
-//! scopes that it lies in, its middle. Each name stops at the first form that fits and that no
-//! other name has.
+//! A long name is shortened by its least informative parts first: its parameters, the text in angle
+//! brackets, its scopes, its middle. Each name stops at the first form that fits and that no other
+//! name has.
 
 use super::human;
 use crate::profile::{Label, Profile};

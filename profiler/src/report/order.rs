@@ -55,8 +55,8 @@ impl Sort {
 }
 
 impl Profile {
-    /// The functions in an order, and by which column: where no function has a figure in the one
-    /// that was asked for, by the next that says something.
+    /// The functions in order, and the column that they are sorted by: if no function has a figure
+    /// in the requested column, it is the next one in which any has.
     pub(crate) fn sorted(&self, asked: Sort) -> (Vec<&Function>, Sort) {
         let has =
             |sort: &Sort| self.functions.iter().any(|function| sort.rank(function, self).is_some());

@@ -2,7 +2,7 @@
 //! they read compressed ones.
 //!
 //! A sample is a stack, with its self time, and the calls of its innermost function that belong to
-//! it. The times sum to the processor time, the calls to all calls.
+//! it. The times sum to the CPU time, the calls to all calls.
 
 use super::stacks::{Frame, Stacks};
 use crate::profile::{Function, Label, Profile};

@@ -1,9 +1,8 @@
-//! Shares of processor time: a column that adds up to 100 %.
+//! Shares of CPU time: a column that adds up to 100 %.
 //!
-//! Self times, time in the kernel that no function is charged for, and time whose function is not
-//! known are the whole. Where these are less than the processor time of the program, the rest is
-//! not known either; where they are more, since calls were timed by the wall clock, they are the
-//! whole themselves.
+//! The whole is the sum of self times, time in the kernel that no function is charged for, and time
+//! whose function is not known. If the sum is less than the CPU time of the program, the rest is
+//! unknown as well. If it is more, since calls were timed by the wall clock, the sum is the whole.
 
 use crate::figure::Figure;
 use crate::profile::{Function, Profile};
@@ -13,7 +12,7 @@ pub(crate) const SYSTEM: &str = "[system]";
 /// The row of time whose function is not known.
 pub(crate) const UNKNOWN: &str = "[unknown]";
 
-/// What shares are shares of, in nanoseconds.
+/// The whole that shares are relative to, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Shares {
     pub(crate) whole: f64,
@@ -40,9 +39,9 @@ impl Shares {
         function.own.filter(Figure::is_sound).map(|own| own.scaled(1.0 / self.whole))
     }
 
-    /// The rows that are no functions, with their times.
+    /// The rows that are not functions, with their times.
     pub(crate) fn others(&self) -> impl Iterator<Item = (&'static str, f64)> {
-        // What is less than a nanosecond comes of rounding.
+        // Less than a nanosecond is a rounding error.
         [(SYSTEM, self.system), (UNKNOWN, self.unknown)]
             .into_iter()
             .filter(|(_, time)| *time >= 1.0)
@@ -54,8 +53,8 @@ pub(crate) fn own_time(function: &Function) -> f64 {
     function.own.filter(Figure::is_sound).map_or(0.0, |own| own.value.max(0.0))
 }
 
-/// The part of its calls' time in which a function waited: wall-clock time without processor time.
-/// Where no self time is known, no processor time has been measured, and it is not known either.
+/// The part of its calls' time in which a function waited: wall-clock time without CPU time. Where
+/// no self time is known, no CPU time has been measured, and it is not known either.
 pub(crate) fn waiting(function: &Function) -> Option<Figure> {
     let (wall, total) = (function.wall?, function.total?);
     // Where both are the same figure no evidence distinguishes them.

@@ -1,24 +1,24 @@
-//! Stacks with their self times: what folded stacks, pprof and flame graphs are made from.
+//! Stacks with their self times: the data of folded stacks, pprof and flame graphs.
 //!
-//! A function's self time is the one that the table prints, and every format distributes just that:
-//! over the stacks that the clock has seen with it innermost, in proportion; where it has seen
-//! none, over callers, in the proportion of what was timed from there. Time in the kernel
-//! and time whose function is not known are stacks of one frame. So all samples together are the
-//! processor time.
+//! A function's self time is the one that the table prints, and every format distributes exactly
+//! that. It is distributed in proportion over the stacks of the clock with the function innermost.
+//! If there are none, it is distributed over callers, in proportion to the timed calls from there.
+//! Time in the kernel and time whose function is not known are stacks of one frame. So all samples
+//! together are the CPU time.
 //!
-//! Where no self time is known at all, it is guessed from totals: what is left of a function's
-//! total when that of its callees is taken off. Guesses are cut to what the processor time allows.
+//! If no self time is known at all, it is estimated from totals: a function's total minus that of
+//! its callees. Estimates are limited by the CPU time.
 
 use super::share::{self, Shares};
 use crate::profile::{Function, Label, Profile};
 use std::collections::{BTreeMap, HashMap};
 
-/// No stack that is put together is deeper.
+/// The most frames of a stack that is composed from callers.
 const DEEPEST: usize = 64;
 /// Stacks that take less than this part of all time are not followed further up.
 const FAINTEST: f64 = 1e-5;
 
-/// A frame: a function, by its position in the profile, or what belongs to none.
+/// A frame: a function, by its position in the profile, or time that belongs to none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Frame {
     Function(usize),
@@ -29,7 +29,7 @@ pub(crate) enum Frame {
 pub(crate) type Stacks = BTreeMap<Vec<Frame>, f64>;
 
 impl Profile {
-    /// The processor time of every stack.
+    /// The CPU time of every stack.
     pub(crate) fn self_times(&self) -> Stacks {
         let callers = self.callers();
         let (own, others) = self.distributed(&callers);

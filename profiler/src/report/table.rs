@@ -1,8 +1,8 @@
-//! The table: for people.
+//! The table: the format for people.
 //!
-//! It fits into 80 columns. The name comes second, behind the share: the two are read together, and
-//! what a narrow terminal cuts off is on the right. Columns are as wide as what they hold; the name
-//! gets what is left, and where that is too little, columns on the right go.
+//! It fits into 80 columns. The name is second, after the share: the two are read together, and a
+//! narrow terminal cuts off the right side. Columns are as wide as their contents; the name gets
+//! the remaining width, and if that is too little, columns on the right are dropped.
 
 use super::column::{Cell, Column, Layout};
 use super::foot;
@@ -17,7 +17,7 @@ use crate::profile::{Function, Profile};
 pub struct TableOptions {
     /// How wide it may be.
     pub width: usize,
-    /// What comes first.
+    /// The sort order.
     pub sort: Sort,
     /// How many functions it has; 0 for all.
     pub rows: usize,
@@ -98,8 +98,8 @@ impl Profile {
     }
 }
 
-/// Time that belongs to no function stands at its place where shares are sorted by, and else at the
-/// end; it is never left out.
+/// Time that belongs to no function is in its place if rows are sorted by shares, and otherwise at
+/// the end; it is never omitted.
 pub(super) fn rows<'a>(
     functions: &[&'a Function],
     shares: Option<&Shares>,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// A frame in the context of those above it.
 #[derive(Debug)]
 pub(crate) struct Node {
-    /// The root, which stands for all, has none.
+    /// The root, which represents all time, has none.
     pub(crate) frame: Option<Frame>,
     /// How many frames are above it.
     pub(crate) depth: usize,

@@ -55,14 +55,14 @@ pub unsafe fn protect(start: CodeAddr, len: usize, protection: Protection) -> Re
     check("mprotect", result).map(drop)
 }
 
-/// Where a mapping shall lie.
+/// The address of a new mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Wherever the kernel likes.
+    /// The kernel chooses it.
     Anywhere,
     /// Exactly there, and only if nothing is mapped there yet.
     Free(CodeAddr),
-    /// Exactly there, in place of what is mapped there.
+    /// Exactly there, replacing any mapping.
     Over(CodeAddr),
 }
 
@@ -149,8 +149,8 @@ pub unsafe fn map_file_private(
     map(place, len, protection, (libc::MAP_PRIVATE, file.as_raw_fd(), offset))
 }
 
-/// Has the kernel provide pages that may be written now, instead of each at the first touch.
-/// Kernels before 5.14 cannot, which changes nothing but the time that the first touch takes.
+/// Makes the kernel populate writable pages now, instead of each at the first touch. Kernels before
+/// 5.14 cannot, which only affects the time of the first touch.
 pub fn populate(start: CodeAddr, len: usize) {
     const MADV_POPULATE_WRITE: libc::c_int = 23;
     let first = start.align_down(PAGE);
@@ -159,7 +159,8 @@ pub fn populate(start: CodeAddr, len: usize) {
     unsafe { libc::madvise(first.get() as *mut libc::c_void, bytes, MADV_POPULATE_WRITE) };
 }
 
-/// Has every child of a fork, however it was made, find zeros there. Kernels before 4.14 cannot.
+/// Makes the kernel fill the pages with zeros in every child of a fork, however it is made. Kernels
+/// before 4.14 cannot.
 pub fn wipe_on_fork(start: CodeAddr, len: usize) -> Result<(), OsError> {
     // SAFETY: (1) advice that changes nothing in this process; what is not private and anonymous is
     // refused.
@@ -168,9 +169,9 @@ pub fn wipe_on_fork(start: CodeAddr, len: usize) -> Result<(), OsError> {
     check("madvise", result.into()).map(drop)
 }
 
-/// Takes address space that holds nothing yet: [`protect`] gives it memory, part by part. Until
-/// then it is charged to no process, and locked in memory neither, also where a program has asked
-/// for all of its memory to be (mlockall(2)).
+/// Reserves address space without memory: [`protect`] gives it memory, part by part. Until then it
+/// is not charged to the process, and not locked, even if the program has locked all of its memory
+/// (mlockall(2)).
 pub fn reserve(len: usize) -> Result<CodeAddr, OsError> {
     // SAFETY: (1) a new mapping.
     let at = unsafe { map_private(Place::Anywhere, len, Protection::None)? };
@@ -178,14 +179,14 @@ pub fn reserve(len: usize) -> Result<CodeAddr, OsError> {
     Ok(at)
 }
 
-/// Has pages that were not touched stay away from memory, also where all memory is locked. Where
-/// nothing is locked it does nothing.
+/// Keeps untouched pages from taking memory if all memory is locked. If nothing is locked, it does
+/// nothing.
 pub fn unlock(start: CodeAddr, len: usize) {
     // SAFETY: (1) numbers; whatever it is, it changes no contents.
     unsafe { libc::munlock(start.get() as *const libc::c_void, len) };
 }
 
-/// How much memory there is for the process: the machine's, or what its container is left.
+/// How much memory is available for the process: the machine's, or the rest of its container's.
 pub fn memory() -> usize {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     // MemTotal is its first line, in kilobytes (proc_meminfo(5)).
@@ -206,9 +207,9 @@ pub fn untouched_is_free() -> bool {
     !charges_at_once && is_unlimited(libc::RLIMIT_AS) && is_unlimited(libc::RLIMIT_DATA)
 }
 
-/// Maps private memory at a free place, of which a few pages will be touched: none is before that,
-/// also where a program has asked for all of its memory to be locked (mlockall(2)), no larger page
-/// stands for many of them, and none is part of a core dump.
+/// Maps private memory at a free place, of which only a few pages will be touched. Untouched pages
+/// take no memory, even if the program has locked all of its memory (mlockall(2)); no huge page
+/// replaces them, and they are not part of a core dump.
 pub fn map_sparse(at: CodeAddr, len: usize, protection: Protection) -> Result<(), OsError> {
     // SAFETY: (1) a new mapping, of a place that is free.
     unsafe { map_private(Place::Free(at), len, Protection::None)? };
@@ -228,9 +229,9 @@ pub fn map_sparse(at: CodeAddr, len: usize, protection: Protection) -> Result<()
     protected
 }
 
-/// Maps zeroed memory of no file, which can be mapped again by [`again`], and which forked children
-/// share. No limit of files concerns it: neither their size, nor how many are open, nor whether
-/// those of memory may be executed.
+/// Maps anonymous zeroed memory, which can be mapped again by [`again`], and which forked children
+/// share. Limits of files do not apply to it: neither their size, nor the number of open ones, nor
+/// whether memory files may be executed.
 pub fn map_shared(place: Place, len: usize, protection: Protection) -> Result<CodeAddr, OsError> {
     let place = match place {
         // What is there would be lost: see `move_over`.
@@ -271,7 +272,7 @@ pub unsafe fn again(
     Ok(second)
 }
 
-/// Moves a mapping to where another one is, which goes: a thread that executes there meanwhile
+/// Moves a mapping over another one, which is removed: a thread that executes there meanwhile
 /// waits. Usable after `fork`.
 ///
 /// # Safety
@@ -291,8 +292,8 @@ pub unsafe fn move_over(from: CodeAddr, to: CodeAddr, len: usize) -> Result<(), 
     if moved == libc::MAP_FAILED { Err(OsError::last("mremap")) } else { Ok(()) }
 }
 
-/// Makes a mapping longer, somewhere else if there is no room behind it: of a file, more of it is
-/// mapped. Or shorter.
+/// Makes a mapping longer or shorter. It moves if there is no room after it. If a file is mapped,
+/// more of the file is mapped.
 ///
 /// # Safety
 /// The caller owns it, and nothing points into it.
@@ -316,7 +317,7 @@ pub unsafe fn unmap(start: CodeAddr, len: usize) -> Result<(), OsError> {
     check("munmap", result.into()).map(drop)
 }
 
-/// Gives the memory of private pages back, which stay mapped and are zero from now on.
+/// Returns the memory of private pages to the kernel; they stay mapped and are zero from now on.
 ///
 /// # Safety
 /// No code uses what is on `[start, start + len)`, and the caller owns it.

@@ -1,11 +1,10 @@
 //! Sampling clocks of the kernel: the software event `task-clock` of perf_event_open(2), which
-//! looks at a thread each time that it has used a period of processor time, and writes what it saw
-//! into a ring that is mapped here. No signal, no timer: what the threads wait for is not
-//! disturbed.
+//! looks at a thread each time that it has used a period of CPU time, and writes what it saw into a
+//! ring that is mapped here. It uses no signal and no timer, so waiting threads are not disturbed.
 //!
-//! One event and one ring a processor: an inherited event cannot be mapped otherwise, and a ring
-//! for each thread is refused at some hundred threads. `inherit_thread` (Linux 5.13) hands the
-//! event to later threads, and not to child processes.
+//! There is one event and one ring per CPU: an inherited event cannot be mapped otherwise, and a
+//! ring for each thread is refused at some hundred threads. `inherit_thread` (Linux 5.13) passes
+//! the event to later threads, and not to child processes.
 //!
 //! ```text
 //!   ring:  ┌──────────────┬──────────────────────────────────────────────┐
@@ -15,8 +14,8 @@
 //!           data_tail: counted up by us, stored with release behind them; what lies between is ours
 //! ```
 //!
-//! The mapping alone keeps an event alive, so its descriptor is closed at once: the program meets
-//! no descriptor of ours, may close all that there are, and hands none to its children. A forked
+//! The mapping alone keeps an event alive, so its descriptor is closed at once: the program sees no
+//! descriptor of ours, may close all descriptors, and passes none of ours to its children. A forked
 //! child does not have the mapping (the kernel marks it `VM_DONTCOPY`).
 //!
 //! # Safety
@@ -35,7 +34,7 @@ use std::time::Duration;
 /// What is sampled, and what a sample holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
-    /// Processor time between two samples of a thread.
+    /// CPU time between two samples of a thread.
     pub period: Duration,
     /// Time in the kernel is sampled, too: the kernel allows that with perf_event_paranoid up to 1,
     /// or to root.
@@ -91,12 +90,12 @@ pub struct Registers {
     pub bp: u64,
 }
 
-/// What lies in a ring.
+/// A record of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found<'r> {
     /// A sample.
     Sample(Seen<'r>),
-    /// So many samples found no room.
+    /// So many samples were lost for lack of room.
     Lost(u64),
 }
 
@@ -259,7 +258,7 @@ impl Ring {
         unsafe { &*self.base.as_ptr().add(offset).cast::<AtomicU64>() }
     }
 
-    /// Hands out what has come since, oldest first, and gives its room back to the kernel.
+    /// Hands out new records, oldest first, and returns their room to the kernel.
     pub fn drain(&mut self, mut visit: impl FnMut(Found<'_>)) {
         // Acquire pairs with the kernel's barrier in front of its store of the head: what lies
         // below it is written.
@@ -274,7 +273,8 @@ impl Ring {
             let (kind, len) =
                 (u32::from_le_bytes(kind), usize::from(u16::from_le_bytes([low, high])));
             if len < header.len() || len as u64 > head - tail {
-                // Not what the kernel promises: nothing here can be believed.
+                // The kernel does not write such a record, so the ring's contents cannot be
+                // trusted.
                 tail = head;
                 break;
             }

@@ -1,9 +1,8 @@
-//! Sockets that only their user reaches: in a folder of the user's own, and with the credentials of
-//! the process on the other side compared.
+//! Sockets that only their user can reach: they are in a private folder of the user, and the
+//! credentials of the peer process are checked.
 //!
-//! A preloaded library listens as well. So all that a listener and its streams do are bare system
-//! calls, which no function of the program's stands before, and none of them waits unless it is
-//! asked to.
+//! A preloaded library listens as well. So a listener and its streams make bare system calls only,
+//! which the program cannot interpose, and none of them waits unless the function says so.
 //!
 //! # Safety
 //!
@@ -62,7 +61,7 @@ fn vetted(folder: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// A socket with a name, which is gone when it is dropped.
+/// A socket with a name, which is removed when this is dropped.
 #[derive(Debug)]
 pub struct Listener {
     socket: Own,
@@ -75,7 +74,7 @@ pub struct Listener {
 const WAITING: usize = 8;
 
 impl Listener {
-    /// Listens under a name in the user's folder. What an ended process has left under it is
+    /// Listens under a name in the user's folder. The socket of an ended process with this name is
     /// removed.
     pub fn bind(name: &str) -> io::Result<Self> {
         Self::bind_in(&name_of_folder(), name)
@@ -111,7 +110,7 @@ impl Listener {
         Ok(listener)
     }
 
-    /// Waits for a process of the same user, in a process that is ours. Others are turned away.
+    /// Waits for a process of the same user, in a process that is ours. Other users are refused.
     pub fn accept(&self) -> io::Result<UnixStream> {
         loop {
             let fd = number(&self.socket)?;
@@ -128,8 +127,8 @@ impl Listener {
         }
     }
 
-    /// A process of the same user that waits to be accepted, if there is one. Others are turned
-    /// away.
+    /// A process of the same user that waits to be accepted, if there is one. Other users are
+    /// refused.
     pub fn accept_now(&self) -> io::Result<Option<Visitor>> {
         let fd = number(&self.socket)?;
         let mut waiting = libc::pollfd { fd: fd as i32, events: libc::POLLIN, revents: 0 };
@@ -197,21 +196,22 @@ pub fn connect_within(path: &Path, patience: Duration) -> io::Result<UnixStream>
 pub struct Visitor(Own);
 
 impl Visitor {
-    /// What has come: 0 bytes when no more will, `WouldBlock` if there is nothing yet.
+    /// Receives bytes: 0 at the end, `WouldBlock` if there are none yet.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let arguments =
             [number(&self.0)?, buffer.as_mut_ptr().expose_provenance(), buffer.len(), 0];
         call(libc::SYS_read, arguments)
     }
 
-    /// No more comes: the other side sees the end, whatever process has a copy of the descriptor.
+    /// Ends the stream: the other side sees the end, even if another process has a copy of the
+    /// descriptor.
     pub fn end(&self) {
         if let Ok(number) = number(&self.0) {
             let _ = call(libc::SYS_shutdown, [number, libc::SHUT_RDWR as usize, 0, 0]);
         }
     }
 
-    /// Sends as much as there is room for; no signal if the other side is gone.
+    /// Sends as much as there is room for; without a signal if the other side has closed.
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         let flags = (libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) as usize;
         let arguments = [number(&self.0)?, bytes.as_ptr().expose_provenance(), bytes.len(), flags];
@@ -254,7 +254,7 @@ fn address(path: &Path) -> io::Result<libc::sockaddr_un> {
     Ok(address)
 }
 
-/// The process on the other side; of a listener, the one that has begun to listen.
+/// The peer process; for a listener, the one that called listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Its number; 0 if it is not seen from here.

@@ -1,8 +1,8 @@
-//! Spare stacks: for what runs where the program has left little room.
+//! Spare stacks: for our functions that run where the program has left little stack.
 //!
 //! Threads set aside small stacks for signals: `SIGSTKSZ` names eight kilobytes, and the smallest
-//! that the kernel accepts has room for one of its frames and hardly more. What of ours is called
-//! there takes less than [`MOST`] bytes of it, and goes on where there is room:
+//! that the kernel accepts has room for one of its frames and hardly more. Our functions that are
+//! called there take less than [`MOST`] bytes of it, and continue on a spare stack:
 //!
 //! ```text
 //!   the program's signal stack     ... | frame of the signal | [handler of the program |] ours, assembly only
@@ -15,17 +15,17 @@
 //! | a function that the program calls, perhaps in a handler of its own | [`call`] | the same, and the barrier's signal comes to the lower half of the spare stack |
 //!
 //! Both are needed because the kernel starts at the top of a signal stack when the thread is not on
-//! it, and then the next signal's frame would lie over the first one's. On other stacks than the
-//! one for signals nothing is changed: there the program's handlers may come at any time, and look
-//! for the thread's own stack under them.
+//! it, and then the next signal's frame would overwrite the first one's. On stacks other than the
+//! signal stack nothing is changed: there the program's handlers may run at any time, and expect
+//! the thread's own stack.
 //!
-//! A stack is taken by one instruction and used by one thread. Where all are taken, or there is no
-//! memory, everything runs where it was called. One that is left by `siglongjmp`, out of a handler
-//! for a fault of an instruction that was carried out, stays taken.
+//! A stack is taken by one instruction and used by one thread. If all are taken, or there is no
+//! memory, functions run on the stack on which they were called. A spare stack that is left by
+//! `siglongjmp`, out of a handler for a fault of an emulated instruction, stays taken.
 //!
 //! # Safety
 //!
-//! This module exists because no compiler switches stacks, and none says how much of one a function
+//! This module exists because no compiler switches stacks, or reports how much stack a function
 //! takes.
 #![allow(unsafe_code)]
 
@@ -50,7 +50,7 @@ pub const MOST: usize = 256;
 /// How many there are: one for each bit of a word.
 const COUNT: usize = 64;
 
-/// Words that assembly knows.
+/// Words that the assembly code uses.
 #[repr(C)]
 struct Spares {
     /// Where they lie; zero until they are reserved.
@@ -88,13 +88,12 @@ pub(crate) fn let_in(signal: i32) {
     SPARES.held_off.fetch_and(!signals::bit(signal), Relaxed);
 }
 
-/// In a forked child: the threads that used stacks are gone.
+/// In a forked child: the threads that used stacks do not exist here.
 pub(crate) fn forget() {
     SPARES.taken.store(0, Relaxed);
 }
 
-/// What a handler wants done when it has left its spare stack: another handler called, under this
-/// mask.
+/// A handler to call when the current one has left its spare stack, and its mask.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Onward {
@@ -230,7 +229,7 @@ pub extern "C" fn handle() {
         "mov rsi, r12",
         "mov rdx, r13",
         "call qword ptr [rbp - 24 + {handler}]",
-        // The field by which handlers that pass signals on know whence they come.
+        // The field that records which handler has passed a signal on.
         "mov qword ptr [r13 + {link}], r14",
         "3:",
         "mov rsp, rbp",
@@ -250,7 +249,7 @@ pub extern "C" fn handle() {
 
 const _: () = assert!(size_of::<Onward>() == 16);
 
-/// What [`call`] puts on the caller's stack.
+/// The values that [`call`] saves on the caller's stack.
 #[repr(C)]
 struct Saved {
     /// What the kernel says of the signal stack.

@@ -1,5 +1,5 @@
 //! The threads of this process, as /proc shows them. Nothing here allocates: the signal barrier and
-//! the trap handler ask too.
+//! the trap handler use it, too.
 
 use super::{OsError, check, files};
 use std::ffi::CStr;
@@ -7,7 +7,7 @@ use std::fmt::{self, Write};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicU32;
 
-/// The kernel's number of a thread.
+/// The kernel's ID of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tid(pub i32);
 
@@ -36,7 +36,7 @@ pub fn pause() {
     unsafe { libc::nanosleep(&raw const moment, std::ptr::null_mut()) };
 }
 
-/// Gives the rest of the time slice away. Usable in a signal handler.
+/// Yields the rest of the time slice. Usable in a signal handler.
 pub fn give_way() {
     // SAFETY: (1) sched_yield has no arguments and touches no memory.
     unsafe { libc::sched_yield() };

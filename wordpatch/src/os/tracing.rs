@@ -1,4 +1,4 @@
-//! Stopping one thread of another process for a moment, and making system calls in its name
+//! Stopping one thread of another process for a moment, and making it execute system calls
 //! (ptrace(2)).
 //!
 //! ```text
@@ -6,15 +6,17 @@
 //! ```
 //!
 //! - **Seized, never attached**: no SIGSTOP that the process or its parent would see.
-//! - **A signal that is on its way** when the thread stops is handed on, before anything else.
-//! - **No handler runs meanwhile**: all signals are blocked, and the mask is put back.
-//! - **A call that the stop has interrupted goes on.** The kernel restarts most of them by itself;
-//!   those that it ends with `EINTR` although no signal has come (epoll_wait, sigtimedwait, semop,
-//!   sockets with a timeout) are made to be restarted, too: [`Registers::as_if_never_stopped`].
+//! - **A pending signal** at the moment of the stop is delivered before anything else.
+//! - **No handler runs meanwhile**: all signals are blocked, and the mask is restored.
+//! - **A system call that the stop has interrupted continues.** The kernel restarts most of them by
+//!   itself; those that it ends with `EINTR` although no signal was delivered (epoll_wait,
+//!   sigtimedwait, semop, sockets with a timeout) are made to be restarted, too:
+//!   [`Registers::as_if_never_stopped`].
 //!
-//! Of the kernel's relation the thread is part that seizes, not its process: a thread that ends
-//! leaves what it has traced. One that does not stop in time (it sleeps uninterruptibly) can be
-//! left in no other way, so the caller is a thread of its own.
+//! The kernel ties a traced thread to the thread that seized it, not to that thread's process: a
+//! thread that ends detaches from the threads that it traces. There is no other way to detach from
+//! a thread that does not stop in time (it sleeps uninterruptibly), so the caller is a separate
+//! thread.
 //!
 //! # Safety
 //!
@@ -59,11 +61,11 @@ pub struct Registers(libc::user_regs_struct);
 const TF: u64 = 1 << 8;
 /// The direction flag.
 const DF: u64 = 1 << 10;
-/// A call that goes on when no signal was delivered (include/linux/errno.h).
+/// A system call that is restarted if no signal was delivered (include/linux/errno.h).
 const RESTART_WITHOUT_HANDLER: i64 = -514;
 
 impl Registers {
-    /// Where it executes.
+    /// Its instruction pointer.
     pub fn instruction(&self) -> u64 {
         self.0.rip
     }
@@ -78,12 +80,12 @@ impl Registers {
         self.0.rbp
     }
 
-    /// Where its thread data lie.
+    /// The address of its thread data.
     pub fn thread_pointer(&self) -> u64 {
         self.0.fs_base
     }
 
-    /// The same, but that a system call which was ended by nothing but the stop is made again.
+    /// The same registers, but a system call that only the stop has ended is made again.
     pub fn as_if_never_stopped(mut self) -> Self {
         let in_call = self.0.orig_rax as i64 >= 0;
         if in_call && self.0.rax as i64 == -i64::from(libc::EINTR) {
@@ -93,9 +95,9 @@ impl Registers {
     }
 }
 
-/// A system call that another thread is to make: its number and arguments, where a `syscall`
-/// instruction lies, and what else is to be in a register: `rbx` is kept by the kernel, in the
-/// child of a clone, too.
+/// A system call that another thread is to make: its number and arguments, the address of a
+/// `syscall` instruction, and a value for `rbx`, which the kernel preserves, even in the child of a
+/// clone.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RemoteCall {
     /// Its number.
@@ -119,8 +121,7 @@ impl Memory {
         File::options().read(true).write(true).open(path).map(Self)
     }
 
-    /// Has it for itself among all that ask for that, until it is dropped; false if another one
-    /// has it.
+    /// Takes an exclusive lock on it, until it is dropped; false if another process has the lock.
     pub fn take(&self) -> bool {
         self.0.try_lock().is_ok()
     }
@@ -137,7 +138,7 @@ impl Memory {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// A text that ends with zero, of this length at most.
+    /// A text that ends with zero, at most this long.
     pub fn text(&self, at: u64, most: usize) -> std::io::Result<Vec<u8>> {
         const PIECE: usize = 64;
         let mut text = Vec::new();
@@ -167,7 +168,8 @@ impl Memory {
     }
 }
 
-/// A thread that is stopped. It goes on where it was when this is dropped, as if it had not been.
+/// A stopped thread. When this is dropped, it continues where it was, as if it had not been
+/// stopped.
 #[derive(Debug)]
 pub struct Stopped {
     thread: Tid,
@@ -197,8 +199,8 @@ fn ptrace(
 }
 
 impl Stopped {
-    /// Stops a thread of another process. By the thread that then has it; which ends if this fails
-    /// with [`TraceError::Sleeps`].
+    /// Stops a thread of another process. The calling thread is its tracer, and has to end if this
+    /// fails with [`TraceError::Sleeps`].
     pub fn stop(thread: Tid, patience: Duration) -> Result<Self, TraceError> {
         ptrace("ptrace(PTRACE_SEIZE)", libc::PTRACE_SEIZE, thread, 0, 0)?;
         ptrace("ptrace(PTRACE_INTERRUPT)", libc::PTRACE_INTERRUPT, thread, 0, 0)?;
@@ -213,7 +215,7 @@ impl Stopped {
                 }
                 break;
             }
-            // On its way to the program.
+            // A signal for the program.
             ptrace("ptrace(PTRACE_CONT)", libc::PTRACE_CONT, thread, 0, signal as u64)?;
         }
         let since = Instant::now();
@@ -241,7 +243,7 @@ impl Stopped {
         self.since.elapsed()
     }
 
-    /// Has it make a system call. What it returns, as the kernel does.
+    /// Makes it execute a system call. Returns the kernel's result.
     ///
     /// # Safety
     /// The process may have that call made in its name; `instruction` is one that it can execute.
@@ -272,7 +274,7 @@ impl Stopped {
         Err(TraceError::Stubborn)
     }
 
-    /// Has it go on. How long it was stopped.
+    /// Lets it continue. Returns how long it was stopped.
     pub fn resume(mut self) -> Result<Duration, TraceError> {
         self.restore()?;
         let elapsed = self.since.elapsed();

@@ -1,9 +1,9 @@
-//! Whom a path leads to: files that are executed, or that decide how code is stored to, and folders
-//! in which they lie, have to be the user's own or the system's, with all folders above them.
+//! Trust in paths: files that are executed, or that decide how code is stored to, and the folders
+//! that contain them, have to belong to the user or the system, with all folders above them.
 //!
-//! A file that is the user's alone can be exchanged by another user who may write to a folder above
-//! it. So the path is gone down from the root, each folder opened in the one before (`openat` with
-//! `O_NOFOLLOW`) and looked at as it was opened: what is looked at is what is used.
+//! If another user may write to a folder above a file, that user can exchange the file. So the path
+//! is walked down from the root. Each folder is opened in the one before (`openat` with
+//! `O_NOFOLLOW`) and checked through its descriptor: what is checked is what is used.
 //!
 //! | above the leaf | trusted |
 //! |---|---|
@@ -47,7 +47,7 @@ pub fn open(path: &Path) -> io::Result<File> {
             if metadata.is_dir() { ErrorKind::IsADirectory } else { ErrorKind::InvalidInput };
         return Err(io::Error::new(kind, "not a file"));
     }
-    // Of a file the group counts, whichever it is: it may have other members.
+    // A file must not be writable by any group: the group may have other members.
     if metadata.mode() & 0o022 != 0 {
         return Err(refusal("others may write it: chmod go-w".to_owned()));
     }
@@ -140,7 +140,7 @@ fn vet(folder: &Metadata, way: &Path) -> io::Result<()> {
         .map_err(|why| refusal(format!("{}: {why}", way.display())))
 }
 
-/// What is wrong with a folder on the way, for this user.
+/// Why a folder on the path is not trusted, for this user.
 fn judge(uid: u32, gid: u32, mode: u32, user: u32) -> Result<(), String> {
     if uid != 0 && uid != user {
         return Err(format!("it belongs to user {uid}"));
@@ -217,7 +217,7 @@ mod tests {
             assert!(error.to_string().contains("chmod go-w"), "{error}");
             scratch.mode(path, if path.ends_with("file") { 0o644 } else { 0o755 });
         }
-        // A user who may write there may not exchange what is ours.
+        // The sticky bit: users who may write there cannot exchange the user's files.
         scratch.mode("a", 0o1777);
         open(&scratch.file()).unwrap();
         assert!(open(&scratch.0.join("a")).is_err() && open(Path::new("/dev/null")).is_err());

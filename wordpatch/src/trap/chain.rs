@@ -1,4 +1,4 @@
-//! The handler before ours, and what passing a signal on to it means.
+//! The handler before ours, and how a signal is passed on to it.
 //!
 //! | before us | a trap of the program's own | a signal that a process sent |
 //! |---|---|---|
@@ -7,9 +7,9 @@
 //! | a handler | it is called, under its own mask | it is called, under its own mask |
 //!
 //! A program's handler that was put in front of ours may pass the signal back to us, and ours may
-//! have been put in front of that one again. So there may be several actions before ours, and a
-//! signal that comes back goes to the one before the one it comes from. Which that is travels with
-//! the signal: a handler need not return, it may leave by `siglongjmp`.
+//! have been put in front of that one again. So there may be several actions before ours. A signal
+//! that is passed back to us goes to the action before the one whose handler passed it. The
+//! signal's context records that action: a handler need not return, it may leave by `siglongjmp`.
 
 use super::TrapError;
 use crate::lock::Lock;
@@ -25,8 +25,7 @@ pub(super) struct Before {
     older: Option<&'static Before>,
 }
 
-/// The latest of them. Each one ever replaced stays, so that a handler never reads one that is
-/// gone.
+/// The latest of them. Replaced actions are never freed, so a handler never reads a freed one.
 static NEWEST: AtomicPtr<Before> = AtomicPtr::new(std::ptr::null_mut());
 
 pub(crate) static INSTALLING: Lock<()> = Lock::new(());
@@ -44,7 +43,7 @@ pub(super) fn install(handler: signals::Handler) -> Result<(), TrapError> {
         return Ok(());
     }
     let action = signals::action(libc::SIGTRAP)?;
-    // Known before the handler is: a trap may come at once.
+    // The action is published before the handler is installed: a trap may happen at once.
     let before = Before { action, spent: AtomicBool::new(false), older: newest() };
     NEWEST.store(Box::into_raw(Box::new(before)), Ordering::Release);
     // SAFETY: (1) `handler` is `on_trap`, which does only what a handler may. SA_NODEFER: what we
@@ -58,8 +57,8 @@ pub(super) fn is_installed(handler: signals::Handler) -> Result<bool, TrapError>
     Ok(signals::action(libc::SIGTRAP)?.sa_sigaction == handler as *const () as usize)
 }
 
-/// The field of a signal's context that says from whose handler the signal comes. The kernel writes
-/// zero to it in every context that it makes, and never reads it.
+/// The field of a signal's context that records which action's handler passed the signal on. The
+/// kernel writes zero to it in every context that it makes, and never reads it.
 fn mark_of(context: *mut libc::c_void) -> *mut *mut libc::ucontext_t {
     // SAFETY: (1) the kernel's context, valid during the handler.
     unsafe { &raw mut (*context.cast::<libc::ucontext_t>()).uc_link }
@@ -75,9 +74,9 @@ pub(super) fn set_mark(context: *mut libc::c_void, came_from: *mut libc::ucontex
     unsafe { mark_of(context).write(came_from) };
 }
 
-/// The action before ours, or the one before that if this signal comes back from it, if its handler
-/// is to be called; the context is marked with it. Where there is no handler, what the kernel would
-/// have done is done.
+/// The action before ours, if its handler is to be called; or the one before that, if that handler
+/// has passed this signal back. The context is marked with it. If there is no handler, this does
+/// what the kernel would have done.
 pub(super) fn next(
     signal: libc::c_int,
     info: *mut libc::siginfo_t,
@@ -102,7 +101,7 @@ pub(super) fn next(
     }
 }
 
-/// The action for a signal that comes from the handler of `passed`, or from the kernel.
+/// The action for a signal that the handler of `passed`, or the kernel, has passed to us.
 fn older_than(passed: *const Before) -> Option<&'static Before> {
     let mut all = std::iter::successors(newest(), |before| before.older);
     match all.find(|&before| std::ptr::eq(before, passed)) {
@@ -117,8 +116,8 @@ fn is_fault(code: libc::c_int) -> bool {
     code > 0
 }
 
-/// What is blocked in that action's handler: what the thread had blocked, and what the handler
-/// wants blocked.
+/// The signals that are blocked in that action's handler: those that the thread had blocked, and
+/// those of the action's mask.
 fn mask(before: &Before, context: *mut libc::c_void) -> u64 {
     // SAFETY: (1) the kernel's context, valid during the handler.
     let interrupted = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_sigmask };
@@ -138,8 +137,8 @@ pub(super) fn call(
     context: *mut libc::c_void,
 ) {
     let ours = signals::set_mask(&signals::set(mask(before, context)));
-    // SAFETY: (1) the program gave this address to sigaction as a handler; one that wants to know
-    // less does not look at the other arguments.
+    // SAFETY: (1) the program gave this address to sigaction as a handler; a handler with fewer
+    // parameters does not read the other arguments.
     unsafe {
         std::mem::transmute::<usize, signals::Handler>(before.action.sa_sigaction)(
             signal, info, context,

@@ -101,7 +101,7 @@ fn a_patch_that_nobody_finishes_leaves_the_old_instruction_working() {
         trapped += 1;
         std::mem::forget(pending);
         assert_eq!(laid.run(), specimen.returns[0]);
-        // Whoever comes later can take it up.
+        // A later thread can take it up.
         site.resume().unwrap().finish().unwrap();
         assert_eq!(laid.run(), specimen.returns[1]);
     });

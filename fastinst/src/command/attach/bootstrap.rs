@@ -1,5 +1,5 @@
-//! The code that is executed in the process: by a thread of our own, which the C library does not
-//! know, and by the thread that this one has the C library make.
+//! The code that is executed in the process: by the bootstrap thread, which the C library does not
+//! know, and by a thread that the bootstrap thread creates through the C library.
 //!
 //! ```text
 //!   a thread of the program:  clone ─▶ goes on where it was
@@ -7,14 +7,14 @@
 //!   a thread of the process:    dlopen, dlsym ─▶ the library's entry point        the profiler's thread from then on
 //! ```
 //!
-//! Why not `pthread_create` or `dlopen` on the program's thread: it may have been stopped inside of
-//! malloc or of the loader, whose locks it holds and whose state it has left half changed. The
-//! bootstrap thread waits for a lock as every thread does; it has thread data of its own, so that
-//! the C library's caches of a thread are new as well.
+//! Why not `pthread_create` or `dlopen` on the program's thread: it may have been stopped inside
+//! malloc or the loader, whose locks it then holds and whose state is half changed. The bootstrap
+//! thread waits for a lock as every thread does. It has its own thread data, so the C library's
+//! per-thread caches are new as well.
 //!
 //! # Safety
 //!
-//! This module exists to say which instructions another process executes. Here they are data.
+//! This module exists to define which instructions another process executes. Here they are data.
 #![allow(unsafe_code)]
 
 use fastinst::attachment::{Functions, LOADED, LOADING, NO_ENTRY, NO_THREAD, NOT_LOADED, Request};
@@ -64,7 +64,7 @@ global_asm!(
     "mov eax, 60",
     "syscall",
     "ud2",
-    // The thread that the C library has made: rdi is the request.
+    // The thread that the C library has created: rdi is the request.
     "20:",
     "push rbx",
     "mov rbx, rdi",
@@ -175,7 +175,8 @@ unsafe extern "C" {
     static fastinst_bootstrap_end: u8;
 }
 
-/// The instructions. The first is a `syscall`, for whatever the stopped thread is to call.
+/// The instructions. The first is a `syscall`, for any system call that the stopped thread is to
+/// make.
 pub(super) fn code() -> &'static [u8] {
     // SAFETY: (1) labels of the section above, in this order.
     unsafe {

@@ -1,5 +1,5 @@
-//! Putting the library into a process: what is to be there is prepared, one thread is stopped for
-//! two system calls, and the request is followed until it is answered.
+//! Injecting the library into a process: the contents of a mapping are prepared, one thread is
+//! stopped for two system calls, and the command then waits for the answer to its request.
 //!
 //! ```text
 //!   look ─▶ prepare ─▶ stop ─▶ mmap ─▶ fill ─▶ clone ─▶ registers back, detached ─▶ answer, acknowledged
@@ -28,14 +28,14 @@ const PAGE: u64 = 4096;
 const STACK: u64 = 128 << 10;
 /// The stack of the profiler's own thread.
 const AGENT_STACK: u64 = 1 << 20;
-/// How long a thread has to stop, if it is no sleep that no signal ends.
+/// How long a thread may take to stop, unless it is in an uninterruptible sleep.
 const STOPPING: Duration = Duration::from_secs(2);
 /// How long the loader may take: the program may hold its lock.
 const LOADING_TIME: Duration = Duration::from_secs(20);
 /// How long a thread is held until the library is loaded.
 const HOLDING: Duration = Duration::from_secs(1);
 
-/// A profiler that runs in a process now.
+/// A profiler that now runs in a process.
 #[derive(Debug)]
 pub(super) struct Injected {
     /// How long a thread of the program was stopped.
@@ -50,8 +50,8 @@ pub(super) struct Injected {
 /// Why nothing was injected.
 #[derive(Debug)]
 pub(super) enum Refused {
-    /// The process executes another program than before, or its loader has not got far: it may be
-    /// looked at again.
+    /// The process executes another program than before, or its loader is not far enough: it may be
+    /// inspected again.
     Unready(String),
     Failed(Failure),
 }
@@ -81,11 +81,11 @@ impl From<Failure> for Refused {
     }
 }
 
-/// What is known of the process before it is stopped.
+/// The data about the process that are collected before it is stopped.
 struct Prepared {
     vector: Vector,
     data: ThreadData,
-    /// What was left behind by an earlier bootstrap thread.
+    /// The thread data that an earlier bootstrap thread left.
     left: Option<Placed>,
     /// Two bytes that are a `syscall`.
     instruction: u64,
@@ -101,7 +101,7 @@ const REQUEST_AT: u64 = PAGE;
 impl Prepared {
     fn of(target: &Target, library: &Path, settings: &[String]) -> Result<Self, Refused> {
         let memory = &target.memory;
-        // What was opened before another program was executed cannot be read any more.
+        // Memory that was opened before another program was executed can no longer be read.
         let text = |error: std::io::Error| {
             Refused::Unready(format!(
                 "process {}: its memory cannot be read ({error})",
@@ -124,7 +124,7 @@ impl Prepared {
                 "process {} does not use glibc: the profiler needs glibc 2.34 or later",
                 target.process
             );
-            // Or its loader has not come to it.
+            // Or its loader has not loaded it yet.
             return Err(Refused::Unready(why));
         };
         let functions = functions(memory, libc).ok_or_else(|| {
@@ -144,8 +144,8 @@ impl Prepared {
         Ok(Self { vector, data, left, instruction, request, data_at, len, modules })
     }
 
-    /// Whether the process executes the same program as when it was looked at. While a thread is
-    /// stopped no other is executed.
+    /// Checks that the process executes the same program as when it was inspected. While a thread
+    /// is stopped, no other program is executed.
     fn require_same(&self, target: &Target) -> Result<(), Refused> {
         match Vector::of(target.process, target.living) {
             Ok(vector) if vector == self.vector => Ok(()),
@@ -201,7 +201,7 @@ fn bytes_of(request: &Request) -> &[u8] {
 
 fn functions(memory: &Memory, libc: &Loaded) -> Option<Functions> {
     let of = |name| libc.symbol(memory, name);
-    // Behind 2.34 threads and the loader's functions are the C library's own.
+    // From glibc 2.34 on, the functions of threads and of the loader are in the C library itself.
     Some(Functions {
         attr_init: of("pthread_attr_init")?,
         attr_setstacksize: of("pthread_attr_setstacksize")?,
@@ -235,7 +235,7 @@ fn request(
     Ok(request)
 }
 
-/// A `syscall` in the kernel's own code, which every process has mapped.
+/// A `syscall` in the vDSO, which every process has mapped.
 fn syscall_instruction(target: &Target, vector: &Vector) -> Result<u64, String> {
     const SYSCALL: [u8; 2] = [0x0f, 0x05];
     let none = || format!("process {} has no vDSO", target.process);
@@ -251,7 +251,7 @@ fn syscall_instruction(target: &Target, vector: &Vector) -> Result<u64, String> 
     Ok(vector.vdso + at as u64)
 }
 
-/// Loads the library and has the profiler begin.
+/// Loads the library and starts the profiler.
 pub(super) fn inject(
     target: &Target,
     library: &Path,
@@ -259,9 +259,9 @@ pub(super) fn inject(
 ) -> Result<Injected, Refused> {
     let begun = Instant::now();
     let mut prepared = Prepared::of(target, library, settings)?;
-    // A signal that ended this command would leave a thread with registers of ours.
+    // A signal that ended this command would leave a thread with our registers.
     let undisturbed = wordpatch::os::signals::Blocked::all();
-    // The kernel's relation to a traced thread is the tracing thread's: it ends with this one.
+    // The kernel ties a traced thread to the thread that traces it: tracing ends with this thread.
     let (at, stopped) = std::thread::scope(|scope| {
         let tracing = scope.spawn(|| clone_into(target, &mut prepared));
         tracing.join().unwrap_or_else(|_| Err("the tracing thread has panicked".to_owned().into()))
@@ -273,7 +273,7 @@ pub(super) fn inject(
 }
 
 impl Injected {
-    /// The answer was used: what was mapped for the request goes.
+    /// The answer was used: the request's mapping can be removed.
     pub(super) fn acknowledge(&self, target: &Target) {
         acknowledge(target, self.request);
     }
@@ -286,8 +286,8 @@ fn acknowledge(target: &Target, request: u64) {
     let _ = unsafe { target.memory.write(at, &1u32.to_le_bytes()) };
 }
 
-/// Stops a thread, and has it make the mapping and the bootstrap thread. Returns where that is, and
-/// for how long it was stopped.
+/// Stops a thread, and makes it create the mapping and the bootstrap thread. Returns the address of
+/// the mapping, and for how long the thread was stopped.
 fn clone_into(target: &Target, prepared: &mut Prepared) -> Result<(u64, Duration), Refused> {
     let process = target.process;
     let is_single = target.threads.len() == 1;
@@ -349,7 +349,7 @@ fn clone_into(target: &Target, prepared: &mut Prepared) -> Result<(u64, Duration
     Ok((at, stopped))
 }
 
-/// Waits until the library is loaded, or is not going to be.
+/// Waits until the library is loaded, or loading it has failed.
 fn hold(target: &Target, request: u64) {
     let end = Instant::now() + HOLDING;
     while Instant::now() < end {
@@ -404,7 +404,7 @@ fn number(target: &Target, request: u64, field: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes))
 }
 
-/// Waits for the answer. The descriptor of the profile, or why there is none.
+/// Waits for the answer: the descriptor of the profile, or why there is none.
 fn follow(target: &Target, request: u64) -> Result<i32, String> {
     let process = target.process;
     let ended = || format!("process {process} ended while being attached");
@@ -454,7 +454,7 @@ fn answer(target: &Target, request: u64) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// The loader's text, and what can be done about it.
+/// The loader's error message, and what to do about it.
 fn why_not_loaded(process: i32, why: &str) -> String {
     let remedy = if why.contains("static TLS") {
         ": other libraries have used up the loader's static TLS space; start the program with GLIBC_TUNABLES=glibc.rtld.optional_static_tls=2048, or with fastinst run"

@@ -1,4 +1,4 @@
-//! What a process has loaded, read from its memory alone: files may have been deleted, replaced, or
+//! The modules of a process, read from its memory alone: files may have been deleted, replaced, or
 //! lie in another namespace.
 
 use goblin::elf64::dynamic::{DT_GNU_HASH, DT_NULL, DT_STRTAB, DT_SYMTAB, DT_VERSYM};
@@ -7,22 +7,22 @@ use std::io;
 use std::ops::Range;
 use wordpatch::os::tracing::Memory;
 
-/// Modules that a list may have: a damaged one ends there.
+/// The most modules in a list: a damaged list is cut off there.
 const MOST: usize = 4096;
 
-/// What the kernel has told the program (getauxval(3)).
+/// The auxiliary vector that the kernel gave the program (getauxval(3)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Vector {
     pub(super) headers: u64,
     pub(super) header_count: u64,
-    /// Where the loader lies; zero in a program that needs none.
+    /// The loader's address; zero in a program that needs none.
     pub(super) loader: u64,
-    /// Where the kernel's own code lies.
+    /// The address of the vDSO.
     pub(super) vdso: u64,
 }
 
 impl Vector {
-    /// Whether it is complete: it is not while the kernel begins a program.
+    /// Whether it is complete: it is not while the kernel starts a program.
     pub(super) fn is_whole(&self) -> bool {
         self.headers != 0 && self.vdso != 0
     }
@@ -45,7 +45,7 @@ impl Vector {
     }
 }
 
-/// A word of eight bytes, little end first.
+/// A word of eight bytes, little-endian.
 pub(super) fn word(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
@@ -62,12 +62,13 @@ pub(super) struct Loaded {
     pub(super) record: u64,
     /// Its program headers.
     headers: Vec<u8>,
-    /// What new threads' data begin with: where it lies, its length, and with zeroes.
+    /// The initial contents of new threads' data: the address, the length, and the length with
+    /// zeroes.
     pub(super) image: Option<Image>,
     tables: Tables,
 }
 
-/// The first contents of a module's thread data.
+/// The initial contents of a module's thread data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Image {
     pub(super) at: u64,
@@ -120,7 +121,7 @@ impl Loaded {
         let image =
             headers.chunks_exact(56).find(|header| half(header, 0) == Some(PT_TLS)).and_then(of);
         let mut tables = Tables::default();
-        // The loader has made addresses of them, but where the section cannot be written.
+        // The loader has turned them into addresses, except where the section cannot be written.
         let placed = |value: u64| if value < bias { value.wrapping_add(bias) } else { value };
         for number in 0..MOST as u64 {
             let entry = read(memory, dynamic + number * 16, 16)?;
@@ -137,7 +138,7 @@ impl Loaded {
         Ok(Self { bias, record, headers: headers.to_vec(), image, tables })
     }
 
-    /// Ranges of memory that its headers of a kind tell of.
+    /// Ranges of memory that its headers of one kind describe.
     fn ranges(&self, kind: u32) -> impl Iterator<Item = Range<u64>> + '_ {
         let headers = self.headers.chunks_exact(56);
         headers.filter(move |header| half(header, 0) == Some(kind)).filter_map(|header| {
@@ -146,13 +147,13 @@ impl Loaded {
         })
     }
 
-    /// From its first address to behind its last.
+    /// Its address range: the end is exclusive.
     pub(super) fn span(&self) -> Range<u64> {
         let start = self.ranges(PT_LOAD).map(|range| range.start).min().unwrap_or(0);
         start..self.ranges(PT_LOAD).map(|range| range.end).max().unwrap_or(0)
     }
 
-    /// Where its index of unwind information lies, and the segment that holds it.
+    /// The ranges of its index of unwind information, and of the segment that holds it.
     pub(super) fn unwind_index(&self) -> Option<(Range<u64>, Range<u64>)> {
         let index = self.ranges(PT_GNU_EH_FRAME).next()?;
         let segment = self.ranges(PT_LOAD).find(|range| range.contains(&index.start))?;
@@ -165,7 +166,7 @@ impl Loaded {
         Some(start..start + len)
     }
 
-    /// Where a symbol of the module lies, the version that new programs get.
+    /// The address of a symbol of the module, in the version that new programs get.
     pub(super) fn symbol(&self, memory: &Memory, name: &str) -> Option<u64> {
         self.find(memory, name).map(|(address, _)| address)
     }
@@ -215,7 +216,7 @@ impl Loaded {
     }
 }
 
-/// The hash of a name (the generic ABI's successor: `.gnu.hash`).
+/// The hash of a name in `.gnu.hash`, the successor of the generic ABI's hash.
 fn gnu_hash(name: &str) -> u32 {
     name.bytes().fold(5381, |hash: u32, byte| hash.wrapping_mul(33).wrapping_add(byte.into()))
 }
@@ -226,7 +227,7 @@ fn read(memory: &Memory, at: u64, len: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// All that is loaded, as the loader lists it: the program first.
+/// All loaded modules, in the order of the loader's list: the program first.
 pub(super) fn all(memory: &Memory, vector: &Vector) -> io::Result<Vec<Loaded>> {
     let loader = Loaded::at(memory, vector.loader)?;
     let shown = loader

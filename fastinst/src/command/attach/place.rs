@@ -1,4 +1,4 @@
-//! The library, where the process finds it: it may see other files than we do.
+//! Puts the library where the process finds it: the process may see other files than this command.
 
 use super::target::Target;
 use crate::command::{Failure, launch};
@@ -6,11 +6,11 @@ use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The library, as the process calls it.
+/// The library, by its path in the process.
 #[derive(Debug)]
 pub(super) struct Placed {
     path: PathBuf,
-    /// A copy of ours, as we reach it.
+    /// A copy made by this command, by the path at which the command reaches it.
     copy: Option<PathBuf>,
 }
 
@@ -19,7 +19,7 @@ impl Placed {
         &self.path
     }
 
-    /// A copy is needed until it is loaded.
+    /// A copy is needed only until it is loaded.
     pub(super) fn remove(mut self) {
         self.take_away();
     }
@@ -37,8 +37,8 @@ impl Drop for Placed {
     }
 }
 
-/// Where the process finds the library: where it has loaded it before, where it lies, or a copy in
-/// a `folder` of the process's own.
+/// The path at which the process finds the library: the one that it was loaded from before, the
+/// library's own, or that of a copy in a `folder` in the process's view.
 pub(super) fn library_for(target: &Target, folder: &Path) -> Result<Placed, Failure> {
     let ours = launch::library()?;
     let ours = std::fs::canonicalize(&ours).unwrap_or(ours);
@@ -57,7 +57,7 @@ pub(super) fn is_loaded(target: &Target) -> bool {
     loaded_before(target).is_some()
 }
 
-/// The loader compares the names of what it has loaded: also of files that are gone.
+/// The loader compares the names of loaded modules, even those of deleted files.
 fn loaded_before(target: &Target) -> Option<PathBuf> {
     let mappings = wordpatch::os::maps::mappings_of(target.process, target.living).ok()?;
     let path = mappings.into_iter().map(|mapping| mapping.path).find(|path| {
@@ -67,7 +67,7 @@ fn loaded_before(target: &Target) -> Option<PathBuf> {
             .is_some_and(|name| name.starts_with("libfastinst") && name.ends_with(".so"))
     })?;
     let path = Path::new(path.strip_suffix(" (deleted)").unwrap_or(&path));
-    // The kernel tells it by our own root.
+    // The kernel shows the path relative to this command's root.
     let root = format!("/proc/{}/task/{}/root", target.process, target.living);
     let root = std::fs::read_link(root).unwrap_or_else(|_| "/".into());
     Some(Path::new("/").join(path.strip_prefix(&root).unwrap_or(path)))
@@ -75,7 +75,7 @@ fn loaded_before(target: &Target) -> Option<PathBuf> {
 
 fn copy(target: &Target, ours: &Path, folder: &Path) -> Result<Placed, Failure> {
     let mut random = [0u8; 8];
-    // SAFETY: (1) a buffer and its length; where it stays zero the number of the process tells.
+    // SAFETY: (1) a buffer and its length. If it stays zero, the process ID makes the name unique.
     #[allow(unsafe_code)]
     unsafe {
         libc::getrandom(random.as_mut_ptr().cast(), random.len(), 0);

@@ -1,10 +1,11 @@
-//! Where a program of one thread can be stopped while another thread loads a library.
+//! Safe points: where a single-threaded program can be stopped while another thread loads a
+//! library.
 //!
 //! As long as a process has one thread, the C library takes no locks: malloc changes its lists as
-//! if no other code could come by. So the thread must not be stopped in there; and it is held until
-//! the library is loaded, as what it has read before ("there is one thread") may still be on its
-//! way. Its calls are found by unwind information: words of the stack that look like return
-//! addresses may be old.
+//! if no other code could run. So the thread must not be stopped inside malloc. It is also held
+//! until the library is loaded, since it may still act on what it has read before ("there is one
+//! thread"). Its calls are found by unwind information: words of the stack that look like return
+//! addresses may be stale.
 
 use super::injection::{Refused, explain};
 use super::loaded::Loaded;
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 use wordpatch::os::threads::Tid;
 use wordpatch::os::tracing::{Memory, Registers, Stopped};
 
-/// Functions of allocators, in whatever module defines them.
+/// Functions of allocators, in any module that defines them.
 const ALLOCATORS: [&str; 14] = [
     "malloc",
     "free",
@@ -33,17 +34,17 @@ const ALLOCATORS: [&str; 14] = [
     "mallinfo2",
     "cfree",
 ];
-/// Calls that a stack may have.
+/// The most calls of a stack.
 const FRAMES: usize = 1024;
-/// How long is looked for a safe point, and how long the program runs between two looks.
+/// How long a safe point is searched for, and how long the program runs between two attempts.
 const LOOKING: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// Ranges of code in which a program of one thread is not held.
+/// Ranges of code in which a single-threaded program is not held.
 struct Places {
     /// The allocators, and all of the loader.
     forbidden: Vec<Range<u64>>,
-    /// The C library: nothing of it is interrupted but a system call.
+    /// The C library: it is interrupted in system calls only.
     libraries: Vec<Range<u64>>,
 }
 
@@ -59,7 +60,7 @@ impl Places {
         Self { forbidden, libraries }
     }
 
-    /// Whether a thread may be held here. `is_in_call`: behind a `syscall` instruction.
+    /// Whether a thread may be held here. `is_in_call`: it is just after a `syscall` instruction.
     fn allow(&self, frames: &[u64], is_in_call: bool) -> bool {
         let within =
             |ranges: &[Range<u64>], at: u64| ranges.iter().any(|range| range.contains(&at));
@@ -69,8 +70,8 @@ impl Places {
     }
 }
 
-/// Stops the only thread of a process where it may be held, as long as the process is the `same` as
-/// when its modules were looked at.
+/// Stops the only thread of a process where it may be held, as long as the process executes the
+/// `same` program as when its modules were read.
 pub(super) fn stop(
     target: &Target,
     modules: &[Loaded],
@@ -118,8 +119,8 @@ impl<'m> Unwinding<'m> {
         Self { memory, unwinder, cache: Box::default() }
     }
 
-    /// The addresses of a thread's calls, the innermost first, and whether that is a system call;
-    /// `None` if they cannot be found to the end.
+    /// The addresses of a thread's calls, innermost first, and whether the innermost is a system
+    /// call; `None` if the stack cannot be unwound to its end.
     fn walk(&mut self, start: &Registers) -> Option<(Vec<u64>, bool)> {
         const SYSCALL: [u8; 2] = [0x0f, 0x05];
         let (ip, sp, bp) = (start.instruction(), start.stack(), start.frame());
@@ -142,7 +143,8 @@ impl<'m> Unwinding<'m> {
     }
 }
 
-/// A module's unwind information, from memory: behind the index, up to the end of its segment.
+/// A module's unwind information, from memory: the index, and the frames that it points to up to
+/// the end of its segment.
 fn described(memory: &Memory, module: &Loaded) -> Option<Module<Vec<u8>>> {
     let (index, segment) = module.unwind_index()?;
     let read = |range: &Range<u64>| {
@@ -150,8 +152,8 @@ fn described(memory: &Memory, module: &Loaded) -> Option<Module<Vec<u8>>> {
         memory.read(range.start, &mut bytes).ok().map(|()| bytes)
     };
     let index_bytes = read(&index)?;
-    // The index begins with how its pointers are written; the first is where the information is
-    // (Linux Standard Base, 10.6.2). 0x1b: four bytes, from where they stand.
+    // The index begins with the encodings of its pointers; the first pointer is to the information
+    // (Linux Standard Base, 10.6.2). 0x1b: four bytes, relative to their own address.
     const FROM_HERE: u8 = 0x1b;
     if index_bytes.get(1) != Some(&FROM_HERE) {
         return None;

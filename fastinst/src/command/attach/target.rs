@@ -1,5 +1,5 @@
-//! The process, looked at before anything is done to it: whether the library can be loaded there,
-//! or why not, in one line.
+//! The process, inspected before anything is changed: whether the library can be loaded there, or
+//! why not, in one line.
 
 use crate::command::Failure;
 use fastinst::discovery::{ImageError, Module};
@@ -7,18 +7,18 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use wordpatch::os::tracing::Memory;
 
-/// A process that may be attached to, as far as can be told from outside.
+/// A process that may be attached to, as far as can be determined from outside.
 #[derive(Debug)]
 pub(super) struct Target {
     pub(super) process: i32,
-    /// A thread of it that lives: the first may have ended.
+    /// One of its live threads: the first thread may have ended.
     pub(super) living: i32,
     pub(super) memory: Memory,
     /// Its threads.
     pub(super) threads: Vec<Thread>,
 }
 
-/// A thread, as the kernel tells of it.
+/// A thread, as the kernel reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Thread {
     pub(super) number: i32,
@@ -46,8 +46,8 @@ fn refused(why: impl Into<String>) -> Failure {
 }
 
 impl Target {
-    /// Looks at a process, and has it for itself. `force`: filters of system calls are taken to
-    /// refuse only.
+    /// Inspects a process, and locks it for this command. `force`: filters of system calls are
+    /// assumed to refuse calls and not to kill.
     pub(super) fn take(process: i32, force: bool) -> Result<Self, Failure> {
         let target = Self::look(process, force)?;
         match target.memory.take() {
@@ -58,7 +58,7 @@ impl Target {
         }
     }
 
-    /// Looks at a process.
+    /// Inspects a process.
     pub(super) fn look(process: i32, force: bool) -> Result<Self, Failure> {
         let folder = PathBuf::from(format!("/proc/{process}"));
         let status = std::fs::read_to_string(folder.join("status"));
@@ -70,7 +70,8 @@ impl Target {
             return Err(refused(format!("process {process} has ended")));
         };
         require_calls(process, &status, force)?;
-        // What the kernel allows, without stopping anything: the same rules as for tracing.
+        // This checks the kernel's permission without stopping anything: the rules are those of
+        // tracing.
         let memory = Memory::of(process)
             .map_err(|error| refused(why_not_traced(process, &status, &error)))?;
         require_program(process, living)?;
@@ -82,7 +83,8 @@ impl Target {
         Ok(Self { process, living, memory, threads })
     }
 
-    /// The thread that is stopped best: asleep, and in no call that would begin its time anew.
+    /// The best thread to stop: one that is asleep, and not in a call whose time limit would start
+    /// again.
     pub(super) fn candidate(&self) -> i32 {
         let worth = |thread: &&Thread| match (thread.state, thread.call) {
             ('S', Some(call)) if !TIMED.contains(&call) => 0,
@@ -93,8 +95,8 @@ impl Target {
         self.threads.iter().min_by_key(worth).map_or(self.living, |thread| thread.number)
     }
 
-    /// The folder of a thread, by the number that the process knows it by: it may live in another
-    /// namespace.
+    /// The folder of a thread in /proc, by its ID in the view of the process, which may be in
+    /// another PID namespace.
     pub(super) fn thread_called(&self, number: i32) -> Option<PathBuf> {
         let tasks = PathBuf::from(format!("/proc/{}/task", self.process));
         let is_it = |folder: &PathBuf| {
@@ -106,15 +108,15 @@ impl Target {
         entries.map(|entry| entry.path()).find(is_it)
     }
 
-    /// A path of the process's own view, as we reach it.
+    /// A path in the process's view, as this command reaches it.
     pub(super) fn seen(&self, path: &Path) -> PathBuf {
         let root = PathBuf::from(format!("/proc/{}/task/{}/root", self.process, self.living));
         root.join(path.strip_prefix("/").unwrap_or(path))
     }
 }
 
-/// Calls that the kernel ends when a thread was stopped, and whose time limit begins anew when they
-/// are made again: epoll_wait, epoll_pwait, rt_sigtimedwait, semtimedop, io_getevents, recvfrom,
+/// Calls that the kernel ends when a thread is stopped, and whose time limit starts again when they
+/// are restarted: epoll_wait, epoll_pwait, rt_sigtimedwait, semtimedop, io_getevents, recvfrom,
 /// recvmsg, recvmmsg, io_uring_enter.
 const TIMED: [i64; 9] = [232, 281, 128, 220, 208, 45, 47, 299, 426];
 
@@ -126,7 +128,7 @@ pub(super) fn threads(process: i32) -> Vec<Thread> {
     let thread = |number: i32| {
         let of = |name: &str| std::fs::read_to_string(folder.join(format!("{number}/{name}")));
         let stat = of("stat").ok()?;
-        // The name before the state is in parentheses, and may hold some (proc_pid_stat(5)).
+        // The name before the state is in parentheses, and may contain some (proc_pid_stat(5)).
         let state = stat[stat.rfind(')')? + 1..].trim_start().chars().next()?;
         let call = of("syscall").ok().and_then(|text| text.split(' ').next()?.parse().ok());
         Some(Thread { number, state, call })
@@ -172,7 +174,8 @@ fn require_process(process: i32, status: &Status) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A filter of system calls ends a process that makes one which it does not expect.
+/// Refuses a process with a system-call filter, unless `force`: the filter may kill it for a call
+/// that it does not expect.
 fn require_calls(process: i32, status: &Status, force: bool) -> Result<(), Failure> {
     match status.number("Seccomp") {
         Some(1) => Err(refused(format!(
@@ -201,8 +204,8 @@ fn why_not_traced(process: i32, status: &Status, error: &std::io::Error) -> Stri
     by_whom(process, other.as_deref(), ours == 0, yama.trim(), error)
 }
 
-/// What forbids it: that the process is another user's, Yama (its `ptrace_scope`), a missing
-/// capability, or the process itself.
+/// The reason of a refusal: the process belongs to another user, Yama (its `ptrace_scope`), a
+/// missing capability, or the process itself.
 fn by_whom(
     process: i32,
     other: Option<&str>,
@@ -228,7 +231,7 @@ fn by_whom(
     }
 }
 
-/// Whether the program is one that loads libraries, of our kind.
+/// Checks that the program loads libraries, and is of our architecture.
 fn require_program(process: i32, living: i32) -> Result<(), Failure> {
     let file = PathBuf::from(format!("/proc/{process}/task/{living}/exe"));
     let name = std::fs::read_link(&file).unwrap_or_else(|_| PathBuf::from("the program"));
@@ -264,9 +267,9 @@ mod tests {
             (said(Some("redis"), false, "1"), "belongs to redis: run fastinst attach as that user"),
             (said(None, false, "1"), "ptrace_scope = 1): use sudo"),
             (said(None, false, "2"), "ptrace_scope = 2): use sudo"),
-            // Not even root may.
+            // Not even root may trace.
             (said(None, true, "3"), "ptrace_scope = 3): start the program with fastinst run"),
-            // Root that Yama does not stop has not the capability.
+            // Root, if Yama is not the reason, lacks the capability.
             (said(Some("redis"), true, "1"), "add the capability SYS_PTRACE"),
             (said(None, true, ""), "add the capability SYS_PTRACE"),
             (said(None, false, "0"), "not dumpable"),

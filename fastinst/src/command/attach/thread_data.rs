@@ -1,19 +1,20 @@
-//! Thread data for a thread that the C library has not made: as much of it as `pthread_create`
-//! looks at.
+//! Thread data for a thread that the C library has not created: as much of it as `pthread_create`
+//! reads.
 //!
 //! ```text
 //!   … │ data of the modules, at their distances │ struct pthread, zeroes │ table of the modules' data
 //!                                               ▲ thread pointer
 //! ```
 //!
-//! - its own number, by which the loader's locks know their owner (0 would be a lock that is free);
-//! - the guards of stacks and pointers, as every thread of the process has them;
-//! - the first contents of all modules' thread data: the C library's own (its locale is a pointer
+//! - its own thread ID, which the loader's locks store as their owner (0 would be a free lock);
+//! - the stack and pointer guards, which are the same in all threads of the process;
+//! - the initial contents of all modules' thread data: the C library's own (its locale is a pointer
 //!   there), and those of an allocator that `pthread_create` may call;
 //! - a table of modules' data that is large enough never to be enlarged, which would be `realloc`;
-//! - a processor number that says "not known" to allocators that go by it (rseq).
+//! - a CPU number that means "unknown", for allocators that use it (rseq).
 //!
-//! Where all of this lies in glibc its library for debuggers is told by symbols (`_thread_db_…`).
+//! The offsets of all of this in glibc are published for its debugger library by symbols
+//! (`_thread_db_…`).
 
 use super::loaded::{Loaded, word};
 use fastinst::attachment::THREAD_DATA;
@@ -35,32 +36,33 @@ const SEVERAL: usize = 0x18;
 const GUARD: usize = 0x28;
 const POINTER_GUARD: usize = 0x30;
 
-/// What a thread's data are made of.
+/// The layout and contents of a thread's data.
 #[derive(Debug)]
 pub(super) struct ThreadData {
     /// Bytes below the thread pointer.
     below: u64,
     /// Bytes of `struct pthread`.
     record: u64,
-    /// Where its number stands in it.
+    /// The offset of its thread ID in that.
     number_at: u64,
-    /// Where the kernel tells it its processor, from the thread pointer on.
+    /// Where the kernel stores its CPU number, relative to the thread pointer.
     processor_at: Option<i64>,
-    /// The modules' first contents, by their distance below the thread pointer; with their numbers.
+    /// The modules' initial contents, by their distance below the thread pointer; with the modules'
+    /// numbers.
     parts: Vec<(u64, u64, Vec<u8>)>,
 }
 
-/// Thread data that lie somewhere.
+/// Thread data at an address.
 #[derive(Debug)]
 pub(super) struct Placed {
-    /// Empty if they lie there already.
+    /// Empty if they are there already.
     pub(super) bytes: Vec<u8>,
     pub(super) pointer: u64,
     pub(super) number: u64,
 }
 
 /// Thread data that an earlier bootstrap thread has left. Allocators keep lists of their threads:
-/// to them the new one is that thread.
+/// they take the new thread for that one.
 pub(super) fn left_behind(memory: &Memory, modules: &[Loaded]) -> Option<Placed> {
     let at = modules.iter().find_map(|module| module.symbol(memory, THREAD_DATA))?;
     let [pointer, number] = [0, 8].map(|offset| memory.word(at + offset).unwrap_or(0));
@@ -68,7 +70,7 @@ pub(super) fn left_behind(memory: &Memory, modules: &[Loaded]) -> Option<Placed>
 }
 
 impl ThreadData {
-    /// Looks at a process. `libc` and `loader` are modules of it.
+    /// Reads them from a process. `libc` and `loader` are modules of it.
     pub(super) fn of(
         memory: &Memory,
         modules: &[Loaded],
@@ -96,7 +98,8 @@ impl ThreadData {
             let Some(image) = module.image else { continue };
             let distance = memory.word(module.record + distance_at)?;
             let number = memory.word(module.record + module_at)?;
-            // Zero: it has none yet; all ones: only by the table, when a thread asks for it.
+            // Zero: it has none yet. All ones: it is reached only by the table, when a thread uses
+            // it.
             if distance == 0 || distance > MOST || image.len > MOST || number == 0 {
                 continue;
             }
@@ -106,7 +109,7 @@ impl ThreadData {
             parts.push((number, distance, bytes));
         }
         let below = parts.iter().map(|(_, distance, _)| *distance).max().unwrap_or(0);
-        // What is loaded later finds room there, too.
+        // Libraries that are loaded later get their thread data there, too.
         let below = below.next_multiple_of(64) + SURPLUS;
         if record > 1 << 16 || number_at + 4 > record {
             return Err(io::Error::other("its C library is none that is known"));
@@ -119,8 +122,8 @@ impl ThreadData {
         (self.below + self.record) as usize + (SLOTS + 2) * 16
     }
 
-    /// Makes them, for an address that is a multiple of 64; `pattern` is a thread pointer of the
-    /// process.
+    /// Makes them, for an address that is a multiple of 64. `pattern` is the thread pointer of a
+    /// thread of the process.
     pub(super) fn placed(&self, memory: &Memory, at: u64, pattern: u64) -> io::Result<Placed> {
         let mut bytes = vec![0; self.len()];
         let pointer = at + self.below;

@@ -12,7 +12,7 @@ use wordpatch::os::signals;
 const PROGRAM: &str = include_str!("../../../samples/primes.wat");
 const MONITOR: &str = include_str!("../../../samples/ways.mm");
 
-/// Between two changes.
+/// The time between two changes.
 const A_WHILE: Duration = Duration::from_millis(400);
 /// How long the program may take to begin.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -60,8 +60,8 @@ pub(super) fn show(folder: &Path, out: &mut impl Write) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Starts a program that SIGINT ends. Shells have commands in the background ignore it, and
-/// whatever these start.
+/// Starts a program that SIGINT ends. Shells make background commands ignore SIGINT, and their
+/// children inherit that.
 fn spawn_interruptible(command: &mut Command) -> io::Result<Child> {
     let is_ignored =
         signals::action(libc::SIGINT).is_ok_and(|action| action.sa_sigaction == libc::SIG_IGN);
@@ -74,7 +74,7 @@ fn spawn_interruptible(command: &mut Command) -> io::Result<Child> {
     child
 }
 
-/// A program that runs, and is stopped in any case.
+/// A running program, which is always stopped in the end.
 struct Asked {
     command: PathBuf,
     child: Option<Child>,

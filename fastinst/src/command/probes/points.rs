@@ -12,7 +12,7 @@ use std::fmt::Write;
 pub(super) struct Line<'m> {
     module: &'m Module,
     point: Point,
-    /// Where passes end that begin here.
+    /// The point at which passes from here end.
     end: Option<String>,
 }
 

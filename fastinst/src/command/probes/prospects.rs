@@ -1,4 +1,4 @@
-//! Functions without compiled-in hooks: what can be done with them.
+//! Functions without compiled-in hooks: how they can be probed.
 
 use super::{Args, Failure, points, pretty, say};
 use fastinst::discovery::Module;
@@ -19,7 +19,7 @@ struct Line<'m> {
 }
 
 impl Line<'_> {
-    /// What is done with it, and why no more.
+    /// How it is probed, and why no better.
     fn outcome(&self) -> (&'static str, Option<String>) {
         match self.prospect.outcome {
             Ok(None) => ("timed", None),

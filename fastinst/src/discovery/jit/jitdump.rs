@@ -20,26 +20,27 @@ const HEADER: usize = 40;
 const ARCHITECTURES_TIME: u64 = 1;
 /// Kind, size and time.
 const FRONT: usize = 16;
-/// Of a load, what comes before its name.
+/// The bytes of a load before its name.
 const LOAD: usize = FRONT + 40;
-/// As much of a record is read; the code itself is passed by.
+/// The most bytes of a record that are read; the code itself is skipped.
 const LONGEST: usize = 64 << 10;
-/// So many functions' names are kept for a time when they are moved, and lines until they come.
+/// The most functions whose names are kept in case they are moved, and whose lines are kept until
+/// they are loaded.
 const MOST: usize = 1 << 16;
 
 /// Reads a dump that grows.
 #[derive(Debug, Default)]
 pub struct JitDump {
-    /// What has come of a record, up to as much as is read of it.
+    /// The bytes received of a record, up to the number that is read of it.
     record: Vec<u8>,
-    /// Bytes that are passed by.
+    /// Bytes to skip.
     skip: u64,
     stage: Stage,
     /// Whether times are those of reading.
     is_timeless: bool,
-    /// What functions are called, by their index.
+    /// The names of functions, by their index.
     names: HashMap<u64, Box<[u8]>>,
-    /// Where the source of a function is that comes next, by its address.
+    /// The source locations of functions to be loaded, by address.
     places: HashMap<u64, (Box<[u8]>, u32)>,
 }
 
@@ -48,12 +49,12 @@ enum Stage {
     #[default]
     Header,
     Records,
-    /// It was closed, or is no dump: nothing more is read.
+    /// It was closed, or is not a dump: nothing more is read.
     End,
 }
 
 impl JitDump {
-    /// Takes what has come, at a time: nanoseconds of the monotonic clock.
+    /// Takes the bytes that were received at a time, in nanoseconds of the monotonic clock.
     pub fn read(&mut self, mut bytes: &[u8], now: u64, codes: &mut Codes) {
         while !bytes.is_empty() && self.stage != Stage::End {
             if self.skip > 0 {
@@ -72,7 +73,7 @@ impl JitDump {
         }
     }
 
-    /// How many bytes that come next are of no use: a reader of a file goes on behind them.
+    /// How many of the next bytes are not needed: a reader of a file continues after them.
     pub fn passes(&mut self) -> u64 {
         std::mem::take(&mut self.skip)
     }
@@ -82,7 +83,7 @@ impl JitDump {
         self.stage == Stage::End
     }
 
-    /// How much has to be there of what is read now.
+    /// How many bytes of the header or record have to be there before it is read.
     fn wanted(&self) -> usize {
         match self.stage {
             Stage::Header => HEADER,
@@ -91,7 +92,7 @@ impl JitDump {
         }
     }
 
-    /// What the record says of its own size.
+    /// The record's own size field.
     fn size(&self) -> usize {
         word(&self.record, 4).unwrap_or(0) as usize
     }
@@ -110,7 +111,7 @@ impl JitDump {
             return;
         }
         if size < FRONT {
-            // Behind it no record can be told from another.
+            // After it records can no longer be separated.
             self.stage = Stage::End;
             return;
         }
@@ -132,7 +133,7 @@ impl JitDump {
             }
             _ => Some(()),
         };
-        // A record that does not hold what it should is passed by: its size leads to the next one.
+        // A malformed record is skipped: its size leads to the next one.
         taken.unwrap_or_default();
     }
 

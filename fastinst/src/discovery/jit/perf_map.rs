@@ -3,7 +3,7 @@
 
 use super::{Codes, Told};
 
-/// A longer line is no function's.
+/// A longer line is not a function's.
 const LONGEST: usize = 64 << 10;
 
 /// Reads a map that grows.
@@ -11,12 +11,12 @@ const LONGEST: usize = 64 << 10;
 pub struct PerfMap {
     /// The beginning of a line whose end has not come.
     line: Vec<u8>,
-    /// The line is too long: what comes of it is not looked at.
+    /// The line is too long: the rest of it is ignored.
     is_long: bool,
 }
 
 impl PerfMap {
-    /// Takes what has come, at a time: nanoseconds of the monotonic clock.
+    /// Takes the bytes that were received at a time, in nanoseconds of the monotonic clock.
     pub fn read(&mut self, mut bytes: &[u8], now: u64, codes: &mut Codes) {
         while let Some(end) = memchr::memchr(b'\n', bytes) {
             self.extend(&bytes[..end]);

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use wordpatch::CodeAddr;
 
-/// No function that has more is probed: it would take long to decode.
+/// The most bytes of a probed function: a longer one would take long to decode.
 const LARGEST: u64 = 1 << 20;
 
 /// An instruction.
@@ -17,10 +17,10 @@ const LARGEST: u64 = 1 << 20;
 pub(crate) struct Line<'b> {
     pub(crate) at: CodeAddr,
     pub(crate) bytes: &'b [u8],
-    /// What it needs to be executed elsewhere; `None` if it cannot be.
+    /// How it is moved into a trampoline; `None` if it cannot be.
     pub(crate) movable: Option<Movable<'b>>,
     pub(crate) flow: Flow,
-    /// By how much it lowers the stack pointer; `None` if that is not known.
+    /// By how much it lowers the stack pointer; `None` if unknown.
     pub(crate) lowers: Option<i64>,
     /// It accesses memory that may fault.
     pub(crate) may_fault: bool,
@@ -42,18 +42,18 @@ impl Line<'_> {
     }
 }
 
-/// Where execution goes on behind an instruction.
+/// Where execution continues after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     /// At the next one.
     Next,
-    /// At the next one, or elsewhere in the function; or, after a call, at the next one.
+    /// At the next one, or at another one in the function; or, after a call, at the next one.
     Around,
-    /// Elsewhere in the function.
+    /// At another one in the function.
     Jump,
     /// The function is left.
     Exit,
-    /// The function is left, or execution goes on at the next one.
+    /// The function is left, or execution continues at the next one.
     Perhaps,
     /// Nowhere.
     Stop,
@@ -63,14 +63,13 @@ pub(crate) enum Flow {
 #[derive(Debug)]
 pub(crate) struct Body<'b> {
     pub(crate) parts: Vec<Vec<Line<'b>>>,
-    /// Where jumps of it lead.
+    /// The targets of its jumps.
     pub(crate) targets: HashSet<CodeAddr>,
     /// Why it cannot be timed, if it cannot.
     pub(crate) untimed: Option<Untimed>,
 }
 
-/// What decodes a module's functions. Addresses are those in memory; `bias` leads there from those
-/// of the file.
+/// Decodes a module's functions. Addresses are those in memory: those of the file plus `bias`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'r, 'b> {
     pub(crate) text: Text<'b>,
@@ -115,8 +114,8 @@ impl<'b> Reader<'_, 'b> {
         Ok(body)
     }
 
-    /// Decodes the function around an address; where none is known, or it does not decode, the
-    /// instructions from there on, as many as may be displaced.
+    /// Decodes the function around an address. If none is known, or it does not decode, this
+    /// decodes the instructions from there on, as many as may be displaced.
     pub(crate) fn around(&self, at: CodeAddr) -> Result<Body<'b>, Refusal> {
         const FEW: usize = 32;
         let range = self.range_of(at);
@@ -222,13 +221,13 @@ impl<'b> Reader<'_, 'b> {
         if known.iter().any(|range| range.contains(&to)) {
             return true;
         }
-        // Where another function begins the jump is that function's call.
+        // If another function begins there, the jump is a call of that function.
         let part = self.range_of(to).filter(|range| !self.is_entry(range.start));
         part.map(|range| known.push(range)).is_some()
     }
 
-    /// Whether a conditional jump leads to a part that looks like a function, because nothing lies
-    /// on the stack there: such a part jumps back. It becomes known.
+    /// Whether a conditional jump leads to a part that looks like a function, because the stack is
+    /// empty there: such a part jumps back. It becomes known.
     fn comes_back(&self, to: CodeAddr, known: &mut Vec<Range<CodeAddr>>) -> bool {
         let Some(part) = self.range_of(to).filter(|part| part.start == to) else { return false };
         let len = part.end.distance_from(part.start) as usize;
@@ -333,8 +332,8 @@ fn may_fault(instruction: &Instruction, has_frame: bool) -> bool {
     (accesses && !is_stack && !instruction.is_ip_rel_memory_operand()) || is_string || divides
 }
 
-/// Whether an indirect jump goes by a table: its operand is scaled, or an address was put together
-/// a few instructions before.
+/// Whether an indirect jump uses a table: its operand is scaled, or an address was computed a few
+/// instructions before.
 fn is_table_jump(instruction: &Instruction, before: &[Line<'_>]) -> bool {
     const NEAR: usize = 12;
     let is_scaled =

@@ -16,13 +16,14 @@
 //!           or a `ret` before another one: nothing, so that the other one's site is its, too
 //! ```
 //!
-//! Where no landing fits an instruction's first byte its first two may be a prefix and the opcode, and so
-//! on, as far as it reaches; one of five bytes has room for a whole jump. One store replaces them if they
-//! lie in one granule, and no thread is ever in the middle of one instruction.
+//! If no landing fits a pun at an instruction's first byte, its first two bytes may become a prefix
+//! and the opcode, and so on, within its length; an instruction of five bytes has room for a whole
+//! jump. One store replaces them if they lie in one granule, and no thread is ever in the middle of
+//! one instruction.
 //!
-//! A byte that is switched must not be read as another pun's displacement, whosever the functions
-//! are: [`Ground`] keeps account. And an exit's site must not be among what the entry displaces: a
-//! call that comes through the trampoline would pass it by.
+//! A byte that is switched must not be read as another pun's displacement, even one of another
+//! function: [`Ground`] records these bytes. And an exit's site must not be among the instructions
+//! that the entry displaces: a call through the trampoline would bypass it.
 
 use super::body::{Flow, Line, Reader};
 use super::prepared::{Maker, Prepared, Room};
@@ -37,7 +38,7 @@ use wordpatch::{CodeAddr, Granule};
 /// Whether more than a byte is switched, and how many pages are taken.
 type Price = (bool, usize);
 
-/// Which entry is preferred to which.
+/// The order of preference of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     /// Nothing of the function is executed before it.
@@ -45,24 +46,24 @@ enum Rank {
     Later(Price),
     /// A call of the function's own.
     Call,
-    /// A thread comes back into the pun.
+    /// A thread returns into the pun.
     Slow,
 }
 
 const PUN: usize = Form::Jump.len();
-/// So many prefixes a jump may have.
+/// The most prefixes of a jump.
 const PREFIXES: usize = 3;
-/// With this prefix an instruction may be jumped into, behind it.
+/// Code may jump into an instruction with this prefix, to the byte after it.
 const LOCK: u8 = 0xf0;
 const CALL: u8 = Form::Call.on();
-/// So many on either side of a point are looked at.
+/// The most instructions that are examined on either side of a point.
 const BLOCK: usize = 24;
-/// Of so many instructions at the beginning one becomes the entry.
+/// One of this many instructions at the beginning becomes the entry.
 const ENTRIES: usize = 5;
-/// A compiler calls its profiler behind so many at most: they save registers, those of variable
-/// arguments behind a branch, and make room.
+/// The most instructions before a compiler's call of its profiler: they save registers, those of
+/// variable arguments after a branch, and allocate stack.
 const PROLOGUE: usize = 40;
-/// So many may lead to an exit.
+/// The most instructions that lead to an exit.
 const RUN: usize = 8;
 
 /// The bytes of a module that are switched or written, and those that are read as displacements.
@@ -75,7 +76,7 @@ pub(crate) struct Ground {
 /// The bytes of one site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// So many are switched, four behind them are read.
+    /// So many are switched, the four after them are read.
     Pun(CodeAddr, usize),
     /// Five are switched.
     Whole(CodeAddr),
@@ -148,7 +149,7 @@ impl Ground {
     }
 }
 
-/// An instruction that is executed elsewhere.
+/// An instruction that is executed in a trampoline.
 pub(crate) type Moved<'b> = Line<'b>;
 
 /// A pun, and what it displaces.
@@ -159,7 +160,7 @@ pub(crate) struct Pun<'b> {
     pub(crate) moved: Vec<Moved<'b>>,
 }
 
-/// What becomes of the beginning of an instruction.
+/// The new beginning of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leap {
     /// Its first byte begins a jump, whose displacement is the other four.
@@ -171,7 +172,7 @@ pub(crate) enum Leap {
 }
 
 impl Leap {
-    /// How many bytes are those of a jump then.
+    /// How many bytes belong to the jump then.
     fn len(self) -> usize {
         match self {
             Self::Byte(_) | Self::Whole(_) => PUN,
@@ -181,7 +182,7 @@ impl Leap {
 }
 
 impl Pun<'_> {
-    /// Where its landing lies, if it needs one.
+    /// The address of its landing, if it needs one.
     pub(crate) fn landing(&self) -> Option<CodeAddr> {
         match self.leap {
             Leap::Byte(bytes) => Some(keeping::pun(self.at, bytes)),
@@ -206,21 +207,21 @@ impl Pun<'_> {
 pub(crate) struct Turn {
     pub(crate) at: CodeAddr,
     pub(crate) bytes: [u8; PUN],
-    /// What the last of them is when it is on.
+    /// The value of the last of them when it is on.
     pub(crate) last: u8,
     /// Where it leads when it is off.
     pub(crate) to: CodeAddr,
 }
 
 impl Turn {
-    /// Where its landing lies.
+    /// The address of its landing.
     pub(crate) fn landing(&self) -> CodeAddr {
         let [first, a, b, c, _] = self.bytes;
         keeping::pun(self.at, [first, a, b, c, self.last])
     }
 }
 
-/// What becomes the site of an entry.
+/// The site of an entry.
 #[derive(Clone, Debug)]
 pub(crate) enum Way<'b> {
     /// Any instruction.
@@ -250,7 +251,7 @@ impl Way<'_> {
         matches!(self, Self::Call(..) | Self::Own(_))
     }
 
-    /// By which option of a compiler it is there.
+    /// The compiler option that has made it.
     pub(crate) fn maker(&self) -> Option<Maker> {
         match self {
             Self::Pun(_) | Self::Turn(_) | Self::Own(_) => None,
@@ -282,11 +283,11 @@ impl Way<'_> {
 #[derive(Clone, Debug)]
 pub(crate) struct Entry<'b> {
     pub(crate) way: Way<'b>,
-    /// By how much the stack pointer lies below the return address there.
+    /// The distance from the return address down to the stack pointer there.
     pub(crate) depth: u32,
     /// Nothing of the function has been executed there.
     pub(crate) is_first: bool,
-    /// What has been, else.
+    /// Otherwise, the instructions that have been.
     pub(crate) before: Vec<Line<'b>>,
 }
 
@@ -322,14 +323,14 @@ impl Entry<'_> {
     }
 }
 
-/// Where a function is left.
+/// An exit of a function.
 #[derive(Clone, Debug)]
 pub(crate) enum Exit<'b> {
     /// A `ret` with room behind it.
     Padded(CodeAddr),
     /// Room that a compiler left before a jump that leaves the function.
     Room(Room),
-    /// The last that is displaced leaves the function.
+    /// The last displaced instruction leaves the function.
     Pun(Pun<'b>),
     /// A jump that leaves the function, always or perhaps.
     Turn(Turn),
@@ -338,7 +339,7 @@ pub(crate) enum Exit<'b> {
 }
 
 impl Exit<'_> {
-    /// Whether another function goes on, and returns in its place.
+    /// Whether it is a tail call: another function continues, and returns in its place.
     pub(crate) fn is_tail(&self) -> bool {
         match self {
             Self::Padded(_) | Self::Fall(_) => false,
@@ -358,7 +359,7 @@ impl Exit<'_> {
     }
 }
 
-/// What becomes the site of a point.
+/// The site of a point.
 #[derive(Clone, Debug)]
 pub(crate) enum Spot<'b> {
     /// Any instruction.
@@ -397,7 +398,7 @@ pub(crate) struct Choice<'b> {
 }
 
 impl Choice<'_> {
-    /// What it takes of the ground.
+    /// The bytes that it claims.
     pub(crate) fn claims(&self) -> impl Iterator<Item = Claim> {
         let exits = self.exits.iter().map(Exit::claim);
         std::iter::once(self.entry.way.claim()).chain(exits)
@@ -408,7 +409,7 @@ impl Choice<'_> {
 pub(crate) struct Chooser<'c, 'b, Pages> {
     pub(crate) reader: Reader<'c, 'b>,
     pub(crate) ground: &'c Ground,
-    /// What a compiler has prepared.
+    /// The functions that a compiler has prepared.
     pub(crate) prepared: &'c Prepared,
     /// Functions that are not prepared get probes, too.
     pub(crate) takes_any: bool,
@@ -449,8 +450,8 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
         }
     }
 
-    /// All exits of a function that is entered there, but for one that the entry displaces, too. The
-    /// last comes first: one before it may lead to it.
+    /// All exits of a function that is entered there, except for one that the entry displaces, too.
+    /// The last is chosen first: an earlier one may lead to it.
     fn exits(&self, body: &Body<'b>, entry: &Entry<'b>) -> Result<Vec<Exit<'b>>, Untimed> {
         let displaced = entry.way.displaced();
         let mut claims = vec![entry.way.claim()];
@@ -503,13 +504,13 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
 
     /// A function that is nothing but a jump to another.
     fn turned_entry(&self, body: &Body<'b>) -> Option<Entry<'b>> {
-        // A mark for indirect branches may stand before it.
+        // `endbr64` may precede it.
         let first = body.parts.first()?.iter().find(|line| line.movable.is_some())?;
         let turn = self.turn(first, |_| true).filter(|_| first.flow == Flow::Exit)?;
         Some(Entry { way: Way::Turn(turn), depth: 0, is_first: true, before: Vec::new() })
     }
 
-    /// What a compiler has prepared, on the one way from the beginning.
+    /// The entry that a compiler has prepared, on the straight path from the beginning.
     fn prepared_entry(&self, body: &Body<'b>) -> Option<Entry<'b>> {
         let (mut depth, mut is_first) = (0i64, true);
         let part = body.parts.first()?;
@@ -519,7 +520,7 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
                 let depth = u32::try_from(depth).ok()?;
                 return Some(Entry { way, depth, is_first, before: part[..at].to_vec() });
             }
-            // Branches of a prologue come together again, and the stack is the same on both ways.
+            // Branches of a prologue join again, and the stack is the same on both paths.
             let is_branch = line.flow == Flow::Around && line.movable.is_some();
             depth += line.lowers.filter(|_| line.flow == Flow::Next || is_branch)?;
             is_first &= line.movable.is_none();
@@ -596,10 +597,11 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
         refusal
     }
 
-    /// The site of a point: the instruction there. A thread comes back behind what is displaced;
-    /// where that would pass another point by, or cannot be moved, right behind the point: that is
-    /// slow while it is on, since branch predictors take those bytes for a jump's. If no landing is
-    /// free, an instruction that every thread executes which passes the point.
+    /// The site of a point: the instruction there. A thread returns after the displaced
+    /// instructions. If these would bypass another point, or cannot be moved, it returns just after
+    /// the point: that is slow while it is on, since branch predictors take those bytes for a
+    /// jump's. If no landing is free, the site is another instruction that every thread passing the
+    /// point executes.
     pub(crate) fn point(
         &self,
         body: &Body<'b>,
@@ -650,16 +652,16 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
         turn.or_else(|| self.turned_call(last)).map(Spot::Turn).ok_or(refusal)
     }
 
-    /// A call, by the last byte of its displacement: the landing leads to where it led.
+    /// A call, by the last byte of its displacement: the landing jumps to the original target.
     fn turned_call(&self, line: &Line<'_>) -> Option<Turn> {
         let [CALL, displacement @ ..] = line.bytes else { return None };
         let displacement = i32::from_le_bytes(displacement.try_into().ok()?);
         self.turned(line, Form::Call.destination(line.at, displacement), |_| true)
     }
 
-    /// What an entry there displaces: whole instructions, as many as a jump of so many bytes is
-    /// long, so that no thread comes back into the middle of it. That is slow: branch predictors take
-    /// it for a jump. A `ret` by itself is no entry: there is nothing that could be timed.
+    /// The instructions that an entry there displaces: whole ones, at least as long as a jump of
+    /// `jump` bytes, so no thread returns into the middle of the jump. That would be slow: branch
+    /// predictors take it for a jump. A `ret` alone is not an entry: there is nothing to time.
     fn displaced(&self, part: &[Line<'b>], at: usize, jump: usize) -> Option<Vec<Line<'b>>> {
         let is_jump = matches!(part[at].movable, Some(Movable::Jump { .. }));
         if part[at].flow == Flow::Exit && !is_jump {
@@ -681,8 +683,8 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
         None
     }
 
-    /// A pun that displaces less than a jump is long, since what follows may fault: a thread comes
-    /// back into its bytes, which are what they were. That is slow while it is on.
+    /// A pun that displaces less than the length of a jump, since the next instruction may fault: a
+    /// thread returns into its bytes, which are unchanged. That is slow while it is on.
     fn short_pun(&self, part: &[Line<'b>], at: usize) -> Option<Pun<'b>> {
         let safe = part[at..].iter().take_while(|line| {
             let leads_on = matches!(line.flow, Flow::Next | Flow::Around);
@@ -702,7 +704,7 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
         self.price_of(&pun, |_| true).map(|_| pun)
     }
 
-    /// What can become of the beginning of an instruction, the least first.
+    /// The possible new beginnings of an instruction, the smallest first.
     fn leaps(&self, line: &Line<'b>) -> impl Iterator<Item = Leap> + use<'b, Pages> {
         let code = self.reader.text.from(line.at).unwrap_or_default();
         let (at, len, granule) = (line.at, line.bytes.len(), self.granule);
@@ -719,8 +721,8 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
         byte.into_iter().chain(prefixed).chain(whole)
     }
 
-    /// What a pun costs: whether more than a byte is switched, and how many pages it takes; `None`
-    /// if it cannot be.
+    /// The price of a pun: whether more than a byte is switched, and how many pages it takes;
+    /// `None` if it is impossible.
     fn price_of(&self, pun: &Pun<'b>, agrees: impl Fn(Claim) -> bool) -> Option<Price> {
         let claim = pun.claim();
         if !(self.ground.allows(claim) && agrees(claim)) {
@@ -758,7 +760,7 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
         {
             return Some(Exit::Room(room));
         }
-        // One that reads the first byte of the next function would leave that without an entry.
+        // A pun that reads the first byte of the next function would leave that without an entry.
         let end = part.last().map_or(line.end(), Line::end);
         let reaches_over =
             |pun: &Pun<'_>| pun.at.offset(pun.leap.len() as isize) > end && self.begins(end);
@@ -766,7 +768,7 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
         for first in (at.saturating_sub(RUN)..=at).rev() {
             let line = &part[first];
             let may_move = line.movable.is_some() && !line.may_fault;
-            // A branch that stays in the function leads from the trampoline to where it led.
+            // A branch within the function leads from the trampoline to its original target.
             let leads_on = matches!(line.flow, Flow::Next | Flow::Around);
             if !may_move || (first < at && !leads_on) {
                 break;
@@ -780,7 +782,7 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
                     best = Some((rank, pun));
                 }
             }
-            // A jump to the instruction behind would pass it by.
+            // A jump to the next instruction would bypass it.
             if body.targets.contains(&line.at) {
                 break;
             }
@@ -798,7 +800,7 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
         self.turned(line, to, agrees)
     }
 
-    /// What leads to an address, by the last byte of its displacement.
+    /// A jump or a call to an address, by the last byte of its displacement.
     fn turned(
         &self,
         line: &Line<'_>,
@@ -811,7 +813,8 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
             return None;
         }
         let bytes = *self.reader.text.from(at)?.first_chunk::<PUN>()?;
-        // In the same order for all: what leads to neighbours has landings on one page.
+        // The order is the same for all, so transfers to neighbouring targets have landings on one
+        // page.
         let mut turns =
             (1..=u8::MAX).map(|by| Turn { at, bytes, last: bytes[PUN - 1].wrapping_add(by), to });
         turns.find(|turn| (self.price)(turn.landing()).is_some())

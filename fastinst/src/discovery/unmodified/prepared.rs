@@ -1,5 +1,5 @@
-//! What compilers leave in code for tools that are to find it later: room for a jump, and calls of
-//! their own profiler.
+//! Functions that compilers have prepared for tools: with room for a jump, or a call of the
+//! compiler's profiler.
 //!
 //! ```text
 //!   patchable   90 90 90 90 90 │ 0f 1f 44 00 08      __patchable_function_entries: where it begins
@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use wordpatch::CodeAddr;
 
-/// By which option a compiler was told to prepare code.
+/// The compiler option by which code was prepared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Maker {
     /// `-fpatchable-function-entry`.
@@ -38,7 +38,7 @@ impl Maker {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Patchable, Self::Xray, Self::Mcount];
 
-    /// What tells a compiler to prepare code so.
+    /// The compiler option that prepares code in this way.
     pub fn option(self) -> &'static str {
         match self {
             Self::Patchable => "-fpatchable-function-entry=5",
@@ -162,8 +162,8 @@ impl Prepared {
     }
 }
 
-/// Whether a compiler may have prepared something in a file that has these slots. Cheap: it is
-/// asked of every module.
+/// Whether a compiler may have prepared functions in a file that has these slots. Cheap: it is
+/// checked for every module.
 pub(in crate::discovery) fn may_be_prepared(image: &Image<'_>, slots: &[Named<'_>]) -> bool {
     slots.iter().any(|named| profilers(named.name).is_some())
         || [PATCHABLE, SLEDS, FENTRY].iter().any(|table| image.section(table).is_some())
@@ -190,8 +190,8 @@ struct Finder<'f, 'b> {
 type Place = (u64, usize);
 
 impl Finder<'_, '_> {
-    /// Entries that were left patchable. With room before the function the table tells where that
-    /// begins.
+    /// Entries that were left patchable. If a function has room before it, the table holds the
+    /// start of that room.
     fn patchable(&self) -> impl Iterator<Item = Place> {
         const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
         let listed = self.image.addresses(PATCHABLE);
@@ -227,7 +227,7 @@ impl Finder<'_, '_> {
         sleds.filter_map(|at| self.bytes(at)?.starts_with(&SLED).then_some((at, LEN)))
     }
 
-    /// Where a call of `__fentry__` was left out.
+    /// Places where a call of `__fentry__` was omitted.
     fn fentry(&self) -> impl Iterator<Item = Place> {
         let listed = self.image.addresses(FENTRY);
         listed.into_iter().filter_map(|at| Some((at, self.room(at)?)))
