@@ -45,7 +45,8 @@ pub(super) fn release() {
 
 /// The slot, if this process has one and a process reads it.
 pub(super) fn writer() -> Option<&'static Writer> {
-    // SAFETY: (1) null, or made by `claim` and never dropped.
+    // SAFETY: (1) null, or made by `claim` or `claim_of`; (2) only the agent's thread calls this
+    // once it runs, and only it drops the slot, in `release`, between two uses.
     #[allow(unsafe_code)]
     unsafe {
         SLOT.load(Acquire).as_ref()

@@ -102,7 +102,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// A program of one file of ours, without options, that takes no amount of work.
+    /// A program of one file of ours, without options; its amount of work is fixed.
     pub(crate) const fn own(name: &'static str, driver: (&'static str, &'static str)) -> Self {
         Self {
             name,
