@@ -394,7 +394,7 @@ impl<'a> Rewriter<'a> {
         code
     }
 
-    /// Collects the words of all sites in a fresh part of memory, and writes the rows.
+    /// Collects the words of all sites in newly allocated memory, and writes the rows.
     fn site_rows(&mut self, locals: &mut Locals) -> Vec<u8> {
         let sources = self.ledger.rows.words.clone();
         let (packed, count, descriptions) = self.ledger.rows.pack();

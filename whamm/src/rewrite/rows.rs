@@ -57,7 +57,7 @@ pub(crate) struct Rows {
     rows: Vec<Row>,
     descriptions: Vec<Vec<u8>>,
     known: HashMap<(usize, Option<usize>), u32>,
-    /// Where the words of values come from.
+    /// The sources of the words of values.
     pub(crate) words: Vec<Source>,
     /// Words of counters, by counter.
     shared: HashMap<u32, u32>,

@@ -149,7 +149,7 @@ impl<'a> Walker<'_, 'a> {
         self.put().end();
     }
 
-    /// Writes an instruction of the program; shadows and what is noted of segments follow it.
+    /// Writes an instruction of the program, and updates the shadows and the lengths of segments.
     pub(super) fn write_op(&mut self, i: usize) {
         let change = if self.reachable() { self.before_change(i) } else { None };
         self.plan.keep(self.ops[i].place());

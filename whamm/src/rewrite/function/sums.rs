@@ -80,7 +80,7 @@ pub(super) struct Regions {
     open: Option<Region>,
     /// Whether the program is likely to spend its time in it.
     is_hot: bool,
-    /// Counters of what goes on behind the present branch, by whether they are i64.
+    /// Counters of fall-throughs of the current branch, by whether they are i64.
     behind_branch: BTreeMap<bool, u32>,
 }
 
@@ -110,7 +110,7 @@ impl<'a> Walker<'_, 'a> {
         all_used.then_some(list)
     }
 
-    /// What statements add that are run (always, through) times.
+    /// The additions of statements that are run (always, through) times.
     fn increments(
         &self,
         stmts: &'a [Stmt],
