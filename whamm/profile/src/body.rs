@@ -25,8 +25,8 @@ use wasm_encoder::{BlockType, InstructionSink, MemArg, MemArgTarget, ValType};
 use wasmparser::{Catch, Operator};
 use whamm_rewrite::{Body, BodyPlan, Indices, Instruction, Spot};
 
-/// The offsets in a node of its number of calls, and of the value that a tail call stores: see
-/// `runtime/tree.wat`.
+/// The offsets in a node of its number of calls, and of the node that a tail call has put in place
+/// of the active call: see `runtime/tree.wat`.
 const CALLS: u64 = 16;
 const TAIL: u64 = 72;
 

@@ -4,12 +4,12 @@
 //!
 //! | in the text | what is printed |
 //! |---|---|
-//! | `{8:12}` | the number of 64 bits at `base` + 8, set to the right in 12 columns |
-//! | `{i32 8}` | the one of 32 bits that is there |
-//! | `{.9 8}` | the number with its last nine digits behind the point |
-//! | `{ms 8}` | nanoseconds as milliseconds, with three digits behind the point |
-//! | `{name 8}`, `{quoted 8}` | the name of the function whose number is there; in quotes |
-//! | `{=8}` | what is at the address 8 |
+//! | `{8:12}` | the number of 64 bits at `base` + 8, right-aligned in 12 columns |
+//! | `{i32 8}` | the number of 32 bits at `base` + 8 |
+//! | `{.9 8}` | the number with its last nine digits after the decimal point |
+//! | `{ms 8}` | nanoseconds as milliseconds, with three digits after the decimal point |
+//! | `{name 8}`, `{quoted 8}` | the name of the function with the number at `base` + 8; in quotes |
+//! | `{=8}` | the value at the address 8 |
 //! | `{{` | a brace |
 //!
 //! So a line of a report is a few bytes of data, and one call: engines compile code, not data.

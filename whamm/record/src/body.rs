@@ -90,7 +90,7 @@ impl Writer<'_> {
         self.own.put()
     }
 
-    /// In a raw recording, records beginnings and ends of functions.
+    /// In a raw recording, records the beginning of a function, and begins a block around its body.
     fn entered(&mut self, function: u32) {
         let ty = self.app.declared.function(function).expect("a valid module").results();
         let ty = self.runtime.block_of(ty);

@@ -124,7 +124,7 @@ impl Values {
         self.stack.pop().unwrap_or_else(|| self.fresh())
     }
 
-    /// The value below a number of others on the stack, if it exists.
+    /// The value below a number of others on the stack, if it is known.
     pub(crate) fn below(&self, others: usize) -> Option<Value> {
         let at = self.stack.len().checked_sub(others + 1)?;
         Some(self.stack[at])

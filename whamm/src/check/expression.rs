@@ -91,8 +91,8 @@ impl Checker<'_> {
         Some(Expr { kind, ty, span })
     }
 
-    /// Checks an integer. A hexadecimal or binary literal gives the bits of its type; a decimal one
-    /// that does so causes a warning.
+    /// Checks an integer. A hexadecimal or binary literal represents the bits of its type; a
+    /// decimal one that does so causes a warning.
     fn int(
         &mut self,
         n: i128,
@@ -112,7 +112,7 @@ impl Checker<'_> {
             if fits(ty) {
                 return Some((ExprKind::Int(n), ty.clone()));
             }
-            // A literal that fills the width of the type gives its bits, with or without a sign.
+            // A literal that fills the width of the type represents its bits, with or without sign.
             let (bits, _) = ty.bits()?;
             if (-(1i128 << (bits - 1))..1i128 << bits).contains(&n) {
                 let value = ty.wrap(n);

@@ -1,4 +1,4 @@
-//! Commands: what is read, what is written, and what is said.
+//! Commands: their input, their output, and their diagnostics.
 
 mod map;
 mod output;

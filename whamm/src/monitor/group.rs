@@ -236,8 +236,8 @@ fn skipped(probe: &Probe) -> u32 {
 /// All groups, in the order of scripts; reports what no engine can do.
 pub(super) fn collect<'a>(program: &'a Program, said: &mut Diagnostics) -> Vec<Group<'a>> {
     let mut list: Vec<Group<'a>> = Vec::new();
-    // An engine rejects a rule if it does not find an operand's type there: a rule without a bound
-    // is for addresses of 32 bits.
+    // An engine rejects a rule if it does not find an operand's type: a rule without a bound is for
+    // addresses of 32 bits.
     let mut left_out = HashSet::new();
     for probe in program.probes.iter().filter(|p| p.matched.event.has_sites() && !p.alternative) {
         if is_alt(probe) && !can_replace(probe) {

@@ -328,8 +328,8 @@ impl<'a> Walker<'_, 'a> {
                 Bound::Local(n) => self.validator.get_local_type(u32::from(*n)),
                 _ => continue,
             };
-            // What the body asks for at other events only is not missed; but types also distinguish
-            // what has addresses of 64 bits.
+            // A variable that the body reads only at other events may be missing; but types also
+            // distinguish programs with 64-bit addresses.
             let event = fold::OfEvent(probe.matched.event);
             let is_missed = || {
                 body.declared.contains(bound)
@@ -552,7 +552,7 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    /// Runs the unwinding probes at `unreachable`, an exit that no wrapper sees.
+    /// Writes the code of unwinding probes at `unreachable`, an exit that no wrapper sees.
     fn unwinding(&mut self, i: usize) {
         let unwinds = self.r.probes.of_event(Event::FuncUnwind);
         let actions = self.structural(&unwinds, i, false);

@@ -29,7 +29,7 @@ struct Call {
 pub(crate) struct Heat {
     /// Whether the program is likely to spend its time there.
     pub(crate) hot: Vec<bool>,
-    /// Whether it is in a loop so tight that a call would cost more than what is called.
+    /// Whether it is in a loop so tight that a call would cost more than the callee.
     pub(crate) tight: Vec<bool>,
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) app_memory: Option<u32>,
     /// How many memories are inserted before those that the program defines.
     pub(crate) shifted: u32,
-    /// Source places, if any probe asks for them.
+    /// Source places, if any probe reads them.
     pub(crate) lines: Option<whamm_rewrite::Lines>,
 }
 

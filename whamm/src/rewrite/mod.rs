@@ -47,7 +47,7 @@ use whamm_rewrite::{Emitted, Indices, Lines, Program as Decoded, SourceMap, emit
 pub struct Options {
     /// The format of the report.
     pub format: Format,
-    /// Where the report goes.
+    /// The destination of the report.
     pub destination: Destination,
     /// Whether counts have to be exact even after an instruction that traps.
     pub exact_traps: bool,
@@ -73,7 +73,7 @@ pub enum Link {
     Imported,
 }
 
-/// Where the report goes.
+/// The destination of the report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Destination {
     /// To the console if the program uses WASI; otherwise kept for the host.
