@@ -1,4 +1,4 @@
-//! The program that is instrumented: what of it has to be known before its code is read.
+//! The program that is instrumented: the facts that are needed before its code is read.
 
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::library::first_line;
@@ -35,19 +35,19 @@ pub(crate) struct Memory {
 pub(crate) struct Table {
     /// Whether it has indices of 64 bits.
     pub wide: bool,
-    /// Whether segments hold all that it holds when the program starts.
+    /// Whether segments define all of its entries when the program starts.
     pub known: bool,
 }
 
 /// Functions that a segment puts into a table when the program starts, from an entry on; `None` is
-/// no function.
+/// an entry without a function.
 pub(crate) type Placed = (u32, Vec<Option<u32>>);
 
 /// A segment of references.
 #[derive(Clone, Debug)]
 pub(crate) struct ElementSegment {
-    /// How many it has once the program runs: those that are put into a table at the start are
-    /// gone.
+    /// Its length once the program runs: segments that are put into a table at the start are empty
+    /// then.
     pub len: usize,
     /// The functions in it.
     pub items: Vec<Option<u32>>,
@@ -55,9 +55,9 @@ pub(crate) struct ElementSegment {
     pub known: bool,
 }
 
-/// A module, and what is known of it.
+/// A module, and the facts about it.
 pub(crate) struct App<'a> {
-    /// All of it.
+    /// The whole module.
     pub bytes: &'a [u8],
     /// Parameters and results of the types that are functions.
     pub types: Vec<Option<(Vec<ValType>, Vec<ValType>)>>,
@@ -89,17 +89,17 @@ pub(crate) struct App<'a> {
     pub code_start: u64,
     type_ids: HashMap<CoreTypeId, u32>,
     bodies: Vec<(u32, u32, ValidatorResources, FunctionBody<'a>)>,
-    /// Functions in tables, by table and entry, as active segments put them.
+    /// Functions in tables, by table and entry, as active segments define them.
     pub elements: HashMap<u32, Vec<Placed>>,
     /// Segments of references.
     pub element_segments: Vec<ElementSegment>,
-    /// How long segments of data are once the program runs.
+    /// The lengths of data segments once the program runs.
     pub data_segments: Vec<usize>,
-    /// Whether anything that is declared is a reference to a certain type.
+    /// Whether any declaration has a reference to a concrete type.
     pub typed_references: bool,
-    /// Whether types are the same exactly if they look the same.
+    /// Whether types are equal exactly if they have the same structure.
     pub simple_types: bool,
-    /// Where active data lie: memory, address, length.
+    /// The places of active data: memory, address, length.
     pub data: Vec<(u32, i64, usize)>,
 }
 
@@ -109,8 +109,8 @@ impl std::fmt::Debug for App<'_> {
     }
 }
 
-/// What the rewriter keeps exact: everything of WebAssembly 3.0, the older encoding of exceptions,
-/// threads, wide arithmetic, and memories with small pages.
+/// The features that the rewriter preserves exactly: WebAssembly 3.0, the older encoding of
+/// exceptions, threads, wide arithmetic, and memories with small pages.
 fn features() -> WasmFeatures {
     WasmFeatures::WASM3
         | WasmFeatures::THREADS
@@ -265,7 +265,7 @@ impl<'a> App<'a> {
             Payload::CustomSection(custom) => {
                 if let KnownCustom::Name(names) = custom.as_known() {
                     for name in names {
-                        // A damaged name section is the program's own affair.
+                        // A damaged name section does not make the program invalid.
                         let Ok(Name::Function(map)) = name else { continue };
                         self.names.extend(map.into_iter().flatten().map(|n| (n.index, n.name)));
                     }
@@ -368,7 +368,7 @@ impl<'a> App<'a> {
         Ok(())
     }
 
-    /// Bodies of functions, with what validates them.
+    /// Bodies of functions, with their validators.
     pub(crate) fn bodies(
         &self,
     ) -> impl Iterator<
@@ -387,14 +387,14 @@ impl<'a> App<'a> {
         })
     }
 
-    /// Functions of its own, with their bodies.
+    /// Functions that the program defines, with their bodies.
     pub(crate) fn functions(&self) -> impl Iterator<Item = (u32, &FunctionBody<'a>)> {
         (self.imported_functions()..).zip(self.bodies.iter().map(|body| &body.3))
     }
 
-    /// A type as the validator knows it, with the index that the program gives it. A reference to a
-    /// function needs no certain type, unless the program itself has such references: then it runs
-    /// where they are known.
+    /// Converts a type of the validator, with the index that the program gives it. A reference to a
+    /// function needs no concrete type, unless the program itself has such references: then it runs
+    /// on engines that support them.
     pub(crate) fn val(&self, ty: ValType, typed: bool) -> wasm_encoder::ValType {
         if !typed && is_typed(&ty) {
             return wasm_encoder::ValType::FUNCREF;
@@ -436,13 +436,13 @@ impl<'a> App<'a> {
             .map(|e| e.index)
     }
 
-    /// The name of a function: of the name section.
+    /// The name of a function, from the name section.
     pub(crate) fn name(&self, function: u32) -> &'a str {
         self.names.get(&function).copied().unwrap_or("")
     }
 }
 
-/// Whether a type is a reference to a certain type.
+/// Whether a type is a reference to a concrete type.
 pub(crate) fn is_typed(ty: &ValType) -> bool {
     matches!(ty, ValType::Ref(reference) if reference.type_index().is_some())
 }

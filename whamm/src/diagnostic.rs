@@ -1,33 +1,33 @@
-//! What the compiler has to say: errors and warnings with a place, a cause and a remedy.
+//! Diagnostics of the compiler: errors and warnings with a place, a cause and a remedy.
 //!
-//! All phases push into one [`Diagnostics`], so that one run reports everything that is wrong with
-//! a script. The kinds keep the names which existing scripts' users know.
+//! All phases push into one [`Diagnostics`], so that one run reports all errors of a script. The
+//! kinds keep the names that users of existing scripts know.
 
 use crate::source::{Source, Span};
 use serde::Serialize;
 use std::fmt;
 
-/// How much of a line is shown.
+/// How many characters of a line are shown.
 const SHOWN: usize = 160;
 
-/// How bad it is.
+/// The severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Nothing is emitted.
+    /// No module is emitted.
     Error,
-    /// Emitted, but perhaps not what was meant.
+    /// A module is emitted, but perhaps not the intended one.
     Warning,
 }
 
-/// What sort of thing is wrong.
+/// The kind of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Kind {
     /// The text is not a script.
     ParsingError,
     /// A name, a type or an operator does not fit.
     TypeCheckError,
-    /// A name means two things.
+    /// A name has two meanings.
     DuplicateIdentifierError,
     /// A rule or a variable does not fit the event.
     InstrumentationError,
@@ -37,15 +37,15 @@ pub enum Kind {
     ArithmeticError,
     /// A file, a library or an option is wrong.
     GeneralError,
-    /// What was read or written is not a valid module.
+    /// The input or the output is not a valid module.
     InvalidModule,
     /// A suspicious probe.
     ProbeWarning,
     /// A suspicious expression.
     TypeCheckWarning,
-    /// An option that changes nothing.
+    /// An option without effect.
     OptionWarning,
-    /// The engine target cannot express it, and was not asked for.
+    /// The engine target, which was not requested, cannot express it.
     WeiWarning,
 }
 
@@ -69,20 +69,20 @@ impl Kind {
     }
 }
 
-/// One thing to say.
+/// One diagnostic.
 #[derive(Clone, Debug)]
 pub struct Diagnostic {
-    /// What sort of thing.
+    /// Its kind.
     pub kind: Kind,
-    /// Where, unless it is about no place in a script.
+    /// Its place, unless it does not refer to a script.
     pub span: Option<Span>,
-    /// What is wrong.
+    /// The error.
     pub message: String,
-    /// What to do about it.
+    /// The remedy.
     pub help: Option<String>,
 }
 
-/// Everything that was said, with the scripts it is about.
+/// A list of diagnostics, with the scripts they refer to.
 #[derive(Clone, Debug, Default)]
 pub struct Diagnostics {
     list: Vec<Diagnostic>,
@@ -90,19 +90,19 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// Nothing said yet about these scripts.
+    /// An empty list for these scripts.
     pub fn new(sources: &[Source]) -> Self {
         Self { list: Vec::new(), sources: sources.to_vec() }
     }
 
-    /// One error that is about no script.
+    /// One error that does not refer to a script.
     pub fn general(kind: Kind, message: impl Into<String>) -> Self {
         let mut all = Self::default();
         all.push(kind, None, message);
         all
     }
 
-    /// Everything, or what is wrong with any of it.
+    /// All results, or the diagnostics of those that failed.
     pub fn all<T>(results: impl IntoIterator<Item = Result<T, Self>>) -> Result<Vec<T>, Self> {
         let (mut list, mut said) = (Vec::new(), Self::default());
         for result in results {
@@ -114,7 +114,7 @@ impl Diagnostics {
         if said.is_empty() { Ok(list) } else { Err(said) }
     }
 
-    /// Both, or what is wrong with either.
+    /// Both results, or the diagnostics of those that failed.
     pub fn both<A, B>(a: Result<A, Self>, b: Result<B, Self>) -> Result<(A, B), Self> {
         match (a, b) {
             (Ok(a), Ok(b)) => Ok((a, b)),
@@ -126,12 +126,12 @@ impl Diagnostics {
         }
     }
 
-    /// Says something.
+    /// Adds a diagnostic.
     pub fn push(&mut self, kind: Kind, span: Option<Span>, message: impl Into<String>) {
         self.list.push(Diagnostic { kind, span, message: message.into(), help: None });
     }
 
-    /// Says something, and what to do about it.
+    /// Adds a diagnostic with a remedy.
     pub fn push_help(
         &mut self,
         kind: Kind,
@@ -142,7 +142,7 @@ impl Diagnostics {
         self.list.push(Diagnostic { kind, span, message: message.into(), help: Some(help.into()) });
     }
 
-    /// Adds to messages from a number on.
+    /// Adds text to messages from an index on.
     pub fn explain(&mut self, from: usize, more: &str) {
         for diagnostic in self.list.iter_mut().skip(from) {
             diagnostic.message += more;
@@ -154,28 +154,28 @@ impl Diagnostics {
         self.list.iter().any(|d| d.kind.severity() == Severity::Error)
     }
 
-    /// Whether anything was said at all.
+    /// Whether there are no diagnostics.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Whether so much was said that it is not worth the time to look for what else a name may have
-    /// meant.
+    /// Whether the list is so long that searching for names of similar spelling is not worth the
+    /// time.
     pub(crate) fn is_long(&self) -> bool {
         self.list.len() >= 1000
     }
 
-    /// How often something was said.
+    /// The number of diagnostics.
     pub(crate) fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Takes back what was said since there were so many.
+    /// Removes and returns the diagnostics from an index on.
     pub(crate) fn split_off(&mut self, len: usize) -> Self {
         Self { list: self.list.split_off(len), sources: Vec::new() }
     }
 
-    /// Everything that was said, each thing once, in the order of scripts and places.
+    /// All diagnostics without duplicates, in the order of scripts and places.
     pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
         let mut seen = std::collections::HashSet::new();
         let mut all: Vec<_> =
@@ -184,14 +184,14 @@ impl Diagnostics {
         all.into_iter()
     }
 
-    /// What the engine target refuses, as warnings.
+    /// The errors of the engine target, as warnings.
     pub(crate) fn of_engine(mut self) -> Self {
         self.list.retain(|diagnostic| diagnostic.kind == Kind::WeiError);
         self.list.iter_mut().for_each(|diagnostic| diagnostic.kind = Kind::WeiWarning);
         self
     }
 
-    /// Takes over what another phase said.
+    /// Adds the diagnostics of another phase.
     pub fn append(&mut self, other: Self) {
         self.list.extend(other.list);
         if self.sources.is_empty() {
@@ -199,7 +199,7 @@ impl Diagnostics {
         }
     }
 
-    /// Takes over what was said of other scripts.
+    /// Adds the diagnostics of other scripts.
     pub fn merge(&mut self, other: Self) {
         let shift = u16::try_from(self.sources.len()).unwrap_or(u16::MAX);
         self.sources.extend(other.sources);
@@ -262,7 +262,7 @@ impl Diagnostics {
             .map_or(1, |t| t.split('\n').next().unwrap_or("").chars().count());
         let width = covered.clamp(1, (spare + 1).saturating_sub(column).max(1));
         let margin = line.to_string().len();
-        // A line of a megabyte would not help: show what is around the place.
+        // Of a very long line, only the part around the place is shown.
         let from = if spare > SHOWN { column.saturating_sub(SHOWN / 2) } else { 0 };
         let shown: String = text.chars().skip(from).take(SHOWN).map(visible).collect();
         writeln!(f, "{:margin$}--> {}:{line}:{column}", " ", source.name)?;
@@ -280,7 +280,7 @@ impl Diagnostics {
 }
 
 impl Source {
-    /// A script as a file has it; what is no text in UTF-8 is refused at its place.
+    /// A script with the contents of a file; text that is not UTF-8 is an error at its place.
     pub fn from_bytes(name: impl Into<String>, bytes: Vec<u8>) -> Result<Self, Diagnostics> {
         let name = name.into();
         String::from_utf8(bytes).map(|text| Self::new(name.as_str(), text)).map_err(|wrong| {
@@ -294,8 +294,8 @@ impl Source {
     }
 }
 
-/// A character as an excerpt shows it: what a terminal would obey, or what would change the order
-/// of what is shown, is replaced.
+/// A character as an excerpt shows it: control characters, and characters that change the order of
+/// the text, are replaced.
 fn visible(c: char) -> char {
     match c {
         '\t' => ' ',

@@ -1,33 +1,33 @@
-//! Constant folding: what is known is computed while compiling.
+//! Constant folding: computes values that are known while compiling.
 //!
-//! The same rules hold here as in the code that is emitted: whole numbers wrap in the width of
-//! their type, shifts count modulo the width, and a side of `&&` or `||` that is not needed is not
-//! computed. A computation that has no value is left for the time when it is reached; the checker
-//! says so of constants.
+//! The same rules apply here as in the emitted code: integers wrap in the width of their type,
+//! shift counts are taken modulo the width, and an operand of `&&` or `||` that is not needed is
+//! not evaluated. A computation without a value is left for run time; the checker reports such
+//! constants.
 
 use crate::events::{Bound, CATEGORIES, Event};
 use crate::hir::{Body, Builtin, Expr, ExprKind, Place, Stmt};
 use crate::syntax::ast::{BinOp, UnOp};
 use crate::types::Ty;
 
-/// What is known of a site.
+/// Facts about a site.
 pub(crate) trait Known {
     /// The value of a variable of the event.
     fn bound(&self, bound: Bound, ty: &Ty) -> Option<ExprKind>;
 
-    /// The value of a function of the language with constant arguments, beyond those that need to
-    /// know nothing.
+    /// The value of a function of the language with constant arguments, if it depends on facts
+    /// about the site.
     fn builtin(&self, _builtin: &Builtin, _args: &[Expr]) -> Option<ExprKind> {
         None
     }
 
-    /// The value of a call of a library that happens while compiling.
+    /// The value of a call of a library that is evaluated while compiling.
     fn library(&self, _call: &crate::hir::LibraryCall, _args: &[Expr]) -> Option<ExprKind> {
         None
     }
 }
 
-/// Nothing is known.
+/// No facts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Nothing;
 
@@ -37,7 +37,7 @@ impl Known for Nothing {
     }
 }
 
-/// What is known of an event, whatever the site.
+/// Facts about an event, which hold at every site.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OfEvent(pub(crate) Event);
 
@@ -57,7 +57,7 @@ impl Known for OfEvent {
     }
 }
 
-/// Whether a body still asks for a variable once what is known of its event is folded.
+/// Whether a body still reads a variable after folding with the facts about its event.
 pub(crate) fn asks(body: &Body, event: OfEvent, bound: Bound) -> bool {
     let in_expr = |e: &Expr| {
         let mut found = false;
@@ -93,7 +93,7 @@ fn asks_at(place: &Place, in_expr: &dyn Fn(&Expr) -> bool) -> bool {
     }
 }
 
-/// Folds where nothing is known of a site.
+/// Folds without facts about a site.
 pub(crate) fn pure(e: Expr) -> Expr {
     fold(e, &Nothing)
 }
@@ -107,7 +107,7 @@ pub(crate) fn is_constant(e: &Expr) -> bool {
     }
 }
 
-/// Folds as far as is known.
+/// Folds as far as the facts allow.
 pub(crate) fn fold(e: Expr, known: &dyn Known) -> Expr {
     let Expr { kind, ty, span } = e;
     let sub = |e: Box<Expr>| Box::new(fold(*e, known));
@@ -192,7 +192,7 @@ fn logic(op: BinOp, a: Expr, b: Expr, known: &dyn Known) -> ExprKind {
             let b = fold(b, known);
             match b.kind {
                 ExprKind::Bool(v) if v != decides => a.kind,
-                // The left side has no effects unless it calls something.
+                // The left operand has no effects unless it contains a call.
                 ExprKind::Bool(v) if !calls(&a) => ExprKind::Bool(v),
                 _ => ExprKind::Binary(op, Box::new(a), Box::new(b)),
             }
@@ -200,7 +200,7 @@ fn logic(op: BinOp, a: Expr, b: Expr, known: &dyn Known) -> ExprKind {
     }
 }
 
-/// Whether evaluating an expression can do more than give a value.
+/// Whether evaluating an expression can have effects.
 pub(crate) fn calls(e: &Expr) -> bool {
     let mut found = false;
     e.walk(&mut |e| {
@@ -300,7 +300,7 @@ fn cast(a: &Expr, to: &Ty) -> Option<ExprKind> {
         (ExprKind::Float(x), Ty::Bool) => ExprKind::Bool(*x != 0.0),
         (ExprKind::Float(x), Ty::F32 | Ty::F64) => ExprKind::Float(round(*x, to)),
         (ExprKind::Float(x), _) => {
-            // Saturating in the width in which it is held, then cut down to the type.
+            // Saturates in the width in which the value is held, then wraps to the type.
             let held = if to.wide() {
                 if to.signed() { Ty::I64 } else { Ty::U64 }
             } else if to.signed() {

@@ -1,7 +1,7 @@
-//! The checked program: every name resolved, every expression typed.
+//! The checked program: names are resolved, and expressions have types.
 //!
-//! A probe is here once for each event and mode that its rule means, but the bodies are shared
-//! between all events at which the variables they use have the same meaning.
+//! The list has one probe for each event and mode that its rule matches, but bodies are shared by
+//! all events at which the variables they use have the same meaning.
 
 use crate::events::{Bound, Function as EventFunction};
 use crate::rule::Match;
@@ -11,7 +11,7 @@ use crate::types::Ty;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Which variable.
+/// Identifies a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Var {
     /// Of this execution of a probe or function.
@@ -27,26 +27,26 @@ pub(crate) enum Var {
 /// An expression with its type.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Expr {
-    /// What it is.
+    /// Its kind.
     pub kind: ExprKind,
-    /// Of which type.
+    /// Its type.
     pub ty: Ty,
-    /// Where it was written.
+    /// Its place in the script.
     pub span: Span,
 }
 
 /// The kinds of expressions.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ExprKind {
-    /// A whole number.
+    /// An integer.
     Int(i128),
-    /// A fraction.
+    /// A float.
     Float(f64),
-    /// A truth.
+    /// A boolean.
     Bool(bool),
     /// A text.
     Str(Rc<str>),
-    /// A map whose content is known: the targets of a branch.
+    /// A map with known contents: the targets of a branch.
     Table(Rc<[u32]>),
     /// A variable of the event.
     Bound(Bound),
@@ -54,7 +54,7 @@ pub(crate) enum ExprKind {
     Var(Var),
     /// A part of a tuple.
     Field(Box<Expr>, u32),
-    /// The value that a map has for a key.
+    /// The value of a key in a map.
     Index(Box<Expr>, Box<Expr>),
     /// Several values.
     Tuple(Vec<Expr>),
@@ -64,33 +64,33 @@ pub(crate) enum ExprKind {
     Binary(BinOp, Box<Expr>, Box<Expr>),
     /// A conversion to the type of this expression.
     Cast(Box<Expr>),
-    /// One or the other.
+    /// A conditional expression.
     Choice(Box<[Expr; 3]>),
     /// A call of a function of the script.
     Call(u32, Vec<Expr>),
-    /// A call of a function that the language has.
+    /// A call of a function of the language.
     Builtin(Builtin, Vec<Expr>),
     /// A call of a function of a library.
     Library(LibraryCall, Vec<Expr>),
 }
 
-/// Which function of which library, and when.
+/// A library's function, and the time of the call.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LibraryCall {
     /// The number of the library.
     pub library: u32,
     /// The name of the function.
     pub function: Rc<str>,
-    /// Once, when a site is matched, for its value.
+    /// Whether it is evaluated once, when a site is matched.
     pub at_match: bool,
 }
 
-/// Functions that the language has.
+/// Functions of the language.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Builtin {
-    /// Address and length, text: whether they are equal.
+    /// Address and length, text: returns whether they are equal.
     StrCmp,
-    /// Address and length, text: whether the one contains the other.
+    /// Address and length, text: returns whether the one contains the other.
     StrContains,
     /// Text, text.
     Contains,
@@ -102,7 +102,7 @@ pub(crate) enum Builtin {
     StrAddr,
     /// Text.
     StrLen,
-    /// Text of numbers with commas between them, index: the number there, or 0.
+    /// Text of numbers separated by commas, index: returns the number there, or 0.
     StrNumber,
     /// Memory of a library.
     MemId(u32),
@@ -126,8 +126,8 @@ pub(crate) enum Builtin {
     MapDelete,
     /// Map.
     MapSize,
-    /// Writes texts and values to where the report goes: pieces of text between the arguments, and
-    /// whether each is hexadecimal.
+    /// Prints texts and values to the report's destination: the pieces of text between the
+    /// arguments, and whether each argument is printed in hexadecimal.
     Print(Rc<[(Rc<str>, bool)]>),
     /// The character with a code.
     PutC,
@@ -137,11 +137,11 @@ pub(crate) enum Builtin {
     PrintMap,
     /// A map row by row, under its number.
     PrintMapCsv(u32),
-    /// Room in the monitor's memory.
+    /// Allocates in the monitor's memory.
     MemAlloc,
-    /// Ends the use of it.
+    /// Frees it.
     MemFree,
-    /// Takes a probe away from its site: its identity is the argument.
+    /// Removes a probe from its site: its identity is the argument.
     RemoveProbe,
     /// A function that exists only at some events.
     Event(EventFunction),
@@ -150,45 +150,45 @@ pub(crate) enum Builtin {
 /// A statement.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Stmt {
-    /// A local variable gets its first value.
+    /// Initialises a local variable.
     Declare(u32, Option<Expr>),
-    /// A place gets a value.
+    /// Assigns a value to a place.
     Assign(Place, Expr),
-    /// A place is combined with a value.
+    /// Combines a place with a value.
     Update(Place, BinOp, Expr),
-    /// Something happens, and its value is not used.
+    /// Evaluates an expression, and discards its value.
     Do(Expr),
-    /// The probe or function ends.
+    /// Ends the probe or function.
     Return(Option<Expr>),
-    /// A choice.
+    /// A conditional statement.
     If(Expr, Vec<Stmt>, Vec<Stmt>),
     /// Counts a local variable from the first value to before the second.
     Count(u32, Expr, Expr, Vec<Stmt>),
-    /// Goes through a map: key, value, the map.
+    /// Iterates over a map: key, value, the map.
     Each(u32, Option<u32>, Expr, Vec<Stmt>),
-    /// Repeats while a condition holds, at most so often.
+    /// Repeats while a condition holds, up to a maximum number of iterations.
     While(Expr, u32, Vec<Stmt>),
     /// Leaves the loop.
     Break,
-    /// Goes on with the next round.
+    /// Continues with the next iteration.
     Continue,
 }
 
-/// Where a value can be put.
+/// A place that can be assigned.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Place {
     /// A variable.
     Var(Var, Ty),
     /// A variable of the event: an operand, a result, a local.
     Bound(Bound, Ty),
-    /// What a map has for a key.
+    /// The value of a key in a map.
     Element(Box<Expr>, Box<Expr>),
     /// A part of a tuple.
     Field(Box<Place>, u32),
 }
 
 impl Place {
-    /// The type of what is there.
+    /// The type of its value.
     pub(crate) fn ty(&self) -> Ty {
         match self {
             Self::Var(_, ty) | Self::Bound(_, ty) => ty.clone(),
@@ -204,7 +204,7 @@ impl Place {
     }
 }
 
-/// A variable that outlives an execution.
+/// A variable that persists after an execution.
 #[derive(Clone, Debug)]
 pub(crate) struct Variable {
     /// Its name.
@@ -213,7 +213,7 @@ pub(crate) struct Variable {
     pub ty: Ty,
     /// Printed in the report.
     pub report: bool,
-    /// What it begins with; for globals this is done by a statement instead.
+    /// Its initial value; for globals a statement sets it instead.
     pub init: Option<Expr>,
     /// The number of its script.
     pub script: u16,
@@ -221,24 +221,24 @@ pub(crate) struct Variable {
     pub span: Span,
 }
 
-/// What a probe does, and what it needs for that.
+/// The body of a probe.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Body {
-    /// Under which condition.
+    /// The condition under which it runs.
     pub predicate: Option<Expr>,
-    /// What happens.
+    /// Its statements.
     pub stmts: Vec<Stmt>,
     /// The types of the local variables.
     pub locals: Vec<Ty>,
-    /// One instance for each site.
+    /// Variables with one instance for each site.
     pub sites: Vec<Variable>,
-    /// Calls of libraries, once for each site before the program starts.
+    /// Calls of libraries that are made once for each site before the program starts.
     pub inits: Vec<Expr>,
-    /// Types at which variables of the site are used; a site whose types differ is no match.
+    /// Types at which variables of the site are used; a site with other types does not match.
     pub bounds: BTreeMap<Bound, Ty>,
-    /// Those of them that the rule itself bounds.
+    /// Those of them whose types the rule itself restricts.
     pub declared: Vec<Bound>,
-    /// Where operands, results or locals are assigned.
+    /// Operands, results or locals that are assigned.
     pub assigned: Vec<Bound>,
 }
 
@@ -249,15 +249,16 @@ pub(crate) struct Probe {
     pub script: u16,
     /// Its number in the script, which begins its identity in a report.
     pub number: u32,
-    /// The rule it comes from, counted over all scripts.
+    /// Its rule, counted over all scripts.
     pub rule: u32,
-    /// Where it acts.
+    /// Its event and mode.
     pub matched: Match,
-    /// What it does.
+    /// Its body.
     pub body: Rc<Body>,
     /// Where its rule was written.
     pub span: Span,
-    /// Whether it is for programs whose addresses have 64 bits, beside one for all others.
+    /// Whether it is the variant for programs with 64-bit addresses; another one exists for all
+    /// others.
     pub alternative: bool,
 }
 
@@ -275,22 +276,23 @@ pub(crate) struct Function {
     pub name: Rc<str>,
     /// How many of the locals are parameters.
     pub params: usize,
-    /// What it gives.
+    /// Its result.
     pub result: Ty,
     /// The types of its local variables, parameters first.
     pub locals: Vec<Ty>,
-    /// What it does.
+    /// Its statements.
     pub stmts: Vec<Stmt>,
 }
 
-/// Everything that was checked.
+/// The checked scripts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Program {
-    /// One instance each: globals of the scripts, and what the sites of a rule share.
+    /// Variables with one instance: globals of the scripts, and those that the sites of a rule
+    /// share.
     pub globals: Vec<Variable>,
-    /// One instance for each activation of a function.
+    /// Variables with one instance for each activation of a function.
     pub frames: Vec<Variable>,
-    /// What happens before the program starts.
+    /// Statements that run before the program starts.
     pub start: Vec<Stmt>,
     /// The types of the local variables of the start.
     pub start_locals: Vec<Ty>,
@@ -298,13 +300,13 @@ pub(crate) struct Program {
     pub functions: Vec<Function>,
     /// Probes of all scripts.
     pub probes: Vec<Probe>,
-    /// Rules that are not right where addresses have 64 bits.
+    /// Rules that are wrong for 64-bit addresses.
     pub narrow: Vec<Span>,
 }
 
 impl Expr {
-    /// Whether every bound variable in it is known when a site is matched, and nothing else can
-    /// change its value.
+    /// Whether its value is known when a site is matched: all its bound variables are known then,
+    /// and nothing else can change the value.
     pub(crate) fn is_static(&self) -> bool {
         match &self.kind {
             ExprKind::Bound(b) => b.is_static(),
@@ -327,7 +329,7 @@ impl Expr {
         }
     }
 
-    /// Whether two computations give the same, wherever they are written.
+    /// Whether two expressions compute the same, regardless of their places.
     pub(crate) fn same(&self, other: &Self) -> bool {
         let kinds = match (&self.kind, &other.kind) {
             (ExprKind::Unary(op, a), ExprKind::Unary(of, b)) => op == of && a.same(b),
@@ -354,7 +356,7 @@ impl Expr {
         }
     }
 
-    /// Looks at this and everything inside.
+    /// Visits this expression and all inside.
     pub(crate) fn walk(&self, look: &mut dyn FnMut(&Self)) {
         look(self);
         for child in self.children() {
@@ -377,7 +379,7 @@ impl Place {
 }
 
 impl Stmt {
-    /// Looks at every statement, from the outside in.
+    /// Visits every statement, from the outside in.
     pub(crate) fn visit(&self, look: &mut dyn FnMut(&Self)) {
         look(self);
         let blocks: [&[Self]; 2] = match self {
@@ -390,7 +392,7 @@ impl Stmt {
         }
     }
 
-    /// Looks at every expression.
+    /// Visits every expression.
     pub(crate) fn walk(&self, look: &mut dyn FnMut(&Expr)) {
         self.visit(&mut |stmt| match stmt {
             Self::Declare(_, Some(e))
@@ -413,7 +415,7 @@ impl Stmt {
 }
 
 impl Body {
-    /// Looks at every expression of the predicate, the statements and what is done first.
+    /// Visits every expression of the predicate, the statements and the initialisation.
     pub(crate) fn walk(&self, look: &mut dyn FnMut(&Expr)) {
         for e in self
             .predicate

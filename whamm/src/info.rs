@@ -1,11 +1,11 @@
-//! What a rule matches, and what can be used there.
+//! Lists what a rule matches, and which variables and functions it can use.
 
 use crate::diagnostic::Diagnostics;
 use crate::events::{Bound, Definition, Event, explanation};
 use crate::rule::{self, Match};
 use crate::source::Source;
 
-/// What to print of what a rule matches.
+/// Selects what is printed about a rule.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Asked {
     /// Also the variables, with their types.
@@ -16,8 +16,8 @@ pub struct Asked {
     pub json: bool,
 }
 
-/// What a rule matches, or the beginning of one, as in `wasm:opcode:call`; and what can be used
-/// there.
+/// Lists what a rule, or the beginning of one as in `wasm:opcode:call`, matches, and what it can
+/// use there.
 pub fn info(rule: &str, asked: Asked) -> Result<String, Diagnostics> {
     let matches = expand(rule)?;
     let mut text = String::new();
@@ -58,7 +58,7 @@ pub fn info(rule: &str, asked: Asked) -> Result<String, Diagnostics> {
     Ok(text)
 }
 
-/// A rule with the parts that were not given.
+/// Completes a rule with the missing parts.
 fn completed(rule: &str) -> Vec<String> {
     let parts = rule.split(':').count();
     let fill = |n: usize| format!("{rule}{}", ":*".repeat(n.saturating_sub(parts)));
@@ -106,7 +106,7 @@ fn signature(m: Match, name: &str) -> Option<String> {
     Some(format!("{name}({})", types.join(", ")))
 }
 
-/// The variables of an event that a mode has.
+/// The variables of an event that exist in a mode.
 fn variables(m: Match) -> Vec<(String, Definition)> {
     let all = m.event.variables().into_iter();
     all.filter(|(name, _)| m.event.variable_at(name, m.mode, 0).is_some()).collect()

@@ -56,12 +56,12 @@ use wasm_aot_body::{events, types};
 
 use library::Library;
 
-/// A module that was written, and what there is to say about it.
+/// An emitted module, with warnings.
 #[derive(Clone, Debug)]
 pub struct Output {
     /// The module.
     pub module: Vec<u8>,
-    /// The source map of a program that has one.
+    /// The program's source map, if it has one.
     pub source_map: Option<String>,
     /// Warnings.
     pub diagnostics: Diagnostics,
@@ -94,12 +94,13 @@ fn front(
     if said.has_errors() { Err(said) } else { Ok((program, libraries, said)) }
 }
 
-/// Everything that is wrong with scripts, and everything that is suspicious.
+/// Type-checks scripts; returns all errors and warnings.
 pub fn check_scripts(scripts: &[Source], libraries: &[LibraryFile]) -> Diagnostics {
     front(scripts, libraries).map_or_else(|said| said, |(_, _, said)| said)
 }
 
-/// What an engine refuses of scripts that are right, as warnings: the rewriting target takes it.
+/// Lists constructs of valid scripts that an engine refuses, as warnings: the rewriting target
+/// accepts them.
 pub fn check_for_engines(scripts: &[Source], libraries: &[LibraryFile]) -> Diagnostics {
     let none = Diagnostics::new(scripts);
     let Ok((checked, libraries, _)) = front(scripts, libraries) else { return none };
@@ -109,7 +110,7 @@ pub fn check_for_engines(scripts: &[Source], libraries: &[LibraryFile]) -> Diagn
     made.map_or_else(Diagnostics::of_engine, |_| none)
 }
 
-/// Puts the probes of scripts into a program, given in binary or text.
+/// Inserts the probes of scripts into a program, given in binary or text.
 pub fn instrument(
     scripts: &[Source],
     libraries: &[LibraryFile],
@@ -124,12 +125,12 @@ pub fn instrument(
     Ok(Output { module, source_map, diagnostics: said })
 }
 
-/// A script in the usual layout.
+/// Formats a script.
 pub fn layout(script: &Source) -> Result<String, Diagnostics> {
     syntax::layout::layout(script)
 }
 
-/// Makes a module of scripts that an engine attaches to programs.
+/// Compiles scripts to a module that an engine attaches to programs.
 pub fn compile_monitor(
     scripts: &[Source],
     libraries: &[LibraryFile],

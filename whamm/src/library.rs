@@ -1,8 +1,8 @@
-//! Libraries: modules whose functions a script calls.
+//! Libraries: modules with functions that a script calls.
 //!
-//! A library is given as `name=path` or `name(module)=path`; its functions' types are what its
-//! exports say. What is called with `@static` runs here, in an interpreter, with bounded fuel and
-//! memory, and is not needed when the program runs.
+//! A library is given as `name=path` or `name(module)=path`; its exports define its functions'
+//! types. Calls with `@static` run here, in an interpreter, with bounded fuel and memory, and are
+//! not needed when the program runs.
 
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::emit::guest::Guest;
@@ -13,10 +13,10 @@ use std::rc::Rc;
 use thiserror::Error;
 use wasmparser::{CompositeInnerType, ExternalKind, Parser, Payload, TypeRef, ValType};
 
-/// A library as it was given.
+/// A library as the user has given it.
 #[derive(Clone, Debug)]
 pub struct LibraryFile {
-    /// What scripts call it.
+    /// Its name in scripts.
     pub name: String,
     /// The module from which its functions are imported when the program runs.
     pub module: String,
@@ -24,30 +24,30 @@ pub struct LibraryFile {
     pub bytes: Vec<u8>,
 }
 
-/// What a function of a library takes and gives.
+/// The parameters and results of a library's function.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Signature {
-    /// What it takes.
+    /// Its parameters.
     pub params: Vec<Ty>,
-    /// What it gives.
+    /// Its result.
     pub result: Option<Ty>,
 }
 
-/// A library whose exports are known.
+/// A library and its exports.
 #[derive(Debug)]
 pub(crate) struct Library {
-    /// What scripts call it.
+    /// Its name in scripts.
     pub name: String,
-    /// Where its functions are imported from.
+    /// The module from which its functions are imported.
     pub module: String,
-    /// Its functions; none where the language has no type for a parameter or a result.
+    /// Its functions; `None` if the language has no type for a parameter or a result.
     pub functions: HashMap<Rc<str>, Option<Signature>>,
     /// The name of its first exported memory, and whether that has 64-bit addresses.
     pub memory: Option<(String, bool)>,
     bytes: Vec<u8>,
 }
 
-/// A module in binary, given in binary or text; or why it is none.
+/// Converts a module from binary or text to binary, or returns the reason why it is not a module.
 pub fn binary(bytes: &[u8]) -> Result<std::borrow::Cow<'_, [u8]>, String> {
     const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
     if bytes.starts_with(COMPONENT) {
@@ -64,7 +64,7 @@ pub fn binary(bytes: &[u8]) -> Result<std::borrow::Cow<'_, [u8]>, String> {
     wat::parse_bytes(bytes).map_err(|e| first_line(&e) + &place_in_text(&e))
 }
 
-/// Where something is wrong in a text, as errors of its parser report it on their second line.
+/// The place of an error in a text, from the second line of the parser's message.
 fn place_in_text(error: &wat::Error) -> String {
     let text = error.to_string();
     let place = text.lines().nth(1).and_then(|line| line.trim().strip_prefix("--> <anon>:"));
@@ -97,7 +97,7 @@ impl Library {
         Ok(library)
     }
 
-    /// What it is as a part of another module, if it can be.
+    /// The library as a part of another module, if that is possible.
     pub(crate) fn guest(&self) -> Option<Guest> {
         Guest::read(&self.bytes)
     }
@@ -176,7 +176,7 @@ pub(crate) fn first_line(e: &dyn std::fmt::Display) -> String {
     e.to_string().lines().next().unwrap_or("").to_string()
 }
 
-/// Why a library could not be asked.
+/// Why a library could not be called while compiling.
 #[derive(Debug, Error)]
 pub(crate) enum AskError {
     /// It could not be instantiated.
@@ -187,7 +187,7 @@ pub(crate) enum AskError {
     Call(String, String, String),
 }
 
-/// Libraries that are running, to be asked while compiling.
+/// Running libraries, which are called while compiling.
 #[derive(Debug, Default)]
 pub(crate) struct Oracle {
     running: HashMap<u32, (wasmi::Store<wasmi::StoreLimits>, wasmi::Instance)>,
@@ -218,8 +218,8 @@ impl Oracle {
                     .map_err(|e| fail(first_line(&e)))?;
                 let mut linker = wasmi::Linker::new(&engine);
                 for import in module.imports() {
-                    // What a library may want of the world does not exist while compiling: asking
-                    // for it is an error that says so.
+                    // Functions that a library imports do not exist while compiling: calling one is
+                    // an error with a message.
                     if let wasmi::ExternType::Func(ty) = import.ty() {
                         let name = format!(
                             "it calls {}.{}, which does not exist while compiling",

@@ -1,11 +1,11 @@
-//! Which variables of a script can be added up over several instances of a monitor, one for each
-//! thread, so that the engine makes one report of theirs.
+//! Which variables of a script can be merged from several instances of a monitor, one for each
+//! thread, so that the engine can write one report.
 //!
-//! A variable that is only added to says of both together what it would have said if one had seen
-//! all events; so does a truth that only ever becomes true. Where what is added depends on what a
-//! monitor has seen before, as with the misses of a cache, it is the sum of what each thread's own
-//! has seen. Of all others nothing is known: what was written last, or a greatest value, has no
-//! meaning that could be read off the script.
+//! For a variable that is only added to, the sum over the instances is the value that one instance
+//! would have if it had seen all events; the same holds for a boolean that only ever becomes true.
+//! If the amounts depend on what a monitor has seen before, as with the misses of a cache, the
+//! result is the sum of what each thread's instance has seen. Other variables cannot be merged: the
+//! meaning of a last value or a maximum cannot be derived from the script.
 
 use crate::Source;
 use crate::events::Bound;
@@ -15,7 +15,7 @@ use crate::syntax::ast::BinOp;
 use crate::types::Ty;
 use wasm_aot_body::report::{Declaration, Merging};
 
-/// What a program declares of its variables; the names of the keys of maps come from the scripts.
+/// Declares a program's variables; the names of map keys come from the scripts.
 pub(crate) fn declaration(program: &Program, scripts: &[Source]) -> Declaration {
     let mut declared = Declaration::default();
     let mut note = |variable: &Variable, merging: Merging| {
@@ -61,7 +61,7 @@ pub(crate) fn declaration(program: &Program, scripts: &[Source]) -> Declaration 
     declared
 }
 
-/// Declares the names of what a map's keys are made of, if all that write to it agree on them.
+/// Declares names for the parts of a map's keys, if all statements that write to it agree on them.
 fn name_keys(
     declared: &mut Declaration,
     map: &Variable,
@@ -94,7 +94,7 @@ fn name_keys(
     }
 }
 
-/// The key at which a place is an element of a map.
+/// The key of a place that is an element of a map.
 fn key_of(place: &Place, map: Var) -> Option<&Expr> {
     match place {
         Place::Element(own, key) if is(own, map) => Some(key),
@@ -103,8 +103,7 @@ fn key_of(place: &Place, map: Var) -> Option<&Expr> {
     }
 }
 
-/// What a part of a key is called: as it is written, and `callee` if it is the function that is
-/// called.
+/// The label of a key's part: its source text, or `callee` if it is the called function.
 fn label(part: &Expr, is_call: bool, scripts: &[Source]) -> String {
     if is_call && part.kind == ExprKind::Bound(Bound::Imm(0)) {
         return "callee".into();
@@ -116,7 +115,7 @@ fn label(part: &Expr, is_call: bool, scripts: &[Source]) -> String {
     text.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// How a variable becomes one, from everything that is done to it.
+/// How a variable is merged, derived from all statements that change it.
 fn merging(variable: &Variable, var: Var, stmts: &[&Stmt]) -> Merging {
     let value = if let Ty::Map(kv) = &variable.ty { kv.1.clone() } else { variable.ty.clone() };
     let begins = match variable.init.as_ref().map(|init| &init.kind) {
@@ -151,7 +150,7 @@ fn merging(variable: &Variable, var: Var, stmts: &[&Stmt]) -> Merging {
     why.map_or(how, Merging::Not)
 }
 
-/// Why a statement keeps a variable from being merged.
+/// Why a statement prevents a variable from being merged.
 fn objection(stmt: &Stmt, var: Var, how: &Merging) -> Option<String> {
     let replaced = || Some("it is given values that do not depend on the one before".to_owned());
     match (stmt, how) {
@@ -178,7 +177,7 @@ fn is(e: &Expr, var: Var) -> bool {
     matches!(&e.kind, ExprKind::Var(other) if *other == var)
 }
 
-/// Whether a place is of a variable.
+/// Whether a place belongs to a variable.
 fn root(place: &Place, var: Var) -> bool {
     match place {
         Place::Var(other, _) => *other == var,

@@ -1,14 +1,14 @@
-//! How large a whole number can become, as far as its expression says.
+//! Range analysis: upper bounds of integers, from their expressions.
 //!
-//! Types alone say little; but an index that is cut off by a choice, a mask or a remainder is
-//! small, and what is counted by it fits into a row of counters.
+//! Types alone give loose bounds. But an index that is limited by a choice, a mask or a remainder
+//! is small, and its counters fit into a row.
 
 use crate::hir::{Expr, ExprKind};
 use crate::syntax::ast::BinOp;
 use crate::types::Ty;
 
-/// The largest value of an expression that is folded; none if it may be negative, or nothing
-/// smaller than its type is plain.
+/// The largest value of a folded expression; `None` if it may be negative, or if no bound below
+/// that of its type is known.
 pub(crate) fn most(e: &Expr) -> Option<u64> {
     if !(e.ty.is_int() || e.ty == Ty::Bool) {
         return None;
@@ -20,7 +20,7 @@ pub(crate) fn most(e: &Expr) -> Option<u64> {
         ExprKind::Choice(three) => chosen(three),
         ExprKind::Cast(a) if a.ty.is_int() || a.ty == Ty::Bool => most(a),
         ExprKind::Index(map, _) => match &map.kind {
-            // What is not in the table is zero.
+            // A key outside of the table has the value zero.
             ExprKind::Table(values) => Some(values.iter().copied().max().unwrap_or(0).into()),
             _ => None,
         },
@@ -32,7 +32,7 @@ pub(crate) fn most(e: &Expr) -> Option<u64> {
         Ty::U16 => Some(0xffff),
         _ => None,
     };
-    // What a narrower type cannot hold comes back from the other end.
+    // A value that a narrower type cannot hold wraps.
     let largest = e.ty.range().map_or(1, |range| range.1);
     match (plain.filter(|&n| i128::from(n) <= largest), held) {
         (Some(a), Some(b)) => Some(a.min(b)),
@@ -42,7 +42,7 @@ pub(crate) fn most(e: &Expr) -> Option<u64> {
 
 fn computed(op: BinOp, a: &Expr, b: &Expr) -> Option<u64> {
     match op {
-        // A number that is not negative has no more bits than the smaller side.
+        // A number that is not negative has at most as many bits as the smaller operand.
         BinOp::BitAnd => [most(a), most(b)].into_iter().flatten().min(),
         BinOp::Rem if !a.ty.signed() || most(a).is_some() => match b.kind {
             ExprKind::Int(n) if n > 0 => u64::try_from(n - 1).ok(),
@@ -60,8 +60,8 @@ fn computed(op: BinOp, a: &Expr, b: &Expr) -> Option<u64> {
     }
 }
 
-/// A choice is as large as its larger side; a side that is the number which the condition compares
-/// is smaller than what it is compared with.
+/// A choice is at most as large as its larger side; a side that is the number in the condition is
+/// smaller than the number it is compared with.
 fn chosen([cond, yes, no]: &[Expr; 3]) -> Option<u64> {
     let limit = match &cond.kind {
         ExprKind::Binary(op, number, end) if !number.ty.signed() && number.same(yes) => {

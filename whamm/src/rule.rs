@@ -1,8 +1,8 @@
-//! Which events a rule means.
+//! Finds the events that a rule matches.
 //!
 //! A part of a rule is a list of patterns separated by `|`; each may use `*`, `?` and `[...]`.
-//! Parts are matched from left to right, and what fails is reported at the most specific level,
-//! with the nearest names.
+//! Parts are matched from left to right. A failure is reported at the most specific level, with the
+//! nearest names.
 
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::events::{Event, Mode};
@@ -11,9 +11,9 @@ use crate::syntax::ast::{Part, Rule};
 /// One event in one mode.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Match {
-    /// What happens.
+    /// The event.
     pub event: Event,
-    /// Where in its course.
+    /// The mode.
     pub mode: Mode,
 }
 
@@ -35,7 +35,7 @@ impl Match {
 }
 
 impl Match {
-    /// Why a name means nothing here that means something elsewhere, and what helps.
+    /// Why a name that exists elsewhere does not exist here, and the remedy.
     pub(crate) fn lacks(self, name: &str) -> (String, String) {
         let event = self.event.names().1;
         if self.event.variable(name).is_some() {
@@ -47,9 +47,9 @@ impl Match {
     }
 }
 
-/// Whether a name matches one pattern; letters match whatever their case.
+/// Whether a name matches one pattern, ignoring case.
 fn glob(pattern: &[u8], name: &[u8]) -> bool {
-    // Where the last `*` stood, and what it has swallowed so far: enough to go back to.
+    // The position of the last `*`, and how much it has matched so far: enough for backtracking.
     let (mut p, mut n, mut star) = (0, 0, None);
     while n < name.len() {
         match pattern.get(p) {
@@ -79,7 +79,7 @@ fn glob(pattern: &[u8], name: &[u8]) -> bool {
     pattern[p..].iter().all(|&c| c == b'*')
 }
 
-/// If a class at the beginning of a pattern holds a character: how long the class is.
+/// The length of the class at the beginning of a pattern, if it contains a character.
 fn class(pattern: &[u8], c: u8) -> Option<usize> {
     let end = pattern.iter().skip(2).position(|&b| b == b']')? + 2;
     let (negated, inner) = match pattern[1] {
@@ -104,12 +104,12 @@ pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     pattern.is_empty() || pattern.split('|').any(|p| glob(p.as_bytes(), name.as_bytes()))
 }
 
-/// Whether a part names one thing only.
+/// Whether a part matches one name only.
 pub(crate) fn is_exact(pattern: &str) -> bool {
     !pattern.is_empty() && !pattern.contains(['*', '?', '[', '|'])
 }
 
-/// The names that are spelled most like a pattern.
+/// The names with the spelling nearest to a pattern.
 pub(crate) fn nearest<'a>(pattern: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let plain: String = pattern.chars().filter(|c| !"*?[]|!".contains(*c)).take(64).collect();
     let mut scored: Vec<_> = names
@@ -155,7 +155,8 @@ fn unmatched(said: &mut Diagnostics, level: &str, part: &Part, names: &[&str]) {
 /// The packages of events.
 const PACKAGES: [&str; 6] = ["opcode", "func", "block", "report", "begin", "end"];
 
-/// Every event and mode that a rule means, in the order of the table. None, if something was said.
+/// Every event and mode that a rule matches, in the order of the table. Empty if an error was
+/// reported.
 pub(crate) fn expand(rule: &Rule, said: &mut Diagnostics) -> Vec<Match> {
     let part = |n: usize| rule.parts.get(n);
     let [provider, package] = [&rule.parts[0], &rule.parts[1]];
@@ -242,7 +243,7 @@ fn modes(rule: &Rule, events: &[Event], said: &mut Diagnostics) -> Vec<Match> {
             None if event.modes().is_empty() => list.push(Match { event, mode: Mode::None }),
             None => {}
             Some(p) => {
-                // What version 2.0.1 calls a mode in reports means it here, too.
+                // A name of a mode in reports of version 2.0.1 is accepted here, too.
                 let is_called = |mode: Mode| {
                     p.pattern.split('|').any(|name| name.eq_ignore_ascii_case(mode.name()))
                 };

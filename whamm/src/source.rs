@@ -1,21 +1,21 @@
 //! Scripts, and places in them.
 //!
 //! A span is a range of bytes in one of the scripts of a run. Scripts are numbered in the order in
-//! which they were given; that number is also what `script_id` in a report says.
+//! which they were given; a report shows that number as `script_id`.
 
 use std::ops::Range;
 
-/// A script: its name, as diagnostics show it, and its text.
+/// A script: its name in diagnostics, and its text.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Where it came from: a path, or any name.
+    /// Its origin: a path, or any name.
     pub name: String,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
 impl Source {
-    /// A script with a name. The mark that some editors write in front of a text is left out.
+    /// A script with a name. A byte order mark before the text is removed.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
         let text: String = text.into();
         let text = match text.strip_prefix('\u{feff}') {
@@ -42,7 +42,7 @@ impl Source {
 /// A range of bytes in a script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Span {
-    /// Which script.
+    /// The script's number.
     pub script: u16,
     /// First byte.
     pub start: u32,

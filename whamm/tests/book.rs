@@ -1,5 +1,5 @@
-//! The chapters on the language: every script is compiled, and those of the cookbook give the rows
-//! that are printed there.
+//! The chapters on the language: every script is compiled, and those of the cookbook report the
+//! rows that are printed there.
 
 mod engine;
 
@@ -10,14 +10,14 @@ fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs")
 }
 
-/// The texts of code blocks in a language, each with what follows until the next of them.
+/// The code blocks in a language, each with the text up to the next one.
 fn blocks<'a>(text: &'a str, language: &str) -> Vec<(&'a str, &'a str)> {
     let fence = format!("```{language}\n");
     let parts = text.split(fence.as_str()).skip(1);
     parts.map(|part| part.split_once("\n```\n").expect("a block ends")).collect()
 }
 
-/// Rows of a report as the cookbook has them: variable, function and offset, value.
+/// Rows of a report as the cookbook prints them: variable, function and offset, value.
 fn shortened(report: &str) -> Vec<String> {
     let rows = report.lines().map(|line| line.split(", ").collect::<Vec<_>>());
     let rows = rows.filter(|fields| fields.len() == 11 && fields[0] != "id");
@@ -42,7 +42,7 @@ fn scripts_of_the_cookbook_give_the_rows_that_are_printed_there() {
         let outcome = engine::run(&output.module, &[]);
         let found = shortened(&outcome.written);
         assert_eq!(found, expected.lines().collect::<Vec<_>>(), "{script}");
-        // As a monitor, too, but for what the text says is not.
+        // As a monitor, too, except for scripts that the text excludes.
         let monitor = whamm::compile_monitor(&source, &[], &Options::default());
         let is_refused = explained.contains("engines refuse it");
         assert_eq!(monitor.is_err(), is_refused, "{script}");

@@ -1,4 +1,4 @@
-//! The command: what it writes, what it says, and how it ends.
+//! The command: its output, its diagnostics, and its exit codes.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -21,7 +21,7 @@ fn repository(path: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path).display().to_string()
 }
 
-/// A folder that is gone at the end.
+/// A folder that is removed at the end.
 struct Place(Folder);
 
 impl Place {
@@ -174,7 +174,7 @@ fn everything_that_is_wrong_is_told_in_one_run() {
     }
 }
 
-/// What the command says on the other stream, and how it ends, when one of them has no reader.
+/// The text on the other stream, and the exit code, if one stream has no reader.
 fn unheard(args: &[&str], stdout: bool) -> (Option<i32>, String) {
     let (reader, writer) = std::io::pipe().expect("a pipe can be made");
     drop(reader);
@@ -302,7 +302,7 @@ fn diagnostics_show_whole_lines_and_have_colours_where_they_are_asked_for() {
     let coloured = said(&whamm(&["check", "--color", "always", &script]));
     let marks = ["\x1b[1;31merror[TypeCheckError]\x1b[0m: ", "\x1b[1;31m^^^\x1b[0m\n"];
     assert!(marks.iter().all(|mark| coloured.contains(mark)), "{coloured}");
-    // Of a line of a megabyte there is what is around the place.
+    // Of a very long line, the excerpt shows the part around the place.
     let long = place.file("long.mm", &rule.replacen("x", &"x".repeat(1 << 20), 1));
     let shown = said(&whamm(&["check", &long]));
     assert!(shown.len() < 1000 && shown.contains("foo = 1;"), "{shown}");
@@ -362,7 +362,8 @@ fn a_file_that_cannot_be_written_whole_stays_as_it_was() {
     let script = folder.join("long.mm");
     let text = format!("// {}\nwasm:opcode:call:before{{ }}\n", "-".repeat(4096));
     std::fs::write(&script, &text).unwrap();
-    // Files of one block, as on a disk that is full: a write fails, and kills nothing.
+    // Files are limited to one block, as on a full disk: a write fails, and does not kill the
+    // process.
     let limited = "trap '' XFSZ; ulimit -f 1; exec \"$0\" fmt long.mm";
     let mut shell = Command::new("bash");
     shell.args(["-c", limited, env!("CARGO_BIN_EXE_whamm")]).current_dir(&*folder);
@@ -372,7 +373,7 @@ fn a_file_that_cannot_be_written_whole_stays_as_it_was() {
     assert!(output.status.code() == Some(1) && said.lines().count() == 1, "{said}");
     assert_eq!(std::fs::read_to_string(&script).unwrap(), text);
     assert_eq!(std::fs::read_dir(&*folder).unwrap().count(), 1);
-    // One that is replaced keeps its permissions, and a link leads to it still.
+    // A file that is replaced keeps its permissions, and a link still refers to it.
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o750)).unwrap();
     let link = folder.join("link.mm");
     std::os::unix::fs::symlink("long.mm", &link).unwrap();

@@ -1,4 +1,4 @@
-//! Debug information of a real program stays true.
+//! Debug information of a real program stays correct.
 
 use test_support::rustc_for_wasi;
 use whamm::{Options, Source};
@@ -21,7 +21,7 @@ fn program() -> Option<Vec<u8>> {
     rustc_for_wasi("whamm-program", PROGRAM, &["-g"])
 }
 
-/// Of every multiplication in `square`: which file and line it is said to be of.
+/// The recorded file and line of every multiplication in `square`.
 fn multiplications(bytes: &[u8]) -> Vec<(String, u32)> {
     let lines = whamm_rewrite::Lines::read(bytes);
     let mut start = 0;
@@ -65,7 +65,7 @@ fn instructions_are_still_of_the_lines_they_were_of() {
     assert_eq!(before, after);
 }
 
-/// What the name section calls functions.
+/// The names of functions in the name section.
 fn names(bytes: &[u8]) -> std::collections::HashMap<u32, String> {
     let sections =
         wasmparser::Parser::new(0).parse_all(bytes).map(|payload| payload.expect("it is valid"));

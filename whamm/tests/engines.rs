@@ -1,5 +1,5 @@
-//! What is written runs on engines that others made: Wasmtime and node say of every monitor what
-//! the interpreter here says.
+//! Runs the output on other engines: for every monitor, Wasmtime and node report the same as the
+//! interpreter here.
 
 mod engine;
 
@@ -12,7 +12,7 @@ fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// A folder of modules that is gone at the end.
+/// A folder of modules that is removed at the end.
 struct Place(Folder);
 
 impl Place {
@@ -28,8 +28,8 @@ impl Place {
     }
 }
 
-/// Runs a command on a folder of modules: what it says of them. Nothing if the engine is missing
-/// and need not be there.
+/// Runs a command on a folder of modules and returns the outcomes. None if the engine is missing
+/// and not required.
 fn outcomes(
     engine: &str,
     there: &mut Command,
@@ -56,13 +56,13 @@ fn wasmtime(place: &Place) -> Option<serde_json::Value> {
 }
 
 fn node(place: &Place) -> Option<serde_json::Value> {
-    // Earlier ones know only one memory.
+    // Earlier versions support only one memory.
     let mut there = Command::new("node");
     there.args(["-e", "process.exit(parseInt(process.versions.node) < 22 ? 1 : 0)"]);
     outcomes("node 22", &mut there, Command::new("node").arg(here("tests/engine/run.mjs")), place)
 }
 
-/// Every monitor in some programs, with what the interpreter says of it.
+/// Every monitor in some programs, with the interpreter's outcome.
 fn monitors(place: &Place) -> Vec<(String, engine::Outcome)> {
     let cache = wat::parse_str(
         std::fs::read_to_string(here("tests/apps/cache_lines.wat")).expect("it is there"),
@@ -125,7 +125,7 @@ fn node_says_of_every_monitor_what_the_interpreter_says() {
     }
 }
 
-/// Instructions of WebAssembly 3.0 that trap or do not, which the interpreter does not know.
+/// Instructions of WebAssembly 3.0 with and without traps, which the interpreter does not support.
 const REFERENCES: [&str; 24] = [
     "(struct.get $s 0 (struct.new $s (i32.const 1))) drop",
     "(struct.get $s 0 (ref.null $s)) drop",
@@ -203,8 +203,8 @@ fn rows(report: &str) -> Vec<String> {
     report.lines().filter_map(row).collect()
 }
 
-/// What a script says of a program that the interpreter does not know; nothing if the engine that
-/// does is missing.
+/// The report of a script about a program that the interpreter does not support; none if the
+/// required engine is missing.
 fn told(name: &str, program: &str, script: &str) -> Option<Vec<String>> {
     let place = Place::new(name);
     let app = wat::parse_str(program).unwrap_or_else(|e| panic!("{e}"));

@@ -1,4 +1,4 @@
-//! A moment of each fuzz body; `tests/fuzz` has targets for days.
+//! Runs each fuzz body for a short time; `tests/fuzz` has targets for long runs.
 
 #[path = "fuzz/body.rs"]
 mod body;

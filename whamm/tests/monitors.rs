@@ -1,5 +1,5 @@
-//! The library of monitors, on both targets: put into programs, and attached to an interpreter that
-//! counts for itself.
+//! The library of monitors, on both targets: inserted into programs, and attached to an interpreter
+//! that counts independently.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -29,7 +29,7 @@ fn program(name: &str) -> Vec<u8> {
 
 const PROGRAMS: [&str; 2] = ["fac.wat", "sieve.wat"];
 
-/// A cache as `cache.rs` describes it, for machines whose compiler has no target for it.
+/// The cache of `cache.rs` as text, for machines whose compiler lacks the target.
 const CACHE: &str = include_str!("apps/cache_lines.wat");
 
 /// The library of the cache simulation, compiled from its source where the compiler can.
@@ -47,7 +47,8 @@ fn libraries() -> Vec<LibraryFile> {
     vec![LibraryFile { name: "cache".into(), module: "cache".into(), bytes: cache().into() }]
 }
 
-/// Rows without what is an implementation's own: addresses, and the number and mode of a probe.
+/// Rows without values that depend on the implementation: addresses, and the number and mode of a
+/// probe.
 fn rows(report: &str) -> Vec<String> {
     let mut list: Vec<String> = Vec::new();
     for line in
@@ -61,8 +62,8 @@ fn rows(report: &str) -> Vec<String> {
             .1
             .splitn(6, ", ")
             .collect();
-        // Where a function begins, a rewritten program says where its first instruction stands, and
-        // a monitor says 0.
+        // At a function's beginning, a rewritten program reports the place of its first
+        // instruction, and a monitor reports 0.
         let pc = if right[4].contains("func:entry") { "" } else { right[3] };
         list.push(format!("{name} {}:{pc} {}", right[2], right[5]));
     }
@@ -167,7 +168,7 @@ fn rows_name_the_same_probes_on_both_targets() {
 #[test]
 fn every_monitor_says_the_same_beside_the_core_library() {
     let beside = Options { link: whamm::Link::Imported, ..Options::default() };
-    // It has no fractions, so monitors that compute with them say less there.
+    // The interpreter has no floats, so monitors that compute with them report less there.
     for script in &monitors() {
         let app = program("sieve.wat");
         let (alone, _, _) = attached(script, &app);
@@ -282,7 +283,7 @@ fn a_probe_that_takes_itself_away_fires_no_more_on_both_targets() {
 
 #[test]
 fn libraries_are_called_once_for_a_site_on_both_targets() {
-    // What is called first for a site finds nothing in the cache; afterwards it is there.
+    // The first call for a site misses in the cache; later calls hit.
     let text = "use cache; report var hits: i32; wasm:opcode:call:before { @init cache.access(pc as i32 * 64, 4); }
         wasm:opcode:call:before { if (cache.access(pc as i32 * 64, 4) == 0) { hits++; } cache.access(1, 1); }";
     for name in PROGRAMS {
@@ -293,7 +294,7 @@ fn libraries_are_called_once_for_a_site_on_both_targets() {
     }
 }
 
-/// What a module imports.
+/// The imports of a module.
 fn imported(bytes: &[u8]) -> Vec<String> {
     let sections =
         wasmparser::Parser::new(0).parse_all(bytes).map(|payload| payload.expect("it is valid"));

@@ -1,9 +1,9 @@
-//! Scripts as editors, other systems and accidents write them: each is laid out or refused at a
-//! place, and what is laid out stays as it is.
+//! Unusual scripts, as editors, other systems and accidents produce them: each is formatted or
+//! rejected with a place, and a formatted script does not change again.
 
 use whamm::Source;
 
-/// Scripts that are right but look odd.
+/// Scripts that are valid but look odd.
 const RIGHT: &[(&str, &str)] = &[
     ("a comment only", "// nothing yet"),
     ("nothing", ""),

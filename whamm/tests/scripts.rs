@@ -1,6 +1,6 @@
-//! Scripts as files: in `pass/` are scripts that are right, in `fail/` scripts that are wrong with
-//! what is said of them, in `run/` scripts with the program they are put into and what then comes
-//! out; in `rewritten/` what such programs look like. `BLESS=1` writes down what is.
+//! Scripts as files: `pass/` has valid scripts, `fail/` invalid scripts with their diagnostics,
+//! `run/` scripts with their program and its output, and `rewritten/` such programs after
+//! rewriting. `BLESS=1` records the current results.
 
 mod engine;
 
@@ -28,7 +28,7 @@ fn read(path: &Path) -> Source {
     Source::new(name, std::fs::read_to_string(path).expect("a script can be read"))
 }
 
-/// Compares with what was written down, or writes it down.
+/// Compares with the recorded result, or records it.
 fn compare(path: &Path, found: &str, differing: &mut Vec<String>) {
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(path, found).expect("it can be written");
@@ -40,7 +40,7 @@ fn compare(path: &Path, found: &str, differing: &mut Vec<String>) {
     }
 }
 
-/// Addresses of rows are an implementation's own: they are compared without.
+/// Addresses of rows depend on the implementation: they are not compared.
 fn without_addresses(report: &str) -> String {
     let row = |line: &str| match line.split_once(", ") {
         Some((id, rest)) if id.parse::<u32>().is_ok() => format!("-, {rest}\n"),
@@ -49,7 +49,7 @@ fn without_addresses(report: &str) -> String {
     report.lines().map(row).collect()
 }
 
-/// What a script says of itself: `// app: file.wat`, `// option: name`.
+/// The values of a script's notes: `// app: file.wat`, `// option: name`.
 fn notes<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
     text.lines()
         .filter_map(|l| l.strip_prefix("// ")?.strip_prefix(key)?.strip_prefix(": "))
@@ -81,7 +81,7 @@ fn wrong_scripts_are_told_what_is_wrong() {
     assert!(differing.is_empty(), "{}", differing.join("\n"));
 }
 
-/// What the table of differences has in its columns.
+/// The columns of the table of differences.
 fn differences() -> Vec<Vec<String>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("doc/differences.md");
     let document = std::fs::read_to_string(path).expect("it can be read");
@@ -113,7 +113,7 @@ fn scripts_that_show_differences_are_accepted_or_refused_as_is_said_there() {
     }
 }
 
-/// What a script's notes ask of the output.
+/// The options that a script's notes request.
 fn options_of(source: &Source) -> Options {
     let mut options = Options::default();
     for option in notes(&source.text, "option") {
@@ -207,7 +207,7 @@ fn scripts_say_of_programs_what_was_written_down() {
         let mut options = options_of(&source);
         let found = said_of(&path, &source, &app, &options);
         options.most_globals = Some(0);
-        // There are addresses in the other, too.
+        // The other format contains addresses, too.
         let comparable = options.format == whamm::Format::Csv;
         assert!(
             !comparable || said_of(&path, &source, &app, &options) == found,
@@ -219,8 +219,8 @@ fn scripts_say_of_programs_what_was_written_down() {
     assert!(differing.is_empty(), "{}", differing.join("\n"));
 }
 
-/// Runs a program with the probes of a script: what is said of the script, what the program gives,
-/// and the report.
+/// Runs a program with the probes of a script: returns the script's diagnostics, the program's
+/// output, and the report.
 fn said_of(path: &Path, source: &Source, app: &[u8], options: &Options) -> String {
     let libraries: Vec<_> = notes(&source.text, "library").into_iter().map(library).collect();
     let output = match whamm::instrument(std::slice::from_ref(source), &libraries, app, options) {

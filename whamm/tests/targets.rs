@@ -1,4 +1,4 @@
-//! What each target can do, and what it says of the rest.
+//! The features of each target, and the diagnostics about the others.
 
 use whamm::{Options, Source};
 
@@ -302,7 +302,7 @@ fn what_is_imported_of_the_core_library_is_what_is_used() {
         of("report var m: map<u32, u32>; wasm:opcode:call:before { m[pc]++; }"),
         "create_i32_i32_with_id get_i32_i32 insert_i32_i32 mem_alloc mem_free print_map puts memory"
     );
-    // What the library cannot do stays with the run-time support.
+    // Operations that the library lacks stay with the run-time support.
     for kept in [
         "m: map<u64, u32>; wasm:opcode:call:before { m[1]++; }",
         "m: map<u32, u32>; wasm:begin { for k in m { } }",

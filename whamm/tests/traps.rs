@@ -1,11 +1,11 @@
-//! `trap` foretells a trap exactly where one comes: every instruction here is run as it is, and
-//! with a probe that counts what it foretells.
+//! `trap` predicts traps exactly: every instruction here is run unchanged, and with a probe that
+//! counts the predictions.
 
 mod engine;
 
 use whamm::{Options, Source};
 
-/// A module whose entry does something, with memories, tables and segments of known sizes.
+/// A module whose entry executes a body, with memories, tables and segments of known sizes.
 fn program(body: &str, wide: bool) -> Vec<u8> {
     let index = if wide { "i64" } else { "" };
     let text = format!(
@@ -161,8 +161,8 @@ fn numbers_trap_where_they_have_no_result() {
     assert!(traps.contains(&true) && traps.contains(&false));
 }
 
-/// The report of a program that goes so deep before it traps, with the stack of the interpreter
-/// running out or not; it is asked for from outside.
+/// The report of a program that recurses to a depth before it traps, whether or not the
+/// interpreter's stack overflows; the host requests it.
 fn report_from_the_depth(module: &wasmi::Module, depth: i32) -> String {
     let mut store = wasmi::Store::new(module.engine(), ());
     let instance = wasmi::Linker::new(module.engine())

@@ -1,4 +1,4 @@
-//! What has to be known of a program before it is profiled.
+//! Facts about a program that are needed before it is profiled.
 
 use crate::Error;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,10 +20,10 @@ pub(crate) struct AppMemory {
     pub(crate) is_64: bool,
 }
 
-/// A program: what its functions are and what refers to them.
+/// A program: its functions, and what refers to them.
 #[derive(Debug, Default)]
 pub(crate) struct App {
-    /// Parameters of each type; `None` where it is no function's.
+    /// The number of parameters of each type; `None` if it is not a function type.
     types: Vec<Option<u32>>,
     /// The type of each function, imported ones first.
     pub(crate) functions: Vec<u32>,
@@ -33,20 +33,20 @@ pub(crate) struct App {
     pub(crate) memories: Vec<AppMemory>,
     /// Exported functions, by name.
     pub(crate) exports: Vec<(String, u32)>,
-    /// Names of everything that is exported.
+    /// Names of all exports.
     pub(crate) exported: BTreeSet<String>,
-    /// The memory that WASI knows.
+    /// The memory that WASI uses.
     pub(crate) wasi_memory: Option<u32>,
     /// Functions to which there are references: in tables, globals, code.
     pub(crate) referred: BTreeSet<u32>,
-    /// Imported functions that are called at the end of others, in their place.
+    /// Imported functions that others tail-call.
     pub(crate) tail_called: BTreeSet<u32>,
     /// Names of functions.
     names: BTreeMap<u32, String>,
 }
 
 impl App {
-    /// Reads a program; what cannot be profiled is refused.
+    /// Reads a program; returns an error if it cannot be profiled.
     pub(crate) fn read(program: &Program<'_>) -> Result<Self, Error> {
         let mut app = Self::default();
         for payload in Parser::new(0).parse_all(program.bytes) {
@@ -220,14 +220,14 @@ impl App {
         self.imports.iter().any(|import| import.0 == WASI)
     }
 
-    /// Whether a function is an import of WASI's that does not return.
+    /// Whether a function is a WASI import that does not return.
     pub(crate) fn is_exit(&self, function: u32) -> bool {
         let import = self.imports.get(function as usize);
         import.is_some_and(|import| import.0 == WASI && import.1 == "proc_exit")
     }
 
-    /// What people call a function: its name, else what it is exported as or imported from, else
-    /// its number.
+    /// The displayed name of a function: its name, otherwise the name of its export or import,
+    /// otherwise its number.
     pub(crate) fn name(&self, function: u32) -> String {
         let named = self.names.get(&function).filter(|name| !name.is_empty());
         let exported = || self.exports.iter().find(|export| export.1 == function);
@@ -240,7 +240,7 @@ impl App {
             .or_else(imported)
             .or_else(|| exported().map(|export| export.0.clone()))
             .unwrap_or_else(|| format!("function {function}"));
-        // It is printed, and ends with a zero byte where it is kept.
+        // The name is printed, and stored with a terminating zero byte.
         name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
     }
 }
@@ -258,8 +258,8 @@ pub(crate) fn is_call(operator: &Operator<'_>) -> bool {
     is_direct || is_indirect
 }
 
-/// Whether a body calls anything, and whether it takes a moment only: no loop, nothing that works
-/// on ranges.
+/// Whether a body makes no calls and is short: it has no loop, and no instruction that works on
+/// ranges. Also returns its number of instructions.
 pub(crate) fn is_leaf(body: &Body<'_>) -> Result<(bool, u32), Error> {
     let (mut is_short, mut instructions) = (true, 0);
     for instruction in body.instructions()? {

@@ -1,4 +1,4 @@
-//! What becomes of a body: code around its calls, and where it catches exceptions.
+//! Rewrites a body: adds code around its calls, and where it catches exceptions.
 //!
 //! ```text
 //!     call f     ─▶  slot of the caller's node: the node of f, if that is known and not timed
@@ -6,13 +6,13 @@
 //!                    └─ no:  call what stands for f, which enters, calls f, and leaves
 //! ```
 //!
-//! Where there is no room for that the latter is all that is written: see `budget.rs`. What stands
-//! for a callee of few calls is written where these are.
+//! Beyond the size budget only the code of the `no` branch is written: see `budget.rs`. If a
+//! function has few calls, the code of its stand-in is written at these calls instead.
 //!
-//! Operands are on the stack by then, so that evaluating them belongs to the caller. A local holds
-//! the node of the activation. After a call that was not timed the current node is still that of
-//! the callee: a reading of the clock then charges it, and a report gives that to the nearest node
-//! above that is timed, which is the same for both.
+//! The code runs when the operands are on the stack already, so that evaluating them belongs to the
+//! caller. A local holds the activation's node. After a call that was not timed the current node is
+//! still the callee's: the next clock reading charges it, and a report gives that time to the
+//! nearest timed node above, which is the same for both.
 
 use crate::Error;
 use crate::app::{App, is_call};
@@ -25,26 +25,27 @@ use wasm_encoder::{BlockType, InstructionSink, MemArg, MemArgTarget, ValType};
 use wasmparser::{Catch, Operator};
 use whamm_rewrite::{Body, BodyPlan, Indices, Instruction, Spot};
 
-/// Where a node has its calls, and what a tail call has put in its place: see `runtime/tree.wat`.
+/// The offsets in a node of its number of calls, and of the node that a tail call has put in place
+/// of the active call: see `runtime/tree.wat`.
 const CALLS: u64 = 16;
 const TAIL: u64 = 72;
 
-/// What all bodies are planned with.
+/// The data that is shared by the plans of all bodies.
 pub(crate) struct Bodies<'a> {
     pub(crate) app: &'a App,
     pub(crate) shapes: &'a Shapes,
     pub(crate) runtime: &'a Runtime,
-    /// Functions that stand for others where the host or a reference calls these.
+    /// Gateways, by the function that they replace for the host or for references.
     pub(crate) gateways: &'a BTreeMap<u32, u32>,
-    /// Functions that stand for others where calls name these, if these are many.
+    /// Stand-ins, by the function that they replace in direct calls, if these are many.
     pub(crate) stand_ins: &'a BTreeMap<u32, u32>,
-    /// Where functions of the program are by now.
+    /// The current indices of the program's functions.
     pub(crate) indices: &'a Indices,
-    /// At which calls of each body the usual case is written out.
+    /// For each body, at which calls the usual case is inlined.
     pub(crate) inlining: &'a [Inlining],
 }
 
-/// Code that is put into a function.
+/// Writes code into a function.
 pub(crate) struct Sink<'a> {
     pub(crate) runtime: &'a Runtime,
     pub(crate) to: InstructionSink<'a>,
@@ -56,14 +57,14 @@ impl Sink<'_> {
         MemArg { offset, align, target, ordering: None }
     }
 
-    /// Loads a word of our memory.
+    /// Loads a word of the profile's memory.
     pub(crate) fn word(&mut self, offset: u64) -> &mut Self {
         let at = self.at(offset, 2);
         self.to.i32_load(at);
         self
     }
 
-    /// Adds one to a number of a node.
+    /// Adds one to a number in a node.
     pub(crate) fn count(&mut self, node: u32, offset: u64) -> &mut Self {
         let at = self.at(offset, 3);
         self.to.local_get(node).local_get(node).i64_load(at);
@@ -71,7 +72,7 @@ impl Sink<'_> {
         self
     }
 
-    /// A call begins of which nothing is timed.
+    /// Begins a call that is not timed.
     pub(crate) fn begin(&mut self, node: u32, callee: Callee) {
         self.count(node, CALLS);
         if callee.has_children {
@@ -83,7 +84,7 @@ impl Sink<'_> {
         }
     }
 
-    /// It has returned, or what a tail call has put in its place.
+    /// Ends the call after the callee, or a function that it tail-called, has returned.
     pub(crate) fn end(&mut self, caller: u32, node: u32, callee: Callee) {
         if callee.tails {
             self.to.local_get(node);
@@ -93,10 +94,10 @@ impl Sink<'_> {
     }
 }
 
-/// A block that is open.
+/// An open block.
 #[derive(Default)]
 struct Block {
-    /// Where a loop begins; nothing is put behind others before their end.
+    /// The beginning of a loop; in other blocks, code is inserted at their end.
     begin: Option<Spot>,
     /// Whether an exception is caught there.
     is_caught: bool,
@@ -115,7 +116,7 @@ struct Planner<'a, 'p> {
 }
 
 impl Bodies<'_> {
-    /// What becomes of a body.
+    /// Plans a body.
     pub(crate) fn plan(&self, body: &Body<'_>) -> Result<BodyPlan, Error> {
         let instructions = body.instructions()?;
         let is_leaf = self.shapes.is_leaf(body.function);
@@ -144,12 +145,12 @@ impl Bodies<'_> {
         Ok(planner.plan)
     }
 
-    /// Whether a function ends the program, which reports its profile before.
+    /// Whether a function ends the program, so that the profile has to be reported before.
     fn ends(&self, function: u32) -> bool {
         self.runtime.tells_ends && self.app.is_exit(function)
     }
 
-    /// A body that calls nothing, and may end the program.
+    /// Plans a body that calls nothing, and may end the program.
     fn plan_endings(
         &self,
         body: &Body<'_>,
@@ -233,7 +234,7 @@ impl Planner<'_, '_> {
             Operator::End => {
                 self.plan.keep(place);
                 let block = self.blocks.pop().unwrap_or_default();
-                // What is caught at the end of the function leaves it.
+                // An exception that is caught at the end of the function leaves it.
                 if block.is_caught && !self.blocks.is_empty() {
                     let mut code = Vec::new();
                     InstructionSink::new(&mut code).local_get(node).call(runtime.caught);
@@ -255,7 +256,7 @@ impl Planner<'_, '_> {
         if is_in_loop || recurs { self.inlining.in_loops } else { self.inlining.elsewhere }
     }
 
-    /// Exceptions arrive at the end of a block, or where a loop begins.
+    /// Exceptions arrive at the end of a block, or at the beginning of a loop.
     fn catches(&mut self, catch: &Catch) {
         let (Catch::One { label, .. }
         | Catch::OneRef { label, .. }
@@ -306,7 +307,7 @@ impl Planner<'_, '_> {
         self.put().local_get(node).local_get(callee).call(leave);
     }
 
-    /// Twice: where the callee is known and not timed, and where it is not.
+    /// Writes the call twice: for a callee that is known and not timed, and for all others.
     fn written_out(&mut self, function: u32, slot: u64, place: Range<u64>) {
         let (node, callee, runtime) = (self.node, self.callee, self.all.runtime);
         let ty = BlockType::FunctionType(self.all.app.functions[function as usize]);
@@ -324,7 +325,7 @@ impl Planner<'_, '_> {
         self.put().end();
     }
 
-    /// The call, whatever its callee's node is.
+    /// Writes the call for any node of the callee.
     fn put_slow(&mut self, function: u32, slot: u64) {
         match self.all.shapes.has_few_calls(function) {
             true => self.put_entered(function, slot),
@@ -332,7 +333,7 @@ impl Planner<'_, '_> {
         }
     }
 
-    /// The call, entered and left.
+    /// Writes the call between code that enters and leaves the callee's node.
     fn put_entered(&mut self, function: u32, slot: u64) {
         let (node, callee, enter) = (self.node, self.callee, self.all.runtime.enter);
         let id = (function + 1).cast_signed();
@@ -342,7 +343,7 @@ impl Planner<'_, '_> {
         self.leave();
     }
 
-    /// By what stands for the callee.
+    /// Writes a call of the callee's stand-in.
     fn put_stand_in(&mut self, function: u32, slot: u64) {
         let (node, runtime) = (self.node, self.all.runtime);
         let stand_in = self.all.stand_ins[&function];

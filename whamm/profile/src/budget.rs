@@ -1,32 +1,33 @@
-//! At which calls the usual case is written out, and not left to functions: as many as there is
-//! room for, those in loops and of functions that call themselves first, then those of small
-//! functions, of which a call is a larger part.
+//! Decides at which calls the usual case is inlined, and not left to functions: at as many as the
+//! budget allows, first at calls in loops and recursive calls, then at calls in small functions, of
+//! which a call is a larger part.
 //!
-//! The room is for compiling: a call that is written out takes an engine as long as fifty bytes of
-//! a program. The run-time support takes its part, which is most of it in small programs.
+//! The budget limits compile time: an engine takes as long for an inlined call as for fifty bytes
+//! of a program. The run-time support takes its share, which is most of the budget in small
+//! programs.
 
 use crate::Error;
 use crate::shape::Shapes;
 use wasmparser::Operator;
 use whamm_rewrite::Program;
 
-/// What a call adds to the code, about, beyond what it does otherwise.
+/// The approximate number of bytes that inlining adds to a call.
 const WRITTEN_OUT: usize = 34;
-/// Which part of the code may be added.
+/// The fraction of the code size that may be added.
 const SHARE: (usize, usize) = (3, 16);
-/// What the run-time support takes of it, and what is left in any case.
+/// The share of the run-time support, and the minimum budget.
 const SUPPORT: usize = 4 << 10;
 const ROOM: usize = 1 << 9;
 
-/// At which calls of a body the usual case is written out.
+/// At which calls of a body the usual case is inlined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Inlining {
-    /// And of itself.
+    /// At calls in loops, and at recursive calls.
     pub(crate) in_loops: bool,
     pub(crate) elsewhere: bool,
 }
 
-/// For each body of a program.
+/// Returns the decision for each body of a program.
 pub(crate) fn inlining(program: &Program<'_>, shapes: &Shapes) -> Result<Vec<Inlining>, Error> {
     let mut calls = Vec::new();
     let share = program.code_len() as usize * SHARE.0 / SHARE.1;

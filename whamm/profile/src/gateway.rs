@@ -1,8 +1,8 @@
-//! Gateways: what the host and references call in the place of a function.
+//! Gateways: functions that the host and references call in place of the program's.
 //!
-//! A call that does not name its callee cannot find its node, and the host knows no nodes at all.
-//! So whatever is exported or referred to is a gateway: it asks where the call comes from, enters
-//! the node of the function that it stands for, and leaves it. Direct calls go past it.
+//! A call that does not name its callee cannot find its node, and the host knows no nodes. So every
+//! function that is exported or referred to is replaced by a gateway: it determines the origin of
+//! the call, enters the node of its function, and leaves it. Direct calls bypass it.
 
 use crate::app::App;
 use crate::body::Sink;
@@ -13,21 +13,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use wasm_encoder::{BlockType, ExportKind, Function, ValType};
 use whamm_rewrite::{Plan, Program};
 
-/// The export by which the host interface `prof` asks for all arcs.
+/// The export that the host interface `prof` calls to get all arcs.
 pub(crate) const EXPORT_DATA: &str = "exportData";
 
-/// What a gateway takes, about, that has a quick way; and how much all of these may take beyond an
+/// The approximate size of a gateway's fast path; and how much all of these may add beyond an
 /// eighth of the program's code.
 const QUICK: u64 = 75;
 const ROOM: u64 = 4 << 10;
 
-/// What the host calls to run the program, or a thread of it.
+/// Whether the host calls this export to run the program, or a thread of it.
 fn is_entry(app: &App, name: &str) -> bool {
     let is_main = name == "main" && !app.exported.contains("_start");
     is_main || matches!(name, "_start" | "wasi_thread_start")
 }
 
-/// Makes the gateways: which one stands for which function.
+/// Creates the gateways; returns them by the function that they replace.
 pub(crate) fn make(
     plan: &mut Plan,
     program: &Program<'_>,
@@ -73,12 +73,12 @@ pub(crate) fn make(
     Ok(gateways)
 }
 
-/// The number of the function that is put into the plan next.
+/// The index of the next function that is added to the plan.
 pub(crate) fn next_index(plan: &Plan) -> u32 {
     plan.indices.functions() + plan.functions.len() as u32
 }
 
-/// What gateways are made with.
+/// The data that gateways are created from.
 struct Maker<'a> {
     app: &'a App,
     shapes: &'a Shapes,
@@ -86,7 +86,7 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// A gateway for a function.
+    /// Adds a gateway for a function.
     fn add(&self, plan: &mut Plan, function: u32, is_quick: bool, ends: bool) -> u32 {
         let (app, runtime) = (self.app, self.runtime);
         let from = app.parameters(function);
@@ -117,7 +117,8 @@ impl Maker<'_> {
         index
     }
 
-    /// The way of calls that come from the same node as the one before, and are not timed.
+    /// Writes the fast path, for calls that come from the same node as the previous one, and are
+    /// not timed.
     fn quick(
         &self,
         body: &mut Function,
@@ -140,8 +141,8 @@ impl Maker<'_> {
     }
 }
 
-/// What runs when the module is instantiated: the program's start function, which is timed only if
-/// the host can call nothing else.
+/// Defines the start function, which calls the program's own. That call is timed only if the host
+/// can call nothing else.
 fn start_function(
     plan: &mut Plan,
     program: &Program<'_>,
@@ -170,7 +171,7 @@ fn start_function(
     index
 }
 
-/// What the host fetches profiles by.
+/// Exports the functions with which the host fetches profiles.
 pub(crate) fn export(plan: &mut Plan, app: &App, runtime: &Runtime, is_wasi_memory: bool) {
     let functions = [
         ("fastinst:profile", runtime.profile),

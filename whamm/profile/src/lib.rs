@@ -44,33 +44,33 @@ use shape::Shapes;
 pub use whamm_rewrite::SourceMap;
 use whamm_rewrite::{Plan, Program, emit};
 
-/// What a profile has, and where it goes.
+/// What a profile includes, and where it is written.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What the program is called in its profile.
+    /// The program's name in its profile.
     pub name: String,
-    /// How time is measured; `None`: as the program can.
+    /// How time is measured; by default, as the program allows.
     pub clock: Option<Clock>,
-    /// The file that the profile goes to when the program ends, in a folder that the program may
-    /// write to; otherwise it is printed.
+    /// The file that the profile is written to when the program ends, in a folder that the program
+    /// may write to; otherwise the profile is printed.
     pub file: Option<String>,
-    /// Whether it is reported whenever a function returns that the host has called.
+    /// Whether it is reported whenever a function that the host has called returns.
     pub force_print: bool,
-    /// Whether arcs go to the host's module `prof` whenever a function returns that the host has
-    /// called: nothing is printed then, and time is `prof.getTime`'s.
+    /// Whether arcs are passed to the host's module `prof` whenever a function that the host has
+    /// called returns: nothing is printed then, and times come from `prof.getTime`.
     pub host_api: bool,
     /// Whether short functions are timed, too.
     pub time_all: bool,
-    /// Functions of fewer instructions are counted, and not timed.
+    /// Functions with fewer instructions are counted, and not timed.
     pub min_size: Option<u32>,
     /// Functions whose names match are counted, and not timed.
     pub exclude: Vec<Glob>,
-    /// The program's source map, which follows it.
+    /// The program's source map, which is updated.
     pub source_map: Option<SourceMap>,
     /// How many functions are printed.
     pub top: u32,
-    /// How much memory the profile may take, in megabytes. Where there is no room for further
-    /// contexts, calls are counted without these.
+    /// The memory limit of the profile, in megabytes. Beyond it, calls in new contexts are counted
+    /// without their contexts.
     pub memory: u32,
 }
 
@@ -102,7 +102,7 @@ impl Options {
     }
 }
 
-/// A pattern of names: `*` and `?` stand for what may be there.
+/// A pattern of names: `*` matches any characters, and `?` matches one.
 #[derive(Clone, Debug)]
 pub struct Glob(globset::GlobMatcher);
 
@@ -116,18 +116,18 @@ impl std::str::FromStr for Glob {
     }
 }
 
-/// Where time comes from.
+/// The source of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// WASI's monotonic clock.
     Wasi,
     /// The embedder's `prof.getTime`, in milliseconds.
     Prof,
-    /// Nowhere: calls are counted.
+    /// No clock: calls are only counted.
     None,
 }
 
-/// The host interface `prof` for JavaScript: a script to be loaded before a program that was
+/// The host interface `prof` for JavaScript: a script that is loaded before a program that was
 /// rewritten with [`Options::host_api`].
 pub const GLUE: &str = include_str!("glue.js");
 
@@ -138,14 +138,14 @@ pub struct Profiled {
     pub module: Vec<u8>,
     /// Its source map.
     pub source_map: Option<String>,
-    /// What there is to know about it, a sentence each.
+    /// Notes about it, a sentence each.
     pub notes: Vec<String>,
 }
 
 /// Why a program cannot be profiled.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It is no module that can be rewritten.
+    /// It is not a module that can be rewritten.
     #[error("{0}")]
     Rewrite(#[from] whamm_rewrite::Error),
     /// It is not valid.
@@ -154,16 +154,16 @@ pub enum Error {
     /// It was profiled before.
     #[error("the program was already rewritten for a profile (it {0}): use the original")]
     Again(String),
-    /// It uses what cannot be followed.
+    /// It uses a feature that cannot be profiled.
     #[error("the program uses {0}, which cannot be profiled: compile it without")]
     Unsupported(&'static str),
-    /// The clock that was asked for cannot be read.
+    /// The requested clock cannot be read.
     #[error("{0}")]
     Clock(&'static str),
     /// The file cannot be written.
     #[error("{0}")]
     File(&'static str),
-    /// A pattern that is none.
+    /// An invalid pattern.
     #[error("invalid pattern `{0}`: {1}")]
     Glob(String, String),
     /// Tables of all functions would be larger than the memory.
@@ -174,7 +174,7 @@ pub enum Error {
     Runtime(String),
 }
 
-/// Rewrites a module so that it keeps its profile.
+/// Rewrites a module so that it records its profile.
 pub fn profile(bytes: &[u8], options: &Options) -> Result<Profiled, Error> {
     let features = wasmparser::WasmFeatures::all();
     let mut validator = wasmparser::Validator::new_with_features(features);
@@ -205,7 +205,7 @@ pub fn profile(bytes: &[u8], options: &Options) -> Result<Profiled, Error> {
     Ok(Profiled { module: emitted.module, source_map: emitted.source_map, notes })
 }
 
-/// How time is measured and where reports go, as far as the program allows it.
+/// Chooses how time is measured and where reports are written, as far as the program allows.
 fn ways(app: &App, options: &Options, notes: &mut Vec<String>) -> Result<Ways, Error> {
     if options.host_api {
         let clock = match options.clock {
@@ -266,7 +266,7 @@ fn ways(app: &App, options: &Options, notes: &mut Vec<String>) -> Result<Ways, E
     Ok(Ways { clock, wasi })
 }
 
-/// Numbers and names of functions, a line each: what the host knows arcs by.
+/// Numbers and names of functions, a line each, by which the host identifies arcs.
 fn functions(app: &App) -> String {
     (0..app.len()).map(|function| format!("{} {}\n", function + 1, app.name(function))).collect()
 }

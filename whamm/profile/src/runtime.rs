@@ -1,8 +1,8 @@
-//! What a profiled program has beside its own code, assembled from text as far as it is needed.
+//! The run-time support of a profiled program, assembled from text as far as it is needed.
 //!
-//! `runtime/tree.wat` is the tree, `time.wat` charges time to its nodes, `sum.wat` adds them up;
-//! `text.wat` and `file.wat` are what is reported of that, `end.wat` says when. Which clock there
-//! is, and where the report goes, are files of their own, of which one is taken.
+//! `runtime/tree.wat` implements the tree, `time.wat` charges time to its nodes, `sum.wat` adds
+//! them up; `text.wat` and `file.wat` write reports, `end.wat` determines when. Each clock, and
+//! each destination of the report, has its own file, of which one is used.
 //!
 //! ```text
 //!     8 a report's totals            128 the host's node   208 that of what there was no room for
@@ -18,36 +18,36 @@ use std::fmt::Write;
 use wasm_encoder::{EntityType, ValType};
 use whamm_rewrite::{Linked, Plan, Program};
 
-/// Where what is known of a program begins.
+/// The address of the data about a program.
 const DATA: u32 = 3584;
-/// Bytes that are kept of each function: see `runtime/tree.wat`.
+/// The size of a function's row in bytes: see `runtime/tree.wat`.
 pub(crate) const ROW: u32 = 24;
-/// What the name of a file ends with that is not whole.
+/// The suffix of the name of an incomplete file.
 const PART: &str = ".part";
 /// Pages in a megabyte.
 const PAGES: u64 = 16;
-/// Sums of addresses have 32 bits.
+/// Sums of addresses are limited to 32 bits.
 const MOST_PAGES: u64 = 32768;
 
-/// How the clock is read and where reports go.
+/// How the clock is read and where reports are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ways {
     pub(crate) clock: Clock,
-    /// How what WASI gets and gives passes: `None` without it.
+    /// How data is passed to and from WASI: `None` without it.
     pub(crate) wasi: Option<Way>,
 }
 
-/// How what WASI gets and gives passes.
+/// How data is passed to and from WASI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Through our memory, which is exported as the one that WASI knows.
+    /// Through the profile's memory, which is exported as the one that WASI uses.
     Own,
-    /// Through the program's, which has this index.
+    /// Through the program's memory, which has this index.
     Lent(u32),
 }
 
 impl Ways {
-    /// What is imported, with the types of parameters and results.
+    /// The imports, with the types of parameters and results.
     fn imports(&self, options: &Options) -> Vec<Import> {
         let (word, long) = (ValType::I32, ValType::I64);
         let mut list = Vec::new();
@@ -119,7 +119,7 @@ impl Ways {
         parts
     }
 
-    /// What the file says of its times: a text in JSON.
+    /// The note about times in a file: a text in JSON.
     fn clock_note(&self) -> &'static str {
         match self.clock {
             Clock::Prof => "\"times are the wall clock's, by the host's prof.getTime\"",
@@ -136,7 +136,7 @@ struct Import {
 }
 
 impl Import {
-    /// What the text calls it: `fd_write`, `get_time`.
+    /// Its name in the text: `fd_write`, `get_time`.
     fn identifier(&self) -> String {
         let mut all = String::new();
         for c in self.name.chars() {
@@ -149,13 +149,13 @@ impl Import {
     }
 }
 
-/// Where what bodies and gateways need is in the program.
+/// The indices in the program that bodies and gateways need.
 #[derive(Clone, Debug)]
 pub(crate) struct Runtime {
     pub(crate) memory: u32,
     pub(crate) cur: u32,
     pub(crate) via: u32,
-    /// What stand-ins are recognised by: see `stand_in.rs`.
+    /// The globals that stand-ins read: see `stand_in.rs`.
     pub(crate) from: u32,
     pub(crate) slot: u32,
     /// The row of the first function; each has [`ROW`] bytes.
@@ -173,18 +173,19 @@ pub(crate) struct Runtime {
     pub(crate) ended: u32,
     pub(crate) ending: u32,
     pub(crate) exiting: u32,
-    /// What the host calls after a trap.
+    /// The function that the host calls after a trap.
     pub(crate) end: u32,
     pub(crate) profile: u32,
     pub(crate) report: u32,
     /// Sends all arcs to the host.
     pub(crate) export_data: Option<u32>,
-    /// Whether the program reports its profile where it ends.
+    /// Whether the program reports its profile when it ends.
     pub(crate) tells_ends: bool,
 }
 
 impl Runtime {
-    /// Imports what is needed; to be done before anything else is put into the plan.
+    /// Adds the imports that are needed; has to be called before anything else is added to the
+    /// plan.
     pub(crate) fn import(plan: &mut Plan, program: &Program<'_>, ways: &Ways, options: &Options) {
         for import in ways.imports(options) {
             let ty = program.types + plan.types.len() as u32;
@@ -195,7 +196,7 @@ impl Runtime {
         }
     }
 
-    /// Links the run-time support in.
+    /// Links the run-time support.
     pub(crate) fn link(
         plan: &mut Plan,
         program: &Program<'_>,
@@ -255,13 +256,13 @@ impl Runtime {
     }
 }
 
-/// Bytes that the memory holds at first, with where they are.
+/// Initial contents of the memory, and their addresses.
 struct Data {
     bytes: Vec<u8>,
 }
 
 impl Data {
-    /// Puts something behind what is there: its address.
+    /// Appends data, and returns its address.
     fn put(&mut self, bytes: &[u8]) -> u32 {
         let at = DATA + self.bytes.len() as u32;
         self.bytes.extend_from_slice(bytes);
@@ -281,7 +282,7 @@ impl Data {
     }
 }
 
-/// The run-time support as a module in text, and where the rows of functions are.
+/// The run-time support as a module in text, and the address of the functions' rows.
 fn text(
     app: &App,
     shapes: &Shapes,
@@ -319,7 +320,7 @@ fn text(
         + shapes.one_of_each();
     let pages = used.div_ceil(65536);
     let most = (u64::from(options.memory) * PAGES).min(MOST_PAGES);
-    // A part is left for reports.
+    // A part is reserved for reports.
     let for_nodes = most * 65536 / 8 * 7;
     if used > for_nodes {
         return Err(Error::TooLarge(used.div_ceil(7 << 17)));
@@ -376,8 +377,7 @@ fn spelled(ty: ValType) -> &'static str {
     }
 }
 
-/// What is known of each function in four bytes, by its number; and the numbers of all leaves that
-/// are called.
+/// Four bytes about each function, by its number; and the numbers of all leaves that are called.
 struct Table {
     shapes: Vec<u8>,
     leaves: Vec<u8>,

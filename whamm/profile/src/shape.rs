@@ -1,7 +1,7 @@
-//! What a node of the tree has room for, function by function, and which functions are timed.
+//! The layouts of nodes, function by function, and the choice of the functions that are timed.
 //!
-//! A direct call finds the node of its callee in a slot of its caller's node. A leaf that takes a
-//! moment only has no node: its caller's counts its calls, in a few instructions.
+//! A direct call finds its callee's node in a slot of its caller's node. A short leaf has no node:
+//! the caller's node counts its calls, in a few instructions.
 
 use crate::app::{self, App, is_call};
 use crate::{Error, Options};
@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 use wasmparser::Operator;
 use whamm_rewrite::{Body, Program};
 
-/// Leaves without loops that are shorter take less than timing them does on any engine.
+/// Leaves without loops that are shorter take less time than timing them does, on any engine.
 const SHORT: u32 = 100;
-/// A node has no more slots: further callees are looked for in its list.
+/// The maximum number of slots in a node: further callees are searched in its list.
 const MOST_SLOTS: usize = 4096;
-/// Of a function that no more calls name there is no stand-in: that would be more code than they
-/// are.
+/// A function with at most this many calls has no stand-in, which would be larger than the code at
+/// the calls.
 const FEW: usize = 2;
-/// Bytes of a node in front of its leaves and slots.
+/// The size of a node before its leaves and slots, in bytes.
 pub(crate) const HEADER: u64 = 80;
 
 /// How calls of a function are reported.
@@ -30,45 +30,45 @@ pub(crate) enum Telling {
     Leaf,
 }
 
-/// What calls of a function need beyond being counted.
+/// What a call of a function requires in addition to counting.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Callee {
-    /// It may call others, so that its node has to be known to it.
+    /// It may call others, so that it has to find its node.
     pub(crate) has_children: bool,
     /// It may end by a tail call.
     pub(crate) tails: bool,
-    /// It is the host's: what it calls back is below it, and what follows is not.
+    /// It is the host's: functions that it calls back are below it, and later calls are not.
     pub(crate) is_host: bool,
 }
 
-/// What a function's nodes have room for.
+/// The layout of a function's nodes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shape {
-    /// Leaves that it calls, in the order of their counters.
+    /// Leaves that it calls, in the order of their counters in the node.
     pub(crate) leaves: Vec<u32>,
     /// Other functions that it calls directly, with the numbers of their slots.
     slots: BTreeMap<u32, usize>,
 }
 
 impl Shape {
-    /// Where a leaf's counter is in a node.
+    /// The offset of a leaf's counter in a node.
     pub(crate) fn counter(&self, callee: u32) -> Option<u64> {
         let at = self.leaves.iter().position(|leaf| *leaf == callee)?;
         Some(HEADER + 8 * at as u64)
     }
 
-    /// Where a callee's slot is in a node.
+    /// The offset of a callee's slot in a node.
     pub(crate) fn slot(&self, callee: u32) -> Option<u64> {
         let at = self.slots.get(&callee)?;
         Some(HEADER + 8 * self.leaves.len() as u64 + 4 * *at as u64)
     }
 
-    /// Bytes of a node.
+    /// The size of a node in bytes.
     pub(crate) fn size(&self) -> u64 {
         (HEADER + 8 * self.leaves.len() as u64 + 4 * self.slots.len() as u64).next_multiple_of(8)
     }
 
-    /// How many slots there are.
+    /// The number of slots.
     pub(crate) fn slots(&self) -> usize {
         self.slots.len()
     }
@@ -79,16 +79,17 @@ impl Shape {
 pub(crate) struct Shapes {
     /// How calls of each function are reported.
     pub(crate) tellings: Vec<Telling>,
-    /// What nodes of each function have room for.
+    /// The layout of each function's nodes.
     pub(crate) shapes: Vec<Shape>,
-    /// Of each of the program's own functions, whether it calls others, and whether at its end.
+    /// For each of the program's own functions, whether it calls others, and whether it makes tail
+    /// calls.
     endings: Vec<(bool, bool)>,
     /// How many calls name each function that has slots.
     calls: BTreeMap<u32, usize>,
 }
 
 impl Shapes {
-    /// Of a program.
+    /// The shapes of a program.
     pub(crate) fn of(
         app: &App,
         program: &Program<'_>,
@@ -114,7 +115,7 @@ impl Shapes {
         Ok(Self { tellings, shapes, endings, calls })
     }
 
-    /// What calls of a function need.
+    /// What calls of a function require.
     pub(crate) fn callee(&self, app: &App, function: u32) -> Callee {
         let own = function.checked_sub(app.imported()).map(|own| self.endings[own as usize]);
         let (has_children, tails) = own.unwrap_or((true, false));
@@ -137,7 +138,7 @@ impl Shapes {
         self.calls.get(&function).is_some_and(|calls| *calls <= FEW)
     }
 
-    /// How many bytes all functions' nodes have, each once.
+    /// The size of one node of each function, in bytes.
     pub(crate) fn one_of_each(&self) -> u64 {
         self.shapes.iter().map(Shape::size).sum()
     }
@@ -162,7 +163,7 @@ fn telling(
     })
 }
 
-/// Whether a body calls anything, and whether the last thing it does may be a call.
+/// Whether a body calls anything, and whether it makes tail calls.
 fn calls(body: &Body<'_>) -> Result<(bool, bool), Error> {
     let (mut calls, mut tails) = (false, false);
     for instruction in body.instructions()? {

@@ -1,9 +1,9 @@
-//! Stand-ins: what calls that name their callee call in its place, where what has to be done around
-//! the call is not written out. So that is in the program once for each function, and not once for
-//! each call, which engines compile in less time.
+//! Stand-ins: functions that direct calls call instead of their callee, where the code around the
+//! call is not inlined. So the program has this code once for each function, and not once for each
+//! call, which engines compile in less time.
 //!
-//! A stand-in takes what its function takes; the caller's node and the slot of the function's node
-//! in that are in two globals. What it does is what is written out elsewhere: see `body.rs`.
+//! A stand-in has the parameters of its function; two globals hold the caller's node and the slot
+//! of the function's node in it. Its code is the same as at an inlined call: see `body.rs`.
 
 use crate::app::App;
 use crate::body::Sink;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use wasm_encoder::{BlockType, Function, ValType};
 use whamm_rewrite::Plan;
 
-/// Makes them: which one stands for which function.
+/// Creates them; returns them by the function that they replace.
 pub(crate) fn make(
     plan: &mut Plan,
     app: &App,
@@ -64,7 +64,7 @@ fn body(callee: u32, function: u32, app: &App, shapes: &Shapes, runtime: &Runtim
 
 #[cfg(test)]
 mod tests {
-    /// Which of a module's functions have stand-ins.
+    /// The functions of a module that have stand-ins.
     fn stand_ins(text: &str) -> Vec<u32> {
         let module = wat::parse_str(text).expect("a module");
         let made = crate::profile(&module, &crate::Options::default()).expect("it is rewritten");

@@ -1,15 +1,15 @@
-//! Texts of the run-time support, which stand in its functions as they are printed.
+//! Texts of the run-time support, which its functions contain as they are printed.
 //!
 //! `(call $say "text")` prints a text. `(call $tell "text" (base))` prints one with figures in it:
 //!
 //! | in the text | what is printed |
 //! |---|---|
-//! | `{8:12}` | the number of 64 bits at `base` + 8, set to the right in 12 columns |
-//! | `{i32 8}` | the one of 32 bits that is there |
-//! | `{.9 8}` | the number with its last nine digits behind the point |
-//! | `{ms 8}` | nanoseconds as milliseconds, with three digits behind the point |
-//! | `{name 8}`, `{quoted 8}` | the name of the function whose number is there; in quotes |
-//! | `{=8}` | what is at the address 8 |
+//! | `{8:12}` | the number of 64 bits at `base` + 8, right-aligned in 12 columns |
+//! | `{i32 8}` | the number of 32 bits at `base` + 8 |
+//! | `{.9 8}` | the number with its last nine digits after the decimal point |
+//! | `{ms 8}` | nanoseconds as milliseconds, with three digits after the decimal point |
+//! | `{name 8}`, `{quoted 8}` | the name of the function with the number at `base` + 8; in quotes |
+//! | `{=8}` | the value at the address 8 |
 //! | `{{` | a brace |
 //!
 //! So a line of a report is a few bytes of data, and one call: engines compile code, not data.
@@ -17,7 +17,7 @@
 use crate::Error;
 use std::fmt::Write;
 
-/// Replaces texts by the addresses at which `put` places them.
+/// Replaces texts by the addresses at which `put` stores them.
 pub(crate) fn replace(part: &str, mut put: impl FnMut(&[u8]) -> u32) -> Result<String, Error> {
     let (mut out, mut rest) = (String::new(), part);
     while let Some((before, quoted, has_figures)) = next(rest) {
@@ -36,7 +36,7 @@ pub(crate) fn replace(part: &str, mut put: impl FnMut(&[u8]) -> u32) -> Result<S
     Ok(out + rest)
 }
 
-/// What stands before the next text, what begins with it, and whether it has figures.
+/// The source before the next text, the source from there on, and whether the text has figures.
 fn next(rest: &str) -> Option<(&str, &str, bool)> {
     const CALLS: [(&str, bool); 2] = [("(call $say \"", false), ("(call $tell \"", true)];
     let found = CALLS.iter().filter_map(|(call, has_figures)| {
@@ -47,7 +47,7 @@ fn next(rest: &str) -> Option<(&str, &str, bool)> {
     Some((&rest[..end - 1], &rest[end..], has_figures))
 }
 
-/// A text up to its quotation mark, and how long it is with that.
+/// A text up to its quotation mark, and its length including the mark.
 fn unquoted(quoted: &str) -> (String, usize) {
     let (mut text, mut is_escaped) = (String::new(), false);
     for (at, c) in quoted.char_indices() {
@@ -82,7 +82,7 @@ fn encoded(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// What it is, where, digits behind the point, and the width of the column.
+/// The kind of a figure, its offset, its number of decimals, and the width of the column.
 fn figure_bytes(figure: &str) -> Option<[u8; 4]> {
     let (figure, width) = figure.split_once(':').unwrap_or((figure, "0"));
     let (what, at) = figure.split_once(' ').unwrap_or(("", figure));

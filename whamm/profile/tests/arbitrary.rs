@@ -1,5 +1,5 @@
-//! Arbitrary programs: what their profiles report is what an interpreter of the programs, which
-//! knows no bytecode and no node, finds by following them with a stack of its own.
+//! Arbitrary programs: their profiles are equal to the results of an interpreter of their scripts,
+//! which knows neither bytecode nor nodes, and follows them with a stack of its own.
 
 mod host;
 
@@ -10,24 +10,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use whamm_profile::{Clock, Options, profile};
 
-/// What a function does, one after the other.
+/// The statements of a function.
 #[derive(Clone, Debug)]
 enum Step {
     /// Calls a function by its number.
     Call(usize),
-    /// Calls what is in the table.
+    /// Calls the function in the table.
     Indirect(usize),
-    /// Puts a reference into the table, and calls it there.
+    /// Stores a reference in the table, and calls it there.
     Reference(usize),
-    /// Has the host call a function back.
+    /// Makes the host call a function back.
     Back(usize),
-    /// Calls the host's `work` from the table: it takes so long.
+    /// Calls the host's `work` from the table with a duration.
     WorkIndirect(u8),
     /// Calls the host's `work`.
     Work(u8),
-    /// Does something several times.
+    /// Repeats steps.
     Repeat(u8, Vec<Step>),
-    /// Leaves the function for another one.
+    /// Tail-calls another function.
     Tail(usize),
     TailIndirect(usize),
     TailReference(usize),
@@ -41,7 +41,7 @@ enum Step {
 struct Script {
     functions: Vec<Vec<Step>>,
     calls: Vec<usize>,
-    /// So many functions do something; those that are called later return at once.
+    /// The number of calls that execute steps; later calls return at once.
     fuel: u32,
 }
 
@@ -57,7 +57,7 @@ impl Script {
         })
     }
 
-    /// As a module, in text.
+    /// The script as a module, in text.
     fn text(&self) -> String {
         let mut text = String::from(
             "(module (type $f (func)) (type $w (func (param i32)))
@@ -159,7 +159,7 @@ enum Left {
     Trapped,
 }
 
-/// What an interpreter of scripts has seen: calls and own time of each context.
+/// The results of an interpreter of scripts: calls and own time of each context.
 #[derive(Debug, Default)]
 struct Seen {
     fuel: u32,
@@ -186,7 +186,7 @@ impl Seen {
         self.contexts.get_mut(&way).expect("it was entered").1 += u64::from(time);
     }
 
-    /// Whether the function returned.
+    /// Executes a call; returns whether the function returned.
     fn call(&mut self, script: &Script, way: &[usize], mut function: usize) -> bool {
         loop {
             let own = self.enter(way, function);

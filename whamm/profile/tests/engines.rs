@@ -1,5 +1,5 @@
-//! Profiled programs run on engines that others made: what the interpreters here do not have, and
-//! WASI as it is.
+//! Runs profiled programs on other engines: features that the interpreters here lack, and real
+//! WASI.
 
 use profiler::Profile;
 use std::collections::BTreeMap;
@@ -10,12 +10,12 @@ use whamm_profile::{Clock, Options, profile};
 
 fn is_node_there() -> bool {
     let mut there = Command::new("node");
-    // Earlier ones know only one memory.
+    // Earlier versions support only one memory.
     there.args(["-e", "process.exit(parseInt(process.versions.node) < 22 ? 1 : 0)"]);
     require(there.output().is_ok_and(|output| output.status.success()), "node 22")
 }
 
-/// What node says of the modules of a folder; nothing if it is missing and need not be there.
+/// Node's results for the modules of a folder; none if it is missing and not required.
 fn node(folder: &Path) -> Option<serde_json::Value> {
     if !is_node_there() {
         return None;
@@ -56,7 +56,7 @@ fn expected(list: &[(&str, &str, u64)]) -> BTreeMap<(String, String), u64> {
     list.iter().map(arc).collect()
 }
 
-/// Functions that throw, several frames up, to a handler after which calls go on; and out of the
+/// Functions that throw, several frames up, to a handler after which calls continue; and out of the
 /// module. `HANDLE` is the body of `handle`.
 const THROWS: &str = r#"(module (import "host" "tag" (tag $tag (param i32)))
     (import "host" "throw" (func $throw (param i32)))
@@ -190,7 +190,7 @@ fn programs_tell_their_profiles_through_wasi_as_it_is() {
     let text = String::from_utf8(read("text.wasm.stderr")).expect("text");
     assert!(text.contains("400000/400000"), "{text}");
     let file = Profile::from_file(&read("p.profile")).unwrap_or_else(|e| panic!("{e}"));
-    // Nearly all time is that of the loops, which call what is only counted.
+    // Nearly all time is spent in the loops, whose callees are only counted.
     let own = |name: &str| {
         let function = file.functions.iter().find(|function| function.label.name == name);
         function.expect("it was called").own.map(|own| own.value)
@@ -217,7 +217,7 @@ fn with_glue(name: &str) -> Folder {
     folder
 }
 
-/// What the script gives.
+/// Checks the script's results.
 fn assert_told(told: &serde_json::Value) {
     assert_eq!(told["is_instance"], true, "{told}");
     let runs = told["found"].as_array().expect("runs");
@@ -273,7 +273,7 @@ fn the_glue_works_in_pages_and_their_workers() {
     let scripts = serde_json::json!([text("glue.js"), text("instantiate.js")]).to_string();
     let scripts = scripts.replace("</", r"<\/");
     let module = std::fs::read(folder.join("program.wasm")).expect("it was written");
-    // A page that is a file may fetch nothing: it has the module inside.
+    // A page opened from a file may not fetch: it contains the module.
     let page = format!(
         r#"<!doctype html><script src="glue.js"></script><script src="instantiate.js"></script>
         <script>

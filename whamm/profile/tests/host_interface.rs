@@ -1,4 +1,4 @@
-//! The host interface `prof`: what is imported, and when arcs are sent.
+//! The host interface `prof`: its imports, and when arcs are sent.
 
 use wasmi::{Caller, Engine, Extern, Linker, Module, Store};
 use whamm_profile::{Error, Options, profile};
@@ -8,7 +8,7 @@ const PROGRAM: &str = r#"(module (import "host" "back" (func $back))
     (func (export "g") (call $f))
     (func (export "main") (call $f) (call $back)))"#;
 
-/// What the host received: an event for each call.
+/// The host's log: an event for each call.
 #[derive(Debug, Default)]
 struct Told {
     time: f64,
@@ -54,7 +54,7 @@ fn run(options: &Options) -> Vec<String> {
     let export = instance.get_typed_func::<(), ()>(&store, "exportData").expect("exported");
     export.call(&mut store, ()).unwrap_or_else(|e| panic!("{e}"));
     let events = std::mem::take(&mut store.data_mut().events);
-    // The same again, except that the host is not requested to forget what it knows.
+    // The same again, except that the host is not requested to clear its data.
     let again = &events[at_the_end..];
     assert_eq!(again, &events[1..at_the_end], "{events:?}");
     events[..at_the_end].to_vec()

@@ -1,4 +1,4 @@
-//! What profiled programs report, and when.
+//! The reports of profiled programs, and when they are written.
 
 mod host;
 
@@ -47,7 +47,7 @@ fn written(running: &Running) -> String {
     String::from_utf8(running.store.data().written.clone()).expect("text")
 }
 
-/// A line of a report by what it ends with, without its blanks.
+/// The line of a report with a given end, split at blanks.
 fn line(report: &str, end: &str) -> Vec<String> {
     let line = report.lines().find(|line| line.ends_with(end));
     let line = line.unwrap_or_else(|| panic!("no line ends with {end}: {report}"));
@@ -62,7 +62,7 @@ fn a_program_prints_its_profile_when_it_returns_exits_or_traps() {
         assert_eq!(running.call(entry), returns);
         let report = written(&running);
         assert!(report.starts_with("fastinst profile: "), "{entry}: {report}");
-        // 5 activations of deep: 540 microseconds of work, and nothing else takes time.
+        // 5 activations of deep: 540 microseconds of work, and no other time.
         let flat = line(&report, " work");
         assert_eq!(flat, ["100.00", "0.540", "0.540", "108.000", "108.000", "5", "work"]);
         assert_eq!(line(&report, " deep")[2..], ["0.040", "0.000", "8.000", "5", "deep"]);
@@ -76,7 +76,7 @@ fn the_program_does_what_it_did() {
     let module = profiled(PROGRAM, &Options::default());
     let mut running = Running::new(&module, 25);
     assert!(running.call("_start"));
-    // The memory that was lent to WASI's clock and to the report is as it was.
+    // The memory that was lent to WASI's clock and to the report is restored.
     assert_eq!(running.store.data().told, [0x4433_2211]);
     let memory = running.instance.get_memory(&running.store, "memory").expect("exported");
     assert_eq!(memory.data(&running.store)[..8], [0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88]);
@@ -97,7 +97,7 @@ fn other_entries_are_told_only_if_that_is_asked_for() {
 
 #[test]
 fn what_is_short_is_counted_and_its_time_is_its_callers() {
-    // Reading the clock takes a microsecond: calls below a hundred are not worth it.
+    // Reading the clock takes a microsecond: calls below a hundred are not timed.
     let text = PROGRAM.replace("(i32.const 8))", "(i32.const -1))").replace("10000", "100");
     let mut running = Running::new(&profiled(&text, &Options::default()), 1000);
     for _ in 0..50 {
@@ -132,7 +132,7 @@ fn a_file_goes_into_the_first_folder_that_takes_it() {
         let profile = profiler::Profile::from_file(&file).unwrap_or_else(|e| panic!("{e}"));
         assert!(profile.functions.iter().any(|function| function.label.name == "work"));
         assert!(profile.gprof().contains("<spontaneous>"), "{}", profile.gprof());
-        // A reader refuses what was cut off.
+        // A reader rejects a truncated file.
         assert!(profiler::Profile::from_file(&file[..file.len() / 2]).is_err());
 
         let mut running = Running::new(&module, 25);
@@ -167,7 +167,7 @@ const WITHOUT_MEMORY: &str = r#"(module (import "host" "work" (func $work (param
     (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
     (func (export "_start") (call $work (i32.const 7000)) (call $exit (i32.const 0))))"#;
 
-/// Works for three seconds, most of it in long calls, and leaves its memory's bounds.
+/// Works for three seconds, most of it in long calls, and then accesses memory out of bounds.
 const OUT_OF_BOUNDS: &str = r#"(module
     (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
     (import "host" "work" (func $work (param i32)))
@@ -208,7 +208,7 @@ fn of_a_trap_the_newest_whole_profile_is_left_and_the_host_may_have_the_last_one
         let (name, file) = running.store.data().file.clone().expect("it was written");
         assert_eq!((&name[..], calls(&file, "step")), ("app.profile", 10.0));
         assert!(!String::from_utf8(file).expect("text").contains("while the program was"));
-        // Nothing is reported twice.
+        // No profile is reported twice.
         running.store.data_mut().file = None;
         assert!(running.call("fastinst:end"));
         assert_eq!(running.store.data().file, None);
@@ -265,7 +265,7 @@ fn functions_of_other_modules_may_call_back() {
     let named = |name: &str| profile.functions.iter().find(|f| f.label.name == name);
     let own = |name: &str| named(name).and_then(|f| f.own).map(|own| own.value);
     assert_eq!(named("f2").map(|f| f.calls.value), Some(2.0));
-    // The first call back is the indirect call itself; what follows the last one is its caller's.
+    // The first callback is the indirect call itself; time after the last one is its caller's.
     assert_eq!((own("inner"), own("work")), (Some(70.0), Some(21.0)));
 }
 

@@ -1,4 +1,4 @@
-//! Whatever module there is: it is refused by name, or what comes out is valid.
+//! Any module is either rejected with a named reason, or rewritten to a valid one.
 
 use arbtest::arbitrary::Arbitrary;
 use wasm_smith::{Config, Module};
@@ -56,7 +56,7 @@ fn damaged_modules_are_refused() {
     for at in 0..module.len() {
         let mut changed = module.clone();
         changed[at] ^= 0x55;
-        // What is cut off between two sections may be a module.
+        // A module that is cut between two sections may still be a module.
         for damaged in [&module[..at], &changed] {
             if let Ok(output) = profile(damaged, &Options::default()) {
                 is_valid(&output.module).unwrap_or_else(|e| panic!("{e}"));

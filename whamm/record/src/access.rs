@@ -1,14 +1,14 @@
-//! Instructions that read or write a memory: how many bytes, and which operands they have.
+//! Instructions that read or write a memory: their widths in bytes, and their operands.
 
 use wasm_aot_body::events;
 use wasm_encoder::{MemArg, MemArgTarget, ValType};
 
-/// An access of so many bytes.
+/// An access of a memory.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Access {
     /// The opcode, if it is a plain load or store of a number.
     pub(crate) plain: Option<u8>,
-    /// What stands on the stack above the address.
+    /// The operands on the stack above the address.
     pub(crate) operands: Vec<ValType>,
     pub(crate) reads: bool,
     pub(crate) writes: bool,
@@ -19,7 +19,7 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// The access that an instruction is, by its bytes.
+    /// Decodes an instruction's bytes, if it is an access.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let name = events::by_code(events::code_of(bytes)?)?.name;
         let (of, what) = name.split_once('.')?;
@@ -71,7 +71,7 @@ impl Access {
         Some(Self { plain, operands, reads, writes, width, memory, offset, align })
     }
 
-    /// How many bytes there are from its address on to its end.
+    /// The number of bytes from its address to its end.
     pub(crate) fn end(&self) -> u64 {
         self.offset.saturating_add(self.width.into())
     }
@@ -83,7 +83,7 @@ impl Access {
     }
 }
 
-/// Memory, offset and alignment behind an opcode.
+/// Memory, offset and alignment after an opcode.
 fn memarg(bytes: &[u8]) -> Option<(u32, u64, u32)> {
     let mut rest = &bytes[1..];
     if bytes[0] >= 0xfc {

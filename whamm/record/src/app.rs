@@ -1,4 +1,4 @@
-//! What has to be known of a program before it is recorded.
+//! Facts about a program that are needed before it is rewritten.
 
 use crate::Error;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use whamm_rewrite::Program;
 /// The module of WASI's first preview.
 pub(crate) const WASI: &str = "wasi_snapshot_preview1";
 
-/// A program: what of it the host may reach, and what refers to its functions.
+/// A program: which parts of it the host may reach, and what refers to its functions.
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) declared: Declared,
@@ -23,15 +23,15 @@ pub(crate) struct App {
     /// Tables and mutable globals that the host may reach.
     pub(crate) tables: BTreeSet<u32>,
     pub(crate) globals: BTreeSet<u32>,
-    /// What the segments put into tables that the host may reach: the functions' indices and 1.
+    /// The functions that segments put into tables that the host may reach: their indices plus 1.
     pub(crate) elements: BTreeMap<u32, Vec<u32>>,
-    /// Whether exceptions may go through what stands for functions: it has tags, and does not use
-    /// the older instructions, which no module may have beside the newer ones.
+    /// Whether exceptions may pass through gateways: the program has tags, and does not use the
+    /// older instructions, which a module must not mix with the newer ones.
     pub(crate) throws: bool,
 }
 
 impl App {
-    /// Reads a program; what cannot be recorded is refused.
+    /// Reads a program; returns an error if it cannot be recorded.
     pub(crate) fn read(
         program: &Program<'_>,
         declared: Declared,
@@ -157,7 +157,7 @@ impl App {
         Ok(())
     }
 
-    /// References in a constant expression: the last one.
+    /// Records the functions that a constant expression refers to; returns the last one.
     fn refer(&mut self, expression: &ConstExpr<'_>) -> Result<Option<u32>, Error> {
         let mut found = None;
         for operator in expression.get_operators_reader() {
@@ -209,19 +209,19 @@ impl App {
         self.declared.memories[memory as usize].memory64
     }
 
-    /// Whether it is a program that its host starts once.
+    /// Whether the program is a command, which its host starts once.
     pub(crate) fn is_command(&self) -> bool {
         self.declared.exports.iter().any(|(name, ..)| name == "_start")
     }
 
-    /// Whether a function is an import of WASI's that does not return.
+    /// Whether a function is a WASI import that does not return.
     pub(crate) fn is_exit(&self, function: u32) -> bool {
         let import = self.declared.imports.get(function as usize);
         import.is_some_and(|(module, name)| module == WASI && name == "proc_exit")
     }
 
-    /// Whether a function is an import of WASI's that fills a list of buffers: the list, and how
-    /// many there are, are its second and third argument.
+    /// Whether a function is a WASI import that fills a list of buffers: its second and third
+    /// argument are the list's address and length.
     pub(crate) fn fills_buffers(&self, function: u32) -> bool {
         let import = self.declared.imports.get(function as usize);
         import.is_some_and(|(module, name)| {
@@ -229,7 +229,7 @@ impl App {
         })
     }
 
-    /// The memory that WASI knows.
+    /// The memory that WASI uses.
     pub(crate) fn wasi_memory(&self) -> Option<u32> {
         let mut all = self.declared.exports.iter();
         let memory = all.find(|(name, kind, _)| name == "memory" && *kind == ExternalKind::Memory);

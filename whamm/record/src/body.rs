@@ -1,5 +1,5 @@
-//! What becomes of a body: code around what reads and writes, and calls of the host that are
-//! recorded.
+//! Rewrites a body: adds code around reads and writes, and replaces calls of the host with recorded
+//! ones.
 
 use crate::Error;
 use crate::access::Access;
@@ -52,18 +52,18 @@ pub(crate) fn plan(
     Ok(writer.own)
 }
 
-/// What is known of a body, so that not each instruction is looked at that may trap.
+/// Facts about a body, which save checks of instructions that may trap.
 struct Sees {
-    /// What is on the stack and in locals where the body has got to.
+    /// The values on the stack and in locals at the current instruction.
     values: Values,
-    /// How far accesses reach with those that follow: see `runs.rs`.
+    /// How many bytes an access reaches, together with those that follow: see `runs.rs`.
     reaches: BTreeMap<usize, u64>,
 }
 
-/// Writes a body.
+/// The state of a body's rewriting.
 struct Writer<'a> {
     own: BodyPlan,
-    /// The next local, and those that are ours.
+    /// The next local, and those that were added.
     next: u32,
     known: Vec<(ValType, u32, u32)>,
     sees: Sees,
@@ -74,7 +74,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// A local of ours: the first, second … of its type.
+    /// An added local: the first, second … of its type.
     fn local(&mut self, ty: ValType, number: u32) -> u32 {
         let found = self.known.iter().find(|known| (known.0, known.1) == (ty, number));
         if let Some((.., local)) = found {
@@ -90,7 +90,7 @@ impl Writer<'_> {
         self.own.put()
     }
 
-    /// A raw recording has where functions begin and end.
+    /// In a raw recording, records the beginning of a function, and begins a block around its body.
     fn entered(&mut self, function: u32) {
         let ty = self.app.declared.function(function).expect("a valid module").results();
         let ty = self.runtime.block_of(ty);
@@ -171,7 +171,7 @@ impl Writer<'_> {
                 self.ranged(*mem, len, place);
             }
             Operator::MemoryInit { mem, .. } if self.app.memories.contains(mem) => {
-                // Its length is one of the segment's, and has 32 bits.
+                // Its length is that of a range of the segment, and has 32 bits.
                 self.ranged(*mem, ValType::I32, place);
             }
             Operator::MemoryCopy { dst_mem, src_mem }
@@ -188,13 +188,13 @@ impl Writer<'_> {
         }
     }
 
-    /// Looks whether the instruction that comes next will trap.
+    /// Emits code that checks whether the next instruction will trap.
     fn before_a_trap(&mut self, at: usize, operator: &Operator<'_>, bytes: &[u8]) {
         match operator {
             Operator::CallIndirect { table_index, .. }
             | Operator::ReturnCallIndirect { table_index, .. } => self.before_a_call(*table_index),
             Operator::MemoryFill { mem } => self.before_a_range(*mem, None, self.address(*mem)),
-            // Its length is one of the segment's, and has 32 bits.
+            // Its length is that of a range of the segment, and has 32 bits.
             Operator::MemoryInit { mem, .. } => self.before_a_range(*mem, None, ValType::I32),
             Operator::MemoryCopy { dst_mem, src_mem } => {
                 let len = self.length_of_copy(*dst_mem, *src_mem);
@@ -213,7 +213,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The program traps next if there is something else than zero on the stack.
+    /// Reports a trap of the next instruction if the value on the stack is not zero.
     fn traps_if(&mut self, reason: Reason) {
         let traps = self.gateways.traps[&reason];
         self.put().if_(BlockType::Empty).call(traps).end();
@@ -265,11 +265,11 @@ impl Writer<'_> {
             if is_least || values.is_inside(memory, address, end) {
                 return;
             }
-            // Those that follow in its row are looked at with it.
+            // The accesses that follow in its run are checked with it.
             end = self.sees.reaches.get(&at).copied().unwrap_or(end).max(end);
             values.are_inside(memory, address, end);
         }
-        // Where it begins at the latest, if the memory was not grown.
+        // The last valid address, if the memory was not grown.
         let latest = bounds.least.checked_sub(end);
         let address = self.spill(access);
         let sink = &mut self.put();
@@ -288,7 +288,7 @@ impl Writer<'_> {
         self.unspill(access, address);
     }
 
-    /// An address, then another or anything else, and a length.
+    /// The operands are an address, another address or any other value, and a length.
     fn before_a_range(&mut self, to: u32, from: Option<u32>, len_ty: ValType) {
         let target = self.local(self.address(to), 0);
         let other = from.map_or(ValType::I32, |from| self.address(from));
@@ -324,8 +324,9 @@ impl Writer<'_> {
         sink.if_(BlockType::Empty).call(null).end().end().local_get(index);
     }
 
-    /// A call through a table comes next, whose index is on the stack: says so; whether the host
-    /// may have changed the table.
+    /// Before a call through a table, whose index is on the stack: records in `via` that the callee
+    /// is not named, with table and index if the host may have changed the table. Returns whether
+    /// it may.
     fn by_table(&mut self, table: u32) -> bool {
         let (via, via_index) = (self.runtime.via, self.runtime.via_index);
         if !self.app.tables.contains(&table) {
@@ -342,7 +343,7 @@ impl Writer<'_> {
         true
     }
 
-    /// A global's value is on the stack.
+    /// Checks a global's value, which is on the stack.
     fn global_read(&mut self, global: u32) {
         let Some(found) = self.gateways.global_found.get(&global).copied() else { return };
         let ty = self.app.declared.globals[global as usize].content_type;
@@ -407,7 +408,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Tells that bytes are read or have been written.
+    /// Records that bytes are read or have been written.
     fn tell(&mut self, memory: u32, (address, offset): (u32, u64), width: u32, is_write: bool) {
         self.wide(memory, address, offset);
         let own = &self.runtime.memories[&memory];
@@ -421,7 +422,7 @@ impl Writer<'_> {
             Some(opcode) if !self.is_raw => self.store(access, opcode, place),
             _ => {
                 let address = self.spill(access);
-                // What reads and writes has to be notified before; a load may trap first.
+                // An access that reads and writes has to be recorded before; a load may trap first.
                 let (memory, at) = (access.memory, (address, access.offset));
                 if access.reads && access.writes {
                     self.tell(memory, at, access.width, false);
@@ -441,7 +442,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Takes address and operands from the stack: where the address is.
+    /// Pops the address and the operands; returns the local that holds the address.
     fn spill(&mut self, access: &Access) -> u32 {
         let locals: Vec<u32> =
             (0..).zip(&access.operands).map(|(number, ty)| self.local(*ty, number + 1)).collect();
@@ -461,7 +462,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A plain load: compared with the shadow.
+    /// A plain load: its result is compared with the shadow.
     fn load(&mut self, access: &Access, opcode: u8, place: std::ops::Range<u64>) {
         // Bits are compared: those of a NaN are not equal to themselves as numbers.
         let (opcode, ty) = match opcode {
@@ -499,7 +500,7 @@ impl Writer<'_> {
         self.own.leave_out(place);
     }
 
-    /// A plain store: repeated in the shadow.
+    /// A plain store: it is repeated in the shadow.
     fn store(&mut self, access: &Access, opcode: u8, place: std::ops::Range<u64>) {
         let address = self.spill(access);
         let shadow = self.runtime.memories[&access.memory].shadow;
@@ -517,8 +518,8 @@ impl Writer<'_> {
         self.put().call(sizes);
     }
 
-    /// Three operands, of which the first is an address and the last a length: afterwards the range
-    /// was written.
+    /// An instruction with three operands, of which the first is an address and the last a length:
+    /// afterwards, records that the range was written.
     fn ranged(&mut self, memory: u32, len_ty: ValType, place: std::ops::Range<u64>) {
         let (to, value) = (self.local(self.address(memory), 0), self.local(ValType::I32, 1));
         let len = self.local(len_ty, 2);
@@ -538,7 +539,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The length of what is copied is the shorter of both addresses.
+    /// The length of a copy has the shorter type of both addresses.
     fn length_of_copy(&self, to: u32, from: u32) -> ValType {
         let (to, from) = (self.address(to), self.address(from));
         if to == from { to } else { ValType::I32 }

@@ -1,9 +1,10 @@
-//! Functions that stand for the program's where the host calls them, and for the host's where the
-//! program does: they report what goes to and fro.
+//! Gateways: functions that replace the program's functions where the host calls them, and the
+//! host's functions where the program calls them. They record what is passed.
 //!
-//! What is exported, and what is referred to in tables or by `ref.func`, is such a function. A call
-//! that does not name its callee says so in `via`; where that is not set while the program runs,
-//! the host goes on after a trap or an exception that has taken the program's calls away.
+//! Exported functions, and functions referred to in tables or by `ref.func`, are replaced by
+//! gateways. A call that does not name its callee sets `via` first. If a gateway is called while
+//! the program runs and `via` is not set, the host has continued after a trap or an exception that
+//! unwound the program's calls.
 
 mod bounds;
 mod reference;
@@ -22,27 +23,28 @@ use whamm_rewrite::{Plan, Program};
 /// The functions that bodies call.
 #[derive(Debug, Default)]
 pub(crate) struct Gateways {
-    /// By import: what stands for it.
+    /// By import: its gateway.
     pub(crate) imports: Vec<u32>,
-    /// The program has called something else than its own function through a table.
+    /// Ends the trace because the program has called a foreign function through a table.
     pub(crate) foreign: u32,
-    /// By global: takes its value, records it, and gives it back.
+    /// By global: takes its value, records it, and returns it.
     pub(crate) global_found: BTreeMap<u32, u32>,
     pub(crate) global_written: BTreeMap<u32, u32>,
-    /// By memory: takes the result of growing, and gives it back.
+    /// By memory: takes the result of `memory.grow`, and returns it.
     pub(crate) own_growth: BTreeMap<u32, u32>,
-    /// Tells what has grown.
+    /// Records which memories and tables have grown.
     sizes: u32,
-    /// Tells an exception that ends a call: the exception, and the event's kind.
+    /// Records an exception that ends a call: takes the exception, and the event's kind.
     thrown: Option<u32>,
-    /// Told before a trap.
+    /// By reason: called before a trap.
     pub(crate) traps: BTreeMap<Reason, u32>,
-    /// By memory, if traps have to be seen before they happen: the host does not ask for the trace.
+    /// By memory, if traps have to be detected before they happen: the host does not fetch the
+    /// trace.
     pub(crate) bounds: BTreeMap<u32, Bounds>,
     pub(crate) sees_traps: bool,
 }
 
-/// Where values go.
+/// The direction of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// To the program.
@@ -51,17 +53,17 @@ enum Way {
     Out,
 }
 
-/// Makes them.
+/// Creates the gateways.
 struct Maker<'a, 'p> {
     plan: &'a mut Plan,
     program: &'a Program<'p>,
     app: &'a App,
     runtime: &'a Runtime,
     made: Gateways,
-    /// The size that is known, by memory and by table.
+    /// The last recorded size, by memory and by table.
     memory_sizes: BTreeMap<u32, u32>,
     table_sizes: BTreeMap<u32, u32>,
-    /// If references to functions may go to the host.
+    /// Set if references to functions may be passed to the host.
     asking: Option<Asking>,
     is_raw: bool,
     has_file: bool,
@@ -114,7 +116,7 @@ impl Gateways {
 }
 
 impl Maker<'_, '_> {
-    /// Adds a function of our own: its index.
+    /// Adds a function and returns its index.
     fn add(&mut self, ty: u32, name: &str, function: Function) -> u32 {
         let index = self.plan.indices.functions() + self.plan.functions.len() as u32;
         self.plan.functions.push((ty, function));
@@ -131,7 +133,7 @@ impl Maker<'_, '_> {
         self.runtime.functions[name]
     }
 
-    /// The beginning of an event.
+    /// Writes the beginning of an event.
     fn begin(&self, sink: &mut InstructionSink<'_>, kind: i32, numbers: &[u64]) {
         sink.i32_const(kind).call(self.own("begin"));
         for number in numbers {
@@ -149,7 +151,7 @@ impl Maker<'_, '_> {
         sink.i32_const(i32::from(is_begun)).call(self.own("stop"));
     }
 
-    /// Values of locals, as an event has them.
+    /// Writes the values of locals in an event's format.
     fn values(
         &self,
         sink: &mut InstructionSink<'_>,
@@ -164,7 +166,7 @@ impl Maker<'_, '_> {
         }
     }
 
-    /// The value that is on the stack, and in a local.
+    /// Writes the value that is on the stack, and also in a local.
     fn value(&self, sink: &mut InstructionSink<'_>, local: u32, ty: wasmparser::ValType, way: Way) {
         use wasmparser::ValType as Type;
         match ty {
@@ -195,7 +197,7 @@ impl Maker<'_, '_> {
         };
     }
 
-    /// What has grown: recorded where control goes to the program.
+    /// Defines the function that records growth when control enters the program.
     fn sizes(&mut self) -> Result<(), Error> {
         let mut code = Function::new([(1, ValType::I64)]);
         for memory in self.app.memories.clone() {
@@ -236,7 +238,7 @@ impl Maker<'_, '_> {
         }
     }
 
-    /// The shadow grows to as many pages as are in local 0, and they are known.
+    /// Grows the shadow to the number of pages in local 0, and records the size.
     fn follow(&self, sink: &mut InstructionSink<'_>, memory: u32) {
         let known = self.memory_sizes[&memory];
         if !self.is_raw {
@@ -249,14 +251,14 @@ impl Maker<'_, '_> {
         sink.local_get(0).global_set(known);
     }
 
-    /// The program has grown a memory.
+    /// Defines the functions that record that the program has grown a memory.
     fn growth(&mut self) -> Result<(), Error> {
         for memory in self.app.memories.clone() {
             let is_wide = self.app.is_wide(memory);
             let ty = if is_wide { ValType::I64 } else { ValType::I32 };
             let mut code = Function::new([(1, ValType::I64)]);
             let sink = &mut code.instructions();
-            // Local 0 is the result, which is given back; the size is in local 1.
+            // Local 0 is the result, which is returned; the size is in local 1.
             self.pages(sink, self.runtime.memories[&memory].place, is_wide);
             sink.local_set(1);
             let known = self.memory_sizes[&memory];
@@ -280,7 +282,7 @@ impl Maker<'_, '_> {
     }
 
     /// Calls a function whose operands are on the stack, and keeps its results in locals. An
-    /// exception is recorded and goes on; `left` puts the event's kind on the stack.
+    /// exception is recorded and rethrown; `left` pushes the event's kind.
     fn call(
         &self,
         sink: &mut InstructionSink<'_>,
@@ -297,7 +299,7 @@ impl Maker<'_, '_> {
             sink.call(function);
             return results(sink);
         };
-        // The operands are taken again inside of the blocks.
+        // The operands are pushed again inside the blocks.
         (0..params).for_each(|_| {
             sink.drop();
         });
@@ -314,7 +316,8 @@ impl Maker<'_, '_> {
         sink.call(thrown).throw_ref().end();
     }
 
-    /// Tells an exception by its tag: takes it and the event's kind, and gives it back.
+    /// Defines the function that records an exception by its tag: it takes the exception and the
+    /// event's kind, and returns the exception.
     fn thrown(&mut self) -> Result<(), Error> {
         let exception = ValType::Ref(RefType::EXNREF);
         let tags: Vec<_> = (0..)
@@ -360,7 +363,7 @@ impl Maker<'_, '_> {
         Ok(())
     }
 
-    /// Functions that record globals.
+    /// Defines the functions that record globals.
     fn globals(&mut self) -> Result<(), Error> {
         for global in self.app.globals.clone() {
             let own = self.app.declared.globals[global as usize].content_type;
@@ -390,8 +393,8 @@ impl Maker<'_, '_> {
         Ok(())
     }
 
-    /// Functions that record that the program traps next; where that ends all calls and the host
-    /// does not ask for the trace, it is written.
+    /// Defines the functions that record an imminent trap. If the trap ends all calls and the host
+    /// does not fetch the trace, they write it.
     fn traps(&mut self) {
         let ty = self.signature(&[], &[]);
         let last = if self.app.is_command() { "finish" } else { "flush" };
@@ -419,7 +422,7 @@ impl Maker<'_, '_> {
         self.made.foreign = self.add(ty, "foreign", code);
     }
 
-    /// Locals for results behind the parameters, and one more.
+    /// Locals for results after the parameters, and one more.
     fn locals(&self, function: u32) -> Result<(Function, u32, u32), Error> {
         let ty = self.app.declared.function(function).expect("a valid module");
         let results = ty.results().iter().map(|ty| RoundtripReencoder.val_type(*ty));
@@ -430,7 +433,7 @@ impl Maker<'_, '_> {
         Ok((Function::new(locals), params, params + ty.results().len() as u32))
     }
 
-    /// What stands for an import.
+    /// Defines the gateway of an import.
     fn import(&mut self, import: u32) -> Result<u32, Error> {
         let (mut code, params, saved) = self.locals(import)?;
         let ty = self.app.declared.function(import).expect("a valid module").clone();
@@ -453,7 +456,7 @@ impl Maker<'_, '_> {
             sink.local_get(saved).call(unwind);
             sink.i32_const(1).global_set(inside).i32_const(4);
         });
-        // The host has gone on after calls that have not returned.
+        // The host has continued after calls that have not returned.
         sink.global_get(depth).local_get(saved).i32_ne().if_(BlockType::Empty);
         sink.local_get(saved).call(self.own("unwind")).end();
         sink.i32_const(1).global_set(inside);
@@ -473,7 +476,8 @@ impl Maker<'_, '_> {
         Ok(self.add(own, &format!("import.{import}"), code))
     }
 
-    /// What reads the buffers that an import fills, if it is WASI's, and of the type that WASI has.
+    /// The function that reads the buffers filled by an import, if it is one of WASI's and has
+    /// WASI's type.
     fn filled(&self, import: u32) -> Option<u32> {
         use wasmparser::ValType::{I32, I64};
         let ty = self.app.declared.function(import)?;
@@ -483,7 +487,8 @@ impl Maker<'_, '_> {
         self.runtime.functions.get(&format!("filled:{}", memory?)).copied()
     }
 
-    /// What references to an import refer to: the host that calls it calls itself.
+    /// Defines the function that replaces an import in references. If the host calls it, it calls
+    /// the import directly: the host calls itself.
     fn import_reference(&mut self, import: u32, stand_in: u32) -> Result<u32, Error> {
         let params = self.app.declared.function(import).expect("a valid module").params().len();
         let params = params as u32;
@@ -505,7 +510,8 @@ impl Maker<'_, '_> {
         Ok(self.add(own, &format!("import.reference.{import}"), code))
     }
 
-    /// The program has called a function without naming it: if by a table, that has it there.
+    /// The program has called a function without naming it. If it called through a table, records
+    /// that the table has the function at that index.
     fn by_reference(&self, sink: &mut InstructionSink<'_>, function: u32) {
         let via = self.runtime.via;
         sink.global_get(via).i32_eqz().if_(BlockType::Empty);
@@ -519,7 +525,7 @@ impl Maker<'_, '_> {
         sink.i32_const(0).global_set(via);
     }
 
-    /// What stands for the program's functions that the host may have.
+    /// Defines the gateways of the program's functions that the host may obtain.
     fn own_functions(&mut self) -> Result<(), Error> {
         use wasmparser::ExternalKind as Kind;
         let first = self.app.imported();
@@ -557,7 +563,8 @@ impl Maker<'_, '_> {
         let (via, depth) = (self.runtime.via, self.runtime.depth);
         self.answer(sink, function)?;
         sink.global_get(inside).if_(BlockType::Empty);
-        // The host goes on after a trap, in the only call that there was; or the program calls.
+        // Either the host continues after a trap, in the only call that there was, or the program
+        // calls.
         sink.global_get(via).i32_eqz().global_get(depth).i32_const(1).i32_eq().i32_and();
         sink.if_(BlockType::Empty).i32_const(0).call(self.own("unwind")).else_();
         self.by_reference(sink, function);
@@ -583,7 +590,7 @@ impl Maker<'_, '_> {
         Ok(self.add(own, &format!("gateway.{function}"), code))
     }
 
-    /// The host calls the program; behind the beginning of the event.
+    /// Calls the program for the host, after the beginning of the event.
     fn entered(
         &self,
         sink: &mut InstructionSink<'_>,
@@ -622,7 +629,8 @@ impl Maker<'_, '_> {
         sink.end();
     }
 
-    /// What runs when the module is instantiated: what the program is given, and its start.
+    /// Defines the start function: it records the initial contents, and calls the program's own
+    /// start function.
     fn start(&mut self) -> Result<(), Error> {
         let start = match self.program.start {
             Some(start) if start >= self.app.imported() => Some(self.start_gateway(start)?),

@@ -1,5 +1,5 @@
-//! A script that has a page, a worker or node run the rewritten program in the place of the
-//! original, and sends its trace to `wasm-aot record --serve`.
+//! A script that makes a page, a worker or node run the rewritten program instead of the original,
+//! and sends its trace to `wasm-aot record --serve`.
 
 use wasm_aot_trace::base64;
 
@@ -8,13 +8,13 @@ use wasm_aot_trace::base64;
 pub struct Server {
     /// The port on this machine.
     pub port: u16,
-    /// What shows that a trace comes from a script that was made for this server.
+    /// Proves that a trace comes from a script that was made for this server.
     pub token: String,
 }
 
-/// The script for a program, which it knows by its bytes.
+/// Returns the script for a program, which it recognises by its bytes.
 pub fn glue(original: &[u8], rewritten: &[u8], name: &str, server: &Server) -> String {
-    // Names of files: what else a program is called is of no use there.
+    // Used in file names: other characters of a program's name are replaced.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let name: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).take(64).collect();
     let config = format!(
@@ -30,7 +30,7 @@ pub fn glue(original: &[u8], rewritten: &[u8], name: &str, server: &Server) -> S
     text.replacen("TOKEN", &server.token, 1) + &config + call
 }
 
-/// As the script computes it: FNV-1a of 32 bits, twice.
+/// Computes the same hash as the script: FNV-1a of 32 bits, twice.
 fn hash(bytes: &[u8]) -> String {
     let (mut one, mut other) = (0x811c_9dc5_u32, 0x050c_5d1f_u32);
     for byte in bytes {

@@ -40,15 +40,15 @@ use runtime::Runtime;
 use wasm_aot_trace::{Declared, Program as Traced};
 use whamm_rewrite::{Plan, Program, emit};
 
-/// What is recorded, and where it goes.
+/// What is recorded, and where the trace is written.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// What the program is called in its trace.
+    /// The program's name in its trace.
     pub name: String,
-    /// The file that the trace goes to, in a folder that the program may write to; otherwise the
-    /// host fetches it.
+    /// The file that the trace is written to, in a folder that the program may write to; otherwise
+    /// the host fetches it.
     pub file: Option<String>,
-    /// Whether every access and every entry of a function is recorded, and nothing is left out.
+    /// Whether every access and every function entry is recorded, without omissions.
     pub raw: bool,
 }
 
@@ -57,14 +57,14 @@ pub struct Options {
 pub struct Recording {
     /// The module.
     pub module: Vec<u8>,
-    /// What there is to know about it, a sentence each.
+    /// Notes about it, a sentence each.
     pub notes: Vec<String>,
 }
 
 /// Why a program cannot be recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It is no module that can be rewritten.
+    /// It is not a module that can be rewritten.
     #[error("{0}")]
     Rewrite(#[from] whamm_rewrite::Error),
     /// It is not valid.
@@ -73,7 +73,7 @@ pub enum Error {
     /// It was rewritten before.
     #[error("the program was already rewritten for recording: use the original")]
     Again,
-    /// It uses what cannot be recorded.
+    /// It uses a feature that cannot be recorded.
     #[error("the program uses {0}, which cannot be recorded by rewriting: use `wasm-aot record`")]
     Unsupported(&'static str),
     /// The file cannot be written.

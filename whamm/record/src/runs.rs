@@ -1,7 +1,7 @@
-//! How far accesses reach that are executed together: in a row of instructions of which nothing
-//! leads away, and which trap only where they leave a memory, the first access of several beside
-//! each other is looked at for all. If one of them will trap, that is recorded a few instructions
-//! before; nothing that a replay depends on happens between.
+//! Runs of accesses that are executed together. In a run of instructions without branches, whose
+//! only traps are accesses outside a memory, the first of several adjacent accesses is checked for
+//! all. If one of them will trap, the trap is recorded a few instructions early; nothing that a
+//! replay depends on happens in between.
 
 use crate::access::Access;
 use crate::gateway::SPAN;
@@ -9,21 +9,21 @@ use crate::values::Values;
 use std::collections::{BTreeMap, HashMap};
 use whamm_rewrite::{Instruction, Program};
 
-/// Whether control comes behind an instruction once it has come to it, unless an access traps.
+/// Whether control continues after an instruction, unless an access traps.
 fn goes_on(bytes: &[u8]) -> bool {
     match bytes[0] {
-        // Of numbers, without divisions and conversions that may trap.
+        // Numeric instructions, without divisions and conversions that may trap.
         0x45..=0xc4 => !matches!(bytes[0], 0x6d..=0x70 | 0x7f..=0x82 | 0xa8..=0xab | 0xae..=0xb1),
         0x01 | 0x1a | 0x1b | 0x20..=0x24 | 0x28..=0x3e | 0x41..=0x44 => true,
         _ => false,
     }
 }
 
-/// By the number of an access: how many bytes from its address on those have that follow it in
-/// its row, if that is more than its own.
+/// By the number of an access: how many bytes the accesses that follow in its run reach from its
+/// address, if that is more than its own.
 pub(crate) fn reaches(all: &[Instruction<'_>], program: &Program<'_>) -> BTreeMap<usize, u64> {
     let (mut values, mut reaches) = (Values::of(all), BTreeMap::new());
-    // The first access of each address in the row, and its own end.
+    // The first access of each address in the run, and its own end.
     let mut row: HashMap<(u32, u32), (usize, u64, u64)> = HashMap::new();
     for (at, instruction) in all.iter().enumerate() {
         let bytes =
@@ -56,7 +56,7 @@ pub(crate) fn reaches(all: &[Instruction<'_>], program: &Program<'_>) -> BTreeMa
 mod tests {
     use super::*;
 
-    /// The accesses of a body that others rely on: their numbers among all, and how far.
+    /// The accesses of a body that others rely on: their numbers, and how many bytes they check.
     fn reaching(code: &str) -> Vec<(usize, u64)> {
         let text = format!("(module (memory 1) (func $f) (func (param i32 i32 f64) {code}))");
         let module = wat::parse_str(text).expect("a module");

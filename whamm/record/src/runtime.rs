@@ -1,6 +1,6 @@
-//! What a recording program has beside its own code, assembled from text as far as it is needed:
-//! `runtime/events.wat` writes events, one of `out_*.wat` sends blocks away, `shadow.wat` or
-//! `raw.wat` is there for each memory, and `table.wat` for each table.
+//! The run-time support of a recording program, assembled from text as far as it is needed:
+//! `runtime/events.wat` writes events, one of `out_*.wat` outputs blocks, `shadow.wat` or `raw.wat`
+//! exists once for each memory, and `table.wat` for each table.
 //!
 //! ```text
 //!     0 what is handed to WASI   2048 a table for checks   4096 texts, the trace's heading
@@ -17,11 +17,11 @@ use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
 use wasm_encoder::{BlockType, ConstExpr, EntityType, ExportKind, GlobalType, ValType};
 use whamm_rewrite::{Plan, Program};
 
-/// Where texts begin.
+/// The address of the first text.
 const TEXTS: u32 = 4096;
-/// A block's head, and the most that stands behind it.
+/// A block's head, and the maximum size of its contents.
 const BLOCK: u32 = 18 + (64 << 10);
-/// So many bytes are lent.
+/// The number of bytes that are lent.
 const LENT: u32 = 32 << 10;
 
 /// Why a trace ends before its program.
@@ -49,35 +49,35 @@ impl Why {
 /// Where calls of the host's have not ended when it ends the trace.
 const UNENDED: &str = "calls of the host's have not returned";
 
-/// A memory that is recorded.
+/// A recorded memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recorded {
-    /// Where it is in the output, and its shadow.
+    /// Its index in the output, and its shadow's.
     pub(crate) place: u32,
     pub(crate) shadow: u32,
-    /// What records reads and writes: address and length, of 64 bits.
+    /// The functions that record reads and writes: they take address and length, of 64 bits.
     pub(crate) read: u32,
     pub(crate) wrote: u32,
-    /// What records the contents with which it begins.
+    /// The function that records its initial contents.
     pub(crate) begin: u32,
 }
 
-/// Where what bodies and gateways need is in the program.
+/// The indices in the program that bodies and gateways need.
 #[derive(Debug)]
 pub(crate) struct Runtime {
     pub(crate) functions: BTreeMap<String, u32>,
     pub(crate) inside: u32,
-    /// Whether the trace goes on.
+    /// Whether the trace continues.
     pub(crate) alive: u32,
     pub(crate) depth: u32,
     pub(crate) via: u32,
     pub(crate) via_index: u32,
     pub(crate) memories: BTreeMap<u32, Recorded>,
-    /// Where each of the program's memories is in the output.
+    /// The index of each of the program's memories in the output.
     pub(crate) places: Vec<u32>,
-    /// Globals that hold what the trace knows of the program's.
+    /// Globals that hold the last recorded values of the program's globals.
     pub(crate) global_shadows: BTreeMap<u32, u32>,
-    /// Where texts are, and how long.
+    /// Addresses and lengths of texts.
     pub(crate) texts: BTreeMap<Vec<u8>, (i32, i32)>,
     own: u32,
     types: BTreeMap<Vec<u8>, u32>,
@@ -117,7 +117,7 @@ const FUNCTIONS: [(&str, &[ValType]); 3] = [
     ),
 ];
 
-/// Texts and the trace's heading in our memory.
+/// Texts and the trace's heading in the support's memory.
 struct Pool {
     bytes: Vec<u8>,
     known: BTreeMap<Vec<u8>, (i32, i32)>,
@@ -133,7 +133,8 @@ impl Pool {
 }
 
 impl Runtime {
-    /// Imports what is needed; to be done before anything else is put into the plan.
+    /// Adds the imports that are needed; has to be called before anything else is added to the
+    /// plan.
     pub(crate) fn import(
         plan: &mut Plan,
         program: &Program<'_>,
@@ -153,7 +154,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Links the run-time support in.
+    /// Links the run-time support.
     pub(crate) fn link(
         plan: &mut Plan,
         program: &Program<'_>,
@@ -216,7 +217,7 @@ impl Runtime {
         Ok(this)
     }
 
-    /// Types of blocks that give several values.
+    /// Types of blocks with several results.
     fn block_types(
         &mut self,
         plan: &mut Plan,
@@ -245,7 +246,7 @@ impl Runtime {
         }
     }
 
-    /// What the host has of it.
+    /// Exports what the host needs.
     pub(crate) fn export(&self, plan: &mut Plan, options: &Options) {
         let finish = self.functions["finish"];
         plan.exports.push(("record:finish".to_owned(), ExportKind::Func, finish));
@@ -268,7 +269,7 @@ impl From<wasm_encoder::reencode::Error> for Error {
     }
 }
 
-/// Adds a variable that is zero at first: its index.
+/// Adds a variable that is zero at first; returns its index.
 pub(crate) fn variable(plan: &mut Plan, program: &Program<'_>, val_type: ValType) -> u32 {
     let index = program.globals + plan.globals.len() as u32;
     let zero = match val_type {

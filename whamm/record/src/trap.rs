@@ -1,9 +1,9 @@
-//! Traps are seen before they happen: nothing runs behind one, so what the program has not written
-//! by then would be lost. Code in front of an instruction looks whether it will trap; if so, the
-//! trace is recorded, and written, and then the instruction does what it does.
+//! Traps are detected before they happen: no code runs after one, so data that the program has not
+//! written by then would be lost. Code before an instruction checks whether it will trap. If so, it
+//! records the trap and writes the trace; then the instruction is executed.
 //!
-//! Not seen are calls through tables with a wrong type, instructions that change tables, null
-//! references and exhausted stacks: what is known of these comes too late, or costs too much.
+//! Not detected are calls through tables with a wrong type, instructions that change tables, null
+//! references and exhausted stacks: the information comes too late, or costs too much.
 
 use wasm_encoder::{InstructionSink, ValType};
 use wasmparser::Operator;
@@ -31,7 +31,7 @@ impl Reason {
         Self::UninitializedElement,
     ];
 
-    /// As the engine has it, which compares them.
+    /// The engine's own text: the engine compares them.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Unreachable => "unreachable",
@@ -54,8 +54,8 @@ pub(crate) struct Division {
 }
 
 impl Division {
-    /// The division that an instruction is, if it may trap for such a divisor; nothing is known of
-    /// one that is no constant.
+    /// Decodes a division, if it may trap with such a divisor; `divisor` is `None` if it is not a
+    /// constant.
     pub(crate) fn read(operator: &Operator<'_>, divisor: Option<u64>) -> Option<Self> {
         let (ty, overflows) = match operator {
             Operator::I32DivS => (ValType::I32, true),
@@ -73,7 +73,7 @@ impl Division {
     }
 }
 
-/// A conversion to an integer, and between which numbers its operand has to be.
+/// A conversion to an integer, and the range of its operand.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Conversion {
     pub(crate) from: ValType,
@@ -100,7 +100,7 @@ impl Conversion {
             _ => return None,
         };
         let all = if bits_32 { WORD } else { LONG };
-        // Only a double can be a fraction above the number below the least.
+        // Only an f64 can hold a fraction between the least number and the one below it.
         let (least, is_below) = match (signed, from, bits_32) {
             (false, ..) => (-1.0, true),
             (true, ValType::F64, true) => (-WORD / 2.0 - 1.0, true),
@@ -109,7 +109,7 @@ impl Conversion {
         Some(Self { from, least, is_below, above: if signed { all / 2.0 } else { all } })
     }
 
-    /// Puts on the stack whether a local's number is no number.
+    /// Pushes whether a local is NaN.
     pub(crate) fn is_nan(&self, sink: &mut InstructionSink<'_>, local: u32) {
         sink.local_get(local).local_get(local);
         match self.from {
@@ -118,7 +118,7 @@ impl Conversion {
         };
     }
 
-    /// Puts on the stack whether a local's number does not fit.
+    /// Pushes whether a local is out of range.
     pub(crate) fn overflows(&self, sink: &mut InstructionSink<'_>, local: u32) {
         sink.local_get(local);
         match (self.from, self.is_below) {

@@ -1,21 +1,20 @@
-//! Which values on the stack and in locals are the same, as far as that is easily seen: numbers are
-//! given to values, the same to the same computation of the same values (Alpern, Wegman and Zadeck,
-//! POPL 1988). A value is a number and a constant that is added to it, so that addresses beside
-//! each other are known as such.
+//! Value numbering: which values on the stack and in locals are the same, as far as that is easily
+//! seen. The same computation of the same values gets the same number (Alpern, Wegman and Zadeck,
+//! POPL 1988). A value is a number plus a constant, so that adjacent addresses are recognised.
 //!
-//! With that goes what is known of addresses: memories do not shrink, so an access that was inside
-//! once stays so, and one beside it is inside, too, if what was found reaches so far. What is known
+//! Known bounds of addresses are recorded with them: memories do not shrink, so an access that was
+//! inside once stays inside, and so does an adjacent one if the checked range includes it. A fact
 //! holds where control has passed: to the end of the block in which it was found.
 //!
-//! Nothing is known of locals behind a block that sets them, or in a loop that does; nor of what is
-//! on the stack across the borders of blocks.
+//! Locals are unknown after a block that sets them, and in a loop that sets them; so are values on
+//! the stack across the borders of blocks.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use wasm_aot_body::events;
 use wasmparser::Operator;
 use whamm_rewrite::Instruction;
 
-/// A value: that with the number, and what is added to it.
+/// A value: its number, and the constant that is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Value {
     number: u32,
@@ -39,7 +38,7 @@ impl Value {
     }
 }
 
-/// From an address on, so many bytes are inside of a memory.
+/// A number of bytes from an address on that are inside a memory.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     plus: u64,
@@ -51,20 +50,20 @@ struct Found {
 struct Block {
     is_loop: bool,
     sets: BTreeSet<u32>,
-    /// How much was known where it begins.
+    /// The number of facts at its beginning.
     known: usize,
 }
 
-/// What is known where a function's code has got to.
+/// The facts at the current place of a function's code.
 #[derive(Debug)]
 pub(crate) struct Values {
     stack: Vec<Value>,
     locals: BTreeMap<u32, Value>,
-    /// Numbers of what was computed, by instruction and operands.
+    /// Numbers of computed values, by instruction and operands.
     computed: HashMap<(u32, [Option<Value>; 3]), u32>,
     next: u32,
     blocks: Vec<Block>,
-    /// What is inside of which memory, by the address's number; and in which order that was found.
+    /// Ranges inside each memory, by the address's number; and the order in which they were found.
     inside: HashMap<(u32, u32), Vec<Found>>,
     order: Vec<(u32, u32)>,
     /// The locals that each block sets, by the number of the instruction that begins it.
@@ -101,7 +100,7 @@ fn sets(all: &[Instruction<'_>]) -> BTreeMap<usize, BTreeSet<u32>> {
 }
 
 impl Values {
-    /// Where a function begins.
+    /// The facts at the beginning of a function.
     pub(crate) fn of(all: &[Instruction<'_>]) -> Self {
         Self {
             stack: Vec::new(),
@@ -125,31 +124,31 @@ impl Values {
         self.stack.pop().unwrap_or_else(|| self.fresh())
     }
 
-    /// The value below so many others on the stack, if something is known of it.
+    /// The value below a number of others on the stack, if it is known.
     pub(crate) fn below(&self, others: usize) -> Option<Value> {
         let at = self.stack.len().checked_sub(others + 1)?;
         Some(self.stack[at])
     }
 
-    /// Whether so many bytes from an address on are known to be inside of a memory.
+    /// Whether a number of bytes from an address on are known to be inside a memory.
     pub(crate) fn is_inside(&self, memory: u32, address: Value, bytes: u64) -> bool {
         let Some(all) = self.inside.get(&(memory, address.number)) else { return false };
         all.iter().any(|found| {
-            // What is behind an address that is inside does not wrap round.
+            // An address after one that is inside does not wrap.
             let behind = address.plus.checked_sub(found.plus);
             let end = behind.and_then(|behind| behind.checked_add(bytes));
             end.is_some_and(|end| end <= found.bytes)
         })
     }
 
-    /// From here on, so many bytes from an address on are inside.
+    /// Records that a number of bytes from an address on are inside a memory.
     pub(crate) fn are_inside(&mut self, memory: u32, address: Value, bytes: u64) {
         let key = (memory, address.number);
         self.inside.entry(key).or_default().push(Found { plus: address.plus, bytes });
         self.order.push(key);
     }
 
-    /// Forgets what was found since.
+    /// Forgets facts that were found since.
     fn forget(&mut self, known: usize) {
         for key in self.order.drain(known..) {
             if let Some(all) = self.inside.get_mut(&key) {
@@ -158,7 +157,7 @@ impl Values {
         }
     }
 
-    /// Passes an instruction.
+    /// Advances past an instruction.
     pub(crate) fn pass(&mut self, operator: &Operator<'_>, bytes: &[u8]) {
         let at = self.at;
         self.at += 1;
@@ -185,7 +184,7 @@ impl Values {
             }
             Operator::End | Operator::Delegate { .. } => {
                 self.stack.clear();
-                // Control comes to the end of a loop only through it.
+                // Control reaches the end of a loop only through its body.
                 let Some(block) = self.blocks.pop().filter(|block| !block.is_loop) else { return };
                 self.locals.retain(|local, _| !block.sets.contains(local));
                 self.forget(block.known);
@@ -253,7 +252,7 @@ impl Values {
         number
     }
 
-    /// Any other instruction.
+    /// Numbers the result of any other instruction.
     fn compute(&mut self, bytes: &[u8]) {
         let found = events::code_of(bytes).and_then(events::by_code);
         let Some((found, (takes, gives))) = found.and_then(|it| Some((it, it.operands()?))) else {
@@ -266,7 +265,7 @@ impl Values {
                 *operand = Some(value);
             }
         }
-        // The result of the same integers is the same: that of numbers may be any NaN.
+        // Equal integers have equal results; the result of a float operation may be any NaN.
         let is_pure =
             matches!(found.code, 0x45..=0x5a | 0x67..=0x8a | 0xa7 | 0xac | 0xad | 0xc0..=0xc4);
         for _ in 0..gives {
@@ -283,7 +282,8 @@ impl Values {
 mod tests {
     use super::*;
 
-    /// Passes the code of a function with four parameters, and asks at each `nop`, in order.
+    /// Passes the code of a function with four parameters, and calls `at_nop` at each `nop`, in
+    /// order.
     fn ask(code: &str, mut at_nop: impl FnMut(usize, &mut Values)) {
         let text = format!(
             "(module (memory 1) (func $f) (func (param i32 i32 i64 i64) (local i32) {code}))"
@@ -304,7 +304,7 @@ mod tests {
         assert!(asked > 0);
     }
 
-    /// The values on top of the stack where a `nop` is.
+    /// The values on top of the stack at each `nop`.
     fn on_top(code: &str) -> Vec<Value> {
         let mut found = Vec::new();
         ask(code, |_, values| found.push(values.below(0).expect("one is known")));
@@ -360,7 +360,7 @@ mod tests {
             assert!(!values.is_inside(1, address, 1), "another memory");
         });
         let (whole, part, none) = ([true; 2], [true, false], [false; 2]);
-        // Behind the block nothing is known; behind the loop, what its round has found.
+        // After the block nothing is known; after the loop, the facts of its iteration.
         assert_eq!(all, [whole, part, none, whole, none, whole, whole]);
     }
 }

@@ -48,7 +48,7 @@ pub(crate) fn counting(bytes: &[u8]) -> Result<Vec<u8>, Error> {
     Ok(emit(&program, &plan)?.module)
 }
 
-/// Whether an instruction calls, and which function if it says so.
+/// Whether an instruction is a call, and of which function if it names one.
 fn callee(operator: &Operator<'_>) -> Option<Option<u32>> {
     match operator {
         Operator::Call { function_index } | Operator::ReturnCall { function_index } => {

@@ -1,7 +1,7 @@
 //! Debug information of a program whose instructions move.
 //!
 //! Addresses count from the beginning of the code section. Lengths and offsets are converted by
-//! both of their ends, because what is put between instructions stretches them.
+//! both of their ends, because code inserted between instructions extends them.
 
 use crate::moves::Moves;
 use gimli::write::{
@@ -10,10 +10,10 @@ use gimli::write::{
 };
 use gimli::{EndianSlice, LittleEndian};
 
-/// Custom sections as they are afterwards: debug information says where instructions are now. What
-/// cannot be converted is left out, so that nothing wrong is said.
+/// Converts custom sections: debug information refers to the new places of instructions. Entries
+/// that cannot be converted are left out, so that no entry is wrong.
 ///
-/// Beside it is said what could not be kept true.
+/// Also reports which information could not be kept correct.
 pub(crate) fn moved(
     customs: &[(String, Vec<u8>)],
     moves: &dyn Moves,
@@ -77,10 +77,10 @@ fn converted(
 
 fn lines(unit: &mut ConvertUnit<'_, Reader<'_>>, moves: &dyn Moves) -> Result<(), ConvertError> {
     let Some(mut program) = unit.read_line_program(None, None)? else { return Ok(()) };
-    // Where a sequence begins, before and now, and how far it has come: addresses in a sequence
-    // never go back.
+    // The beginning of a sequence, before and now, and the last offset in it: addresses in a
+    // sequence never decrease.
     let (mut old, mut new, mut last) = (0, 0, 0);
-    // What was left out by the linker keeps its impossible address, and is left out here too.
+    // Code that the linker removed keeps its impossible address, and is left out here too.
     let mut gone = false;
     while let Some(row) = program.read_row()? {
         match row {
@@ -150,7 +150,7 @@ fn attributes<'a>(
     Ok(())
 }
 
-/// Lists of ranges and of locations: written anew, with both ends of each part counted from zero.
+/// Lists of ranges and of locations: written again, with both ends of each part counted from zero.
 fn lists<'a>(
     unit: &mut ConvertUnit<'_, Reader<'a>>,
     entry: &ConvertUnitEntry<'_, Reader<'a>>,
@@ -187,8 +187,8 @@ fn lists<'a>(
 mod tests {
     use super::*;
 
-    /// Places that go back, as a row at the very end of a function does when something is put behind
-    /// it.
+    /// Addresses that decrease, as the row at the very end of a function does when code is inserted
+    /// after it.
     struct Stretched;
 
     impl Moves for Stretched {

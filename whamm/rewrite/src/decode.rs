@@ -1,13 +1,13 @@
-//! The first pass: what has to be known of a program before code is put into it.
+//! The first pass: reads the facts about a program that are needed before code is inserted.
 
 use crate::Error;
 use std::ops::Range;
 use wasmparser::{BinaryReader, FunctionBody, Operator, Parser, Payload, TypeRef};
 
-/// A program, as far as a plan needs to know it. Nothing of it is copied.
+/// The facts about a program that a plan needs, without copies of its bytes.
 #[derive(Clone, Debug)]
 pub struct Program<'a> {
-    /// All of it, in binary.
+    /// The whole module, in binary.
     pub bytes: &'a [u8],
     /// How many types it has.
     pub types: u32,
@@ -30,7 +30,8 @@ pub struct Program<'a> {
 }
 
 impl<'a> Program<'a> {
-    /// Reads a module. It is taken to be valid; what is not is an error here or when it is emitted.
+    /// Reads a module. It is assumed to be valid; an invalid part is an error here or when it is
+    /// emitted.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, Error> {
         let mut program = Self {
             bytes,
@@ -50,7 +51,7 @@ impl<'a> Program<'a> {
         Ok(program)
     }
 
-    /// How many bytes the code of its functions has.
+    /// The size of its functions' code in bytes.
     pub fn code_len(&self) -> u64 {
         self.bodies.iter().map(|body| body.body.range().end - body.body.range().start).sum()
     }
@@ -104,7 +105,7 @@ pub struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// Its locals beyond the parameters: how many of which type, as they are declared.
+    /// Its locals beyond the parameters: counts and types, as they are declared.
     pub fn locals(&self) -> Result<Vec<(u32, wasmparser::ValType)>, Error> {
         Ok(self.body.get_locals_reader()?.into_iter().collect::<Result<_, _>>()?)
     }
@@ -122,7 +123,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// An instruction where it stands.
+/// An instruction and its place.
 #[derive(Clone, Debug)]
 pub struct Instruction<'a> {
     /// Decoded.
@@ -131,7 +132,7 @@ pub struct Instruction<'a> {
     pub place: Range<u64>,
 }
 
-/// The instruction that some bytes of a program are.
+/// Decodes one instruction.
 pub(crate) fn operator(bytes: &[u8]) -> Result<Operator<'_>, Error> {
     Ok(wasmparser::OperatorsReader::new(BinaryReader::new(bytes, 0)).read()?)
 }

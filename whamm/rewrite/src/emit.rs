@@ -1,4 +1,4 @@
-//! The third pass: a program and a plan become a module, section by section.
+//! The third pass: converts a program and a plan to a module, section by section.
 
 use crate::decode::{self, Program};
 use crate::indices::Indices;
@@ -12,12 +12,12 @@ use wasm_encoder::{
 };
 use wasmparser::{ExternalKind, Parser, Payload};
 
-/// A module, and what could not be kept true in it.
+/// A module, and a list of information that it lost.
 #[derive(Clone, Debug)]
 pub struct Emitted {
     /// The module.
     pub module: Vec<u8>,
-    /// What it says of itself that had to be left out or is not true any more, a sentence each.
+    /// The metadata that had to be left out or is not correct any more, a sentence each.
     pub lost: Vec<String>,
     /// Its source map.
     pub source_map: Option<String>,
@@ -43,7 +43,7 @@ struct Sections {
     lost: Vec<String>,
 }
 
-/// Carries out a plan.
+/// Applies a plan.
 pub fn emit(program: &Program<'_>, plan: &Plan) -> Result<Emitted, Error> {
     let mut indices = plan.indices.clone();
     let mut sections = Sections::default();
@@ -54,7 +54,7 @@ pub fn emit(program: &Program<'_>, plan: &Plan) -> Result<Emitted, Error> {
 }
 
 impl Sections {
-    /// The program's own sections but its code, with indices that moved.
+    /// Copies the program's own sections, except for its code, with indices that moved.
     fn copy(&mut self, bytes: &[u8], plan: &Plan, indices: &mut Indices) -> Result<(), Error> {
         for payload in Parser::new(0).parse_all(bytes) {
             match payload? {
@@ -108,7 +108,7 @@ impl Sections {
         Ok(())
     }
 
-    /// Hints and relocations speak of places in the code, which have moved.
+    /// Drops hints and relocations, which refer to old places in the code.
     fn custom(&mut self, name: &str, data: &[u8]) {
         let speaks_of_places =
             ["metadata.code", "reloc."].iter().any(|kind| name.starts_with(kind));
@@ -123,8 +123,8 @@ impl Sections {
         }
     }
 
-    /// The program's bodies; for each, where it begins in the section's contents and where its
-    /// instructions went.
+    /// Writes the program's bodies; returns for each where it begins in the section's contents and
+    /// where its instructions moved.
     fn bodies(
         &mut self,
         program: &Program<'_>,
@@ -144,7 +144,7 @@ impl Sections {
         Ok(all)
     }
 
-    /// What is added stands behind what was there.
+    /// Adds the plan's items after the existing ones.
     fn add(&mut self, plan: &Plan) {
         for (module, name, ty) in &plan.imports {
             self.imports.import(module, name, *ty);
@@ -217,7 +217,7 @@ impl Sections {
     }
 }
 
-/// Where the contents of the code section begin.
+/// The offset of the code section's contents.
 fn code_start(module: &[u8]) -> u64 {
     let begins = |payload| match payload {
         Payload::CodeSectionStart { unchecked_range, .. } => Some(unchecked_range.start),
@@ -226,11 +226,12 @@ fn code_start(module: &[u8]) -> u64 {
     Parser::new(0).parse_all(module).flatten().find_map(begins).unwrap_or(0)
 }
 
-/// `else`, `catch`, `end`, `delegate` and `catch_all`: they cannot be read without the block that
-/// they belong to, and refer to nothing that moves.
+/// `else`, `catch`, `end`, `delegate` and `catch_all`: they cannot be decoded without the block
+/// that they belong to, and contain no index that moves.
 const PARTS_OF_BLOCKS: [u8; 5] = [0x05, 0x07, 0x0b, 0x18, 0x19];
 
-/// The code of a body, and where each instruction went: its place in the program, and in the code.
+/// The code of a body, and the moves of its instructions: from the place in the program to the
+/// place in the code.
 fn body(
     bytes: &[u8],
     plan: &BodyPlan,

@@ -1,4 +1,4 @@
-//! Indices that move because something was imported for our own use.
+//! Indices that move because the plan adds imports.
 
 use crate::decode::Program;
 use std::collections::BTreeMap;
@@ -6,27 +6,27 @@ use wasm_encoder::reencode::{Error, Reencode};
 use wasm_encoder::{Encode, Instruction};
 use wasmparser::Operator;
 
-/// How indices of the program become indices of what is written.
+/// Maps indices of the program to indices of the output.
 ///
-/// Imported functions and memories come before all others, so that those of the program which are
-/// its own move. What is added otherwise stands behind what was there, and moves nothing.
+/// Imported functions and memories precede all others, so that the program's own move. Other
+/// additions follow the existing items, and move nothing.
 #[derive(Clone, Debug)]
 pub struct Indices {
     imported_functions: u32,
     imported_memories: u32,
     total_functions: u32,
     total_memories: u32,
-    /// Functions imported for us: module and name.
+    /// Added imports of functions: module and name.
     functions: Vec<(String, String)>,
-    /// How many memories were imported for us.
+    /// How many imports of memories were added.
     memories: u32,
     replaced: Option<(u32, u32)>,
-    /// What the program gets where it takes references to functions.
+    /// The functions that replace others in references.
     referred: BTreeMap<u32, u32>,
 }
 
 impl Indices {
-    /// Nothing moves yet.
+    /// The identity: nothing moves yet.
     pub fn new(program: &Program<'_>) -> Self {
         Self {
             imported_functions: program.imported_functions,
@@ -44,7 +44,7 @@ impl Indices {
         u32::try_from(self.functions.len()).unwrap_or(u32::MAX)
     }
 
-    /// Imports a function: its index. The same function is imported once.
+    /// Imports a function and returns its index. The same function is imported once.
     pub fn import_function(&mut self, module: &str, name: &str) -> u32 {
         let is = |f: &(String, String)| f.0 == module && f.1 == name;
         let at = self.functions.iter().position(is).unwrap_or_else(|| {
@@ -54,59 +54,59 @@ impl Indices {
         self.imported_functions + u32::try_from(at).unwrap_or(u32::MAX)
     }
 
-    /// Imports a memory: its index.
+    /// Imports a memory and returns its index.
     pub fn import_memory(&mut self) -> u32 {
         self.memories += 1;
         self.imported_memories + self.memories - 1
     }
 
-    /// Has a function take the place of another wherever the program refers to that.
+    /// Replaces a function by another wherever the program refers to it.
     pub fn replace(&mut self, function: u32, by: u32) {
         self.replaced = Some((function, by));
     }
 
-    /// Has the program get another function wherever it takes a reference to this one, in tables,
-    /// globals and `ref.func`. Calls go where they went.
+    /// Replaces a function by another in references to it: in tables, globals and `ref.func`. Calls
+    /// are unchanged.
     pub fn refer(&mut self, function: u32, to: u32) {
         self.referred.insert(function, to);
     }
 
-    /// What a reference to a function is a reference to.
+    /// The function that a reference to this function refers to in the output.
     pub fn reference(&self, function: u32) -> u32 {
         self.referred.get(&function).copied().unwrap_or_else(|| self.function(function))
     }
 
-    /// Functions that were imported for us, and the index of the first.
+    /// The added imports of functions, and the index of the first.
     pub fn imported(&self) -> (u32, &[(String, String)]) {
         (self.imported_functions, &self.functions)
     }
 
-    /// How many functions there are, before any is added behind them.
+    /// How many functions there are before others are added after them.
     pub fn functions(&self) -> u32 {
         self.total_functions + self.added()
     }
 
-    /// How many memories there are, before any is added behind them.
+    /// How many memories there are before others are added after them.
     pub fn memories(&self) -> u32 {
         self.total_memories + self.memories
     }
 
-    /// How many memories were imported for us.
+    /// How many imports of memories were added.
     pub fn added_memories(&self) -> u32 {
         self.memories
     }
 
-    /// Where a memory went.
+    /// The new index of a memory.
     pub fn memory(&self, memory: u32) -> u32 {
         if memory < self.imported_memories { memory } else { memory + self.memories }
     }
 
-    /// Where a function went, whatever takes its place.
+    /// The new index of a function, even if another one replaces it.
     pub fn original(&self, function: u32) -> u32 {
         if function < self.imported_functions { function } else { function + self.added() }
     }
 
-    /// Where a function went, or what takes its place.
+    /// The new index of a function, or of the one that replaces it.
     pub fn function(&self, function: u32) -> u32 {
         match self.replaced {
             Some((old, new)) if old == function => new,
@@ -114,13 +114,13 @@ impl Indices {
         }
     }
 
-    /// Whether any instruction may say something else afterwards.
+    /// Whether any instruction may change.
     pub(crate) fn move_any(&self) -> bool {
         let calls_move = !self.functions.is_empty() || self.replaced.is_some();
         calls_move || !self.referred.is_empty() || self.memories > 0
     }
 
-    /// Whether an instruction says something else afterwards.
+    /// Whether an instruction changes.
     fn changes(&self, op: &Operator<'_>) -> bool {
         match op {
             Operator::RefFunc { function_index } => {
@@ -156,7 +156,7 @@ impl Indices {
 impl Reencode for Indices {
     type Error = std::convert::Infallible;
 
-    /// Outside of calls, which are written by themselves, functions are referred to.
+    /// Calls are written elsewhere; all other uses of a function are references.
     fn function_index(&mut self, func: u32) -> Result<u32, Error> {
         Ok(self.reference(func))
     }

@@ -62,7 +62,7 @@ use std::ops::Range;
 /// Why a program cannot be rewritten.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It is no module.
+    /// It is not a module.
     #[error("{0}")]
     Malformed(#[from] wasmparser::Error),
     /// Something in it cannot be written.
@@ -71,10 +71,10 @@ pub enum Error {
     /// A plan keeps an instruction where the program has none.
     #[error("there is no instruction at {} to {} of the program", .0.start, .0.end)]
     Place(Range<u64>),
-    /// A module that is to be linked in imports something that the program does not give it.
+    /// A module to be linked imports an item that the program does not provide.
     #[error("the module that is linked in imports {0}, which is not given")]
     Unbound(String),
-    /// A module that is to be linked in has more than functions, globals, memories and their data.
+    /// A module to be linked has more than functions, globals, memories and their data.
     #[error("the module that is linked in has {0}")]
     Unlinkable(&'static str),
 }

@@ -23,7 +23,7 @@ fn sections(bytes: &[u8]) -> HashMap<&str, &[u8]> {
 }
 
 impl Lines {
-    /// Reads the line tables; what is damaged is left out.
+    /// Reads the line tables; damaged ones are left out.
     pub fn read(bytes: &[u8]) -> Self {
         let sections = sections(bytes);
         let load = |id: gimli::SectionId| {
@@ -75,8 +75,8 @@ impl Lines {
     }
 }
 
-/// Where a file is: in a directory, which may be in the one in which the unit was compiled. The
-/// first directory is that one.
+/// The path of a file: in a directory, which may be relative to the unit's compilation directory.
+/// The first directory is the compilation directory.
 fn path<'a>(
     dwarf: &gimli::Dwarf<EndianSlice<'a, LittleEndian>>,
     unit: &gimli::Unit<EndianSlice<'a, LittleEndian>>,
@@ -89,7 +89,7 @@ fn path<'a>(
     parts.fold(String::new(), |path, part| within(&path, &part.to_string_lossy()))
 }
 
-/// A path that begins in a directory, unless it says where it begins.
+/// A path relative to a directory, unless it is absolute.
 fn within(directory: &str, path: &str) -> String {
     let is_rooted = path.starts_with(['/', '\\']) || path.get(1..3) == Some(":\\");
     match directory {

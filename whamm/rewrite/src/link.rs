@@ -1,8 +1,8 @@
-//! A module of ours becomes part of the program: what code that is put in calls.
+//! Links a module into the program, whose functions inserted code can call.
 //!
-//! A run-time support is easier to read as a module in text than as a row of instructions. Its
-//! functions, globals, memories and data stand behind those of the program then, and its exports
-//! are identified by name. It has no tables: what it calls, it calls by index.
+//! A run-time support is easier to read as a module in text than as a list of instructions. Its
+//! functions, globals, memories and data follow those of the program, and its exports are
+//! identified by name. It has no tables: it calls functions by index.
 
 use crate::Error;
 use crate::decode::Program;
@@ -15,7 +15,7 @@ use wasmparser::{
     Parser, Payload, TypeRef,
 };
 
-/// Where what a module exports is in the program that it was linked into.
+/// The indices of a linked module's exports in the program.
 #[derive(Clone, Debug, Default)]
 pub struct Linked {
     /// Its functions.
@@ -27,9 +27,8 @@ pub struct Linked {
 }
 
 impl Plan {
-    /// Links a module in. `bind` gives for what it imports, by module and name, the function or
-    /// memory that this is: its index as the program will have it. Everything that is imported for
-    /// our own use has to be known before.
+    /// Links a module. `bind` returns, for an import's module and name, the index that the function
+    /// or memory will have in the program. All imports that are added have to be known before.
     ///
     /// ```
     /// use whamm_rewrite::{BodyPlan, Plan, Program, emit};
@@ -146,7 +145,7 @@ fn shape(ty: &CompositeInnerType) -> Result<(Vec<ValType>, Vec<ValType>), Error>
     Ok((all(function.params())?, all(function.results())?))
 }
 
-/// Where what a module has by number is in the program.
+/// The indices of a module's items in the program.
 struct Places {
     /// The first of its types, and of its own functions.
     types: u32,

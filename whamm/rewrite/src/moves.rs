@@ -1,19 +1,19 @@
-//! Where instructions went. Debug information and source maps follow them.
+//! The moves of instructions, which debug information and source maps follow.
 
-/// Where instructions of a body went: their places in the program, and in the body's code.
+/// The moves of a body's instructions: from places in the program to places in the body's code.
 pub(crate) type Places = Vec<(u64, usize)>;
 
-/// Where a body begins in the contents of the section, and where its instructions went.
+/// The place of a body in the section's contents, and the moves of its instructions.
 pub(crate) type Moved = (usize, Places);
 
-/// Where instructions went, counted from the beginning of the code section.
+/// The moves of instructions, counted from the beginning of the code section.
 pub(crate) struct Addresses(Vec<(u64, u64)>);
 
 impl Addresses {
-    /// Of each body: where it begins in the contents of the section, and where in it instructions
-    /// of the program went.
+    /// `moved` has, for each body, its place in the section's contents and the moves of its
+    /// instructions.
     pub(crate) fn new(start: u64, functions: u32, moved: &[Moved]) -> Self {
-        // Before the first body stands how many there are.
+        // The number of bodies precedes the first one.
         let mut prefix = Vec::new();
         wasm_encoder::Encode::encode(&functions, &mut prefix);
         let mut all = Vec::new();
@@ -37,10 +37,10 @@ impl Moves for Addresses {
     }
 }
 
-/// Where an address went: the first byte of an instruction, and the byte behind one.
+/// Maps addresses: of an instruction's first byte, and of the byte after an instruction.
 pub(crate) trait Moves {
-    /// Where what begins at an address begins now.
+    /// The new beginning of a range that begins at an address.
     fn begin(&self, address: u64) -> Option<u64>;
-    /// Where what ends at an address ends now.
+    /// The new end of a range that ends at an address.
     fn end(&self, address: u64) -> Option<u64>;
 }

@@ -1,11 +1,11 @@
-//! The name section: names of the program, with indices that moved, and those of ours.
+//! The name section: names of the program, with indices that moved, and names of added functions.
 
 use crate::indices::Indices;
 use crate::plan::Plan;
 use wasm_encoder::{IndirectNameMap, NameMap, NameSection};
 use wasmparser::{BinaryReader, Name, NameSectionReader};
 
-/// The section; `old` is the contents of the program's.
+/// Writes the section; `old` is the contents of the program's.
 pub(crate) fn section(plan: &Plan, old: Option<&[u8]>) -> NameSection {
     let parts: Vec<Name<'_>> = old
         .map(|old| NameSectionReader::new(BinaryReader::new(old, 0)).flatten().collect())
@@ -46,7 +46,7 @@ fn functions(plan: &Plan, parts: &[Name<'_>]) -> NameMap {
     functions
 }
 
-/// What is not a function's name.
+/// Copies names of other items than functions.
 fn others(indices: &Indices, names: &mut NameSection, part: Name<'_>) {
     let plain = |map: wasmparser::NameMap<'_>, index: &dyn Fn(u32) -> u32| {
         let mut all = NameMap::new();

@@ -1,4 +1,4 @@
-//! The second pass gives this: what is put where, and nothing done yet.
+//! The plan, which the second pass makes: a list of insertions, not applied yet.
 
 use crate::Error;
 use crate::decode::{Body, Program};
@@ -11,11 +11,11 @@ use wasm_encoder::{
     ConstExpr, EntityType, ExportKind, Function, GlobalType, InstructionSink, MemoryType, ValType,
 };
 
-/// What becomes of a program: insertions into its bodies, and what is added behind its own
-/// functions, globals and memories.
+/// A plan for a program: insertions into its bodies, and items added after its own functions,
+/// globals and memories.
 #[derive(Debug)]
 pub struct Plan {
-    /// Imports for our own use move the program's indices.
+    /// Maps the program's indices, which move when imports are added.
     pub indices: Indices,
     /// The types of what `indices` imports: its functions, then its memories.
     pub imports: Vec<(String, String, EntityType)>,
@@ -25,29 +25,29 @@ pub struct Plan {
     pub functions: Vec<(u32, Function)>,
     /// Memories.
     pub memories: Vec<MemoryType>,
-    /// Globals, and what they hold at first.
+    /// Globals, and their initial values.
     pub globals: Vec<(GlobalType, ConstExpr)>,
-    /// Bytes that are in a memory from an address on at first.
+    /// Initial contents of memories: memory, address and bytes.
     pub data: Vec<(u32, i32, Vec<u8>)>,
     /// Exports.
     pub exports: Vec<(String, ExportKind, u32)>,
-    /// Names under which the program exports functions, and what is exported in their place.
+    /// Names of exported functions of the program, and the functions exported instead.
     pub rerouted: BTreeMap<String, u32>,
-    /// What runs when the module is instantiated.
+    /// The function that runs when the module is instantiated.
     pub start: Option<u32>,
-    /// Names of functions that are ours.
+    /// Names of added functions.
     pub names: Vec<(u32, String)>,
     /// The program's source map, if it is to be kept.
     pub source_map: Option<SourceMap>,
     /// Custom sections, by name.
     pub customs: Vec<(String, Vec<u8>)>,
-    /// For each of the program's own functions what its body becomes.
+    /// The new body of each of the program's own functions.
     pub bodies: Vec<BodyPlan>,
 }
 
 impl Plan {
-    /// A plan by which a program stays as it is, but that it has no bodies yet: these are planned
-    /// one by one, see [`BodyPlan::unchanged`].
+    /// A plan that leaves a program unchanged, but has no bodies yet: these are added one by one,
+    /// see [`BodyPlan::unchanged`].
     pub fn new(program: &Program<'_>) -> Self {
         let indices = Indices::new(program);
         let start = program.start;
@@ -70,7 +70,7 @@ impl Plan {
     }
 }
 
-/// A place in a plan, behind everything that was planned before it.
+/// A place in a plan, after everything that was planned before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Spot {
     code: usize,
@@ -80,60 +80,60 @@ pub struct Spot {
 /// An instruction of the program in a plan.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
-    /// How much of our own code stands before it.
+    /// The amount of added code before it.
     pub(crate) code: usize,
-    /// Where it is in the program.
+    /// Its place in the program.
     pub(crate) place: Range<u64>,
     /// Whether it is copied, or only its place is recorded.
     pub(crate) is_kept: bool,
 }
 
-/// What becomes of a body, in order: instructions of the program, and code of ours between them.
+/// The plan of a body, in order: instructions of the program, with added code between them.
 ///
 /// It is written from the beginning to the end. Only a counter for a straight-line region, whose
-/// increment is known at the region's end, is [put in later](Self::insert) at the [`Spot`] where
+/// increment is known at the region's end, is [inserted later](Self::insert) at the [`Spot`] where
 /// the region begins.
 #[derive(Clone, Debug, Default)]
 pub struct BodyPlan {
     /// The locals beyond the parameters, by number and type: the program's first.
     pub locals: Vec<(u32, ValType)>,
-    /// Our own code, in order; what is appended stands behind the last instruction that was kept.
+    /// The added code, in order; appended code follows the last instruction that was kept.
     pub code: Vec<u8>,
     pub(crate) steps: Vec<Step>,
     pub(crate) later: Vec<(Spot, Vec<u8>)>,
 }
 
 impl BodyPlan {
-    /// A body that stays as it is.
+    /// Copies a body without changes.
     pub fn unchanged(body: &Body<'_>) -> Result<Self, Error> {
         let mut plan = Self::empty(body)?;
         body.instructions()?.into_iter().for_each(|instruction| plan.keep(instruction.place));
         Ok(plan)
     }
 
-    /// The beginning of a body: its locals, and nothing else yet.
+    /// The beginning of a body: its locals, without code.
     pub fn empty(body: &Body<'_>) -> Result<Self, Error> {
         let ty = |ty| RoundtripReencoder.val_type(ty).map_err(Error::from);
         let locals = body.locals()?.into_iter().map(|(count, of)| Ok((count, ty(of)?)));
         Ok(Self { locals: locals.collect::<Result<_, Error>>()?, ..Self::default() })
     }
 
-    /// Code of ours goes on here.
+    /// Appends code here.
     pub fn put(&mut self) -> InstructionSink<'_> {
         InstructionSink::new(&mut self.code)
     }
 
-    /// The instruction of the program with these bytes comes next.
+    /// Appends the instruction of the program with these bytes.
     pub fn keep(&mut self, place: Range<u64>) {
         self.steps.push(Step { code: self.code.len(), place, is_kept: true });
     }
 
-    /// The instruction is left out; debug information that speaks of it speaks of what comes next.
+    /// Leaves the instruction out; debug information for it refers to the next one.
     pub fn leave_out(&mut self, place: Range<u64>) {
         self.steps.push(Step { code: self.code.len(), place, is_kept: false });
     }
 
-    /// The place that has been reached. What was left out here comes behind what is put in here.
+    /// The current place. Instructions left out here follow code that is inserted here.
     pub fn here(&self) -> Spot {
         let code = self.code.len();
         let left_out = |step: &&Step| !step.is_kept && step.code == code;
@@ -141,13 +141,13 @@ impl BodyPlan {
         Spot { code, steps }
     }
 
-    /// Puts code in at a place that has been passed, behind what was put in there before.
+    /// Inserts code at an earlier place, after code that was inserted there before.
     pub fn insert(&mut self, spot: Spot, code: Vec<u8>) {
         self.later.push((spot, code));
     }
 
-    /// What is put in, in order: the instruction before which it stands, or nothing behind the
-    /// last one; and the code.
+    /// The insertions, in order: the instruction that follows, or none after the last one; and the
+    /// code.
     pub fn insertions(&self) -> Vec<(Option<Range<u64>>, Vec<u8>)> {
         let mut list: Vec<(Option<Range<u64>>, Vec<u8>)> = Vec::new();
         let mut pending = Vec::new();
@@ -165,7 +165,7 @@ impl BodyPlan {
         list
     }
 
-    /// Goes through the plan in order.
+    /// Visits the plan in order.
     pub(crate) fn in_order<'p>(&'p self, mut each: impl FnMut(Part<'p>)) {
         let mut later: Vec<&(Spot, Vec<u8>)> = self.later.iter().collect();
         later.sort_by_key(|(spot, _)| *spot);

@@ -1,28 +1,28 @@
 //! The source map of a program whose instructions move.
 //!
-//! A map is JSON beside the module, which says its address in a custom section. Its one line has a
-//! segment for each place in the code, in order; the first field of a segment is how far the place
-//! is from the one before, in bytes of the file. All else stays as it is.
+//! A map is a JSON file beside the module, whose address is in a custom section of the module. Its
+//! one line has a segment for each place in the code, in order; the first field of a segment is the
+//! distance from the previous place, in bytes of the file. All other fields stay as they are.
 
 use crate::moves::Moves;
 use wasmparser::{BinaryReader, Parser, Payload};
 
-/// The custom section that says where a program's map is.
+/// The custom section with the address of a program's map.
 pub(crate) const SECTION: &str = "sourceMappingURL";
-/// Six bits each; the sixth says that more follow.
+/// Six bits each; the sixth indicates that more follow.
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// A program's source map, and what that of the output is to be called.
+/// A program's source map, and the address of the output's.
 #[derive(Clone, Debug)]
 pub struct SourceMap {
-    /// As it is in its file.
+    /// The contents of its file.
     pub text: String,
-    /// Where the output's map will be found: what its module says.
+    /// The address of the output's map, which its module contains.
     pub address: String,
 }
 
 impl SourceMap {
-    /// Where a program says that its map is.
+    /// The address of a program's map, from its custom section.
     pub fn address_in(bytes: &[u8]) -> Option<String> {
         let section = |payload| match payload {
             Payload::CustomSection(section) if section.name() == SECTION => Some(section.data()),
@@ -39,8 +39,8 @@ impl SourceMap {
         data
     }
 
-    /// The map of the output, whose code section begins elsewhere in the file; or why there is
-    /// none.
+    /// The map of the output, whose code section begins elsewhere in the file; or the reason why
+    /// there is none.
     pub(crate) fn moved(
         &self,
         (from, to): (u64, u64),
@@ -59,7 +59,7 @@ impl SourceMap {
             old += delta;
             let address = u64::try_from(old).ok().and_then(|old| old.checked_sub(from));
             let place = address.and_then(|address| moves.begin(address));
-            // What is behind the last instruction has nowhere to go; later fields count from it.
+            // Code after the last instruction has no new place; later fields count from it.
             let new = place.map_or(last, |place| (place + to) as i64).max(last);
             if !all.is_empty() {
                 all.push(',');
@@ -73,7 +73,7 @@ impl SourceMap {
     }
 }
 
-/// The number that a segment begins with, and what follows it.
+/// The number that a segment begins with, and the rest.
 fn number(segment: &str) -> Option<(i64, &str)> {
     let (mut value, mut shift) = (0_i64, 0);
     for (at, digit) in segment.bytes().enumerate() {

@@ -1,4 +1,4 @@
-//! The passes from outside: what stays, what moves, what is counted.
+//! The passes from outside: what stays, what moves, and what is counted.
 
 #[path = "../examples/count_calls.rs"]
 #[allow(dead_code, reason = "an example has an entry of its own")]
@@ -37,7 +37,8 @@ fn valid(module: &[u8]) {
     wasmparser::Validator::new().validate_all(module).expect("it is valid");
 }
 
-/// What `main` gives for 5, which numbers the host has seen, and what exported globals hold.
+/// The result of `main` for 5, the numbers that the host has received, and the values of exported
+/// globals.
 fn run(module: &[u8]) -> (i32, Vec<i32>, BTreeMap<String, i64>) {
     let engine = wasmi::Engine::default();
     let module = wasmi::Module::new(&engine, module).expect("it is valid");
@@ -73,7 +74,7 @@ fn a_plan_without_insertions_gives_the_program() {
     let emitted = emit(&program, &plan).expect("it is carried out");
     valid(&emitted.module);
     assert!(emitted.lost.is_empty());
-    // Bodies and everything that refers to them are the same, byte for byte.
+    // Bodies and all items that refer to them are the same, byte for byte.
     let again = Program::decode(&emitted.module).expect("a module");
     for (before, after) in program.bodies.iter().zip(&again.bodies) {
         let bytes_of = |all: &[u8], body: &whamm_rewrite::Body<'_>| {
@@ -151,7 +152,7 @@ fn references_and_exports_are_led_elsewhere_and_calls_are_not() {
     let bytes = program();
     let program = Program::decode(&bytes).expect("a module");
     let mut plan = unchanged(&program);
-    // Three of what twice doubles; and an entry that calls nothing.
+    // A function that triples where `twice` doubles, and an entry that calls nothing.
     let index = plan.indices.functions();
     let mut thrice = wasm_encoder::Function::new([]);
     thrice.instructions().local_get(0).i32_const(3).i32_mul().end();
@@ -161,7 +162,7 @@ fn references_and_exports_are_led_elsewhere_and_calls_are_not() {
     plan.customs.push(("own".into(), b"said".to_vec()));
     let module = emit(&program, &plan).expect("it is carried out").module;
     valid(&module);
-    // 5 through the table is 15 now; the factorial is still called directly.
+    // 5 through the table becomes 15; the factorial is still called directly.
     assert_eq!(run(&module).0, 135);
     let engine = wasmi::Engine::default();
     let module = wasmi::Module::new(&engine, &module).expect("it is valid");
@@ -219,7 +220,7 @@ fn a_place_that_is_not_there_and_what_is_no_module_are_errors() {
     assert!(Program::decode(b"no module").is_err());
 }
 
-/// Numbers are spelled so in source maps.
+/// The digits of numbers in source maps.
 const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 fn spelled(number: u64) -> String {
@@ -232,7 +233,7 @@ fn spelled(number: u64) -> String {
     text
 }
 
-/// Where instructions are in the file.
+/// The places of instructions in the file.
 fn places(program: &Program<'_>) -> Vec<Vec<u64>> {
     let body = |body: &whamm_rewrite::Body<'_>| {
         let all = body.instructions().expect("it is read");
@@ -275,7 +276,7 @@ fn a_source_map_follows_the_program() {
     assert!(emitted.lost.is_empty(), "{:?}", emitted.lost);
     assert_eq!(SourceMap::address_in(&emitted.module).as_deref(), Some("b.map"));
     let after = places(&Program::decode(&emitted.module).expect("a module"));
-    // Each instruction is the third now, behind two of ours.
+    // Each instruction is the third now, after two added ones.
     let kept = |places: &Vec<u64>| places.chunks(3).map(|three| three[2]).collect::<Vec<_>>();
     let expected = map(&after.iter().flat_map(kept).collect::<Vec<_>>());
     assert_eq!(emitted.source_map, Some(expected));

@@ -1,4 +1,4 @@
-//! Calls: functions of the script, of the language, of libraries, and of values.
+//! Checks calls: functions of the script, of the language, of libraries, and methods of values.
 
 use super::scope::{Context, Meaning, is_of_events};
 use super::{CORE, Checker, DYNINSTR};
@@ -10,7 +10,7 @@ use crate::syntax::ast::{self, Name, When};
 use crate::types::Ty;
 use std::rc::Rc;
 
-/// Functions that are in scope everywhere: name, what they take, what they give.
+/// Functions that are in scope everywhere: name, parameters, result.
 fn everywhere(name: &str) -> Option<(Builtin, Vec<Ty>, Ty)> {
     let span = || Ty::Tuple([Ty::I32, Ty::I32].into());
     let (u, s) = (|| Ty::U32, || Ty::Str);
@@ -28,7 +28,7 @@ fn everywhere(name: &str) -> Option<(Builtin, Vec<Ty>, Ty)> {
     })
 }
 
-/// Functions of the core library that the language has itself.
+/// Functions of the core library that are also functions of the language.
 fn core(name: &str) -> Option<(Builtin, Vec<Ty>, Ty)> {
     if let Some(ty) =
         name.strip_prefix("put").and_then(Ty::named).filter(|t| t.is_numeric() || *t == Ty::Bool)
@@ -45,7 +45,7 @@ fn core(name: &str) -> Option<(Builtin, Vec<Ty>, Ty)> {
     })
 }
 
-/// What stands for a value in formats of C: `%d`, `%08x`, `%ld`.
+/// The placeholder of a value in formats of C: `%d`, `%08x`, `%ld`.
 fn percent(text: &str) -> Option<&str> {
     text.match_indices('%').find_map(|(at, _)| {
         let rest = &text[at + 1..];
@@ -129,7 +129,8 @@ impl Checker<'_> {
                 site.matched.event.function(site.matched.mode, &name.text)
         {
             if let (EventFunction::AltCallById, [which]) = (function, args) {
-                // Indices of functions are u32 where the program has them, as `imm0` and `fid`.
+                // Indices of functions are u32 where the program provides them, as in `imm0` and
+                // `fid`.
                 let which = self.expr(which, None)?;
                 types = vec![if which.ty == Ty::U32 { Ty::U32 } else { Ty::I32 }];
             }
@@ -142,7 +143,7 @@ impl Checker<'_> {
         }
         self.look_over(args);
         let known = is_builtin(&name.text);
-        // Which functions of events there are depends on the head, and that is wrong.
+        // The available functions of events depend on the head, which is wrong.
         if self.broken.contains(&name.text) || known && matches!(self.context, Context::Stray(_)) {
             return None;
         }
@@ -380,7 +381,7 @@ impl Checker<'_> {
         None
     }
 
-    /// A truth, or an i32 that stands for one, as the core library takes it.
+    /// Prints a boolean, or an i32 that represents one, as the core library accepts it.
     fn print_truth(&mut self, value: &ast::Expr, span: Span) -> Option<Expr> {
         let found = core("putbool")?;
         let given = self.expr(value, None)?;
@@ -393,7 +394,8 @@ impl Checker<'_> {
         Some(Expr { kind: ExprKind::Builtin(found.0, vec![truth]), ty: found.2, span })
     }
 
-    /// A map, or the number of one: maps of scripts are counted in the order of their declaration.
+    /// Prints a map, given itself or by its number: maps of scripts are numbered in the order of
+    /// their declaration.
     fn print_map(&mut self, map: &ast::Expr, rows: bool, span: Span) -> Option<Expr> {
         let value = if let ast::ExprKind::Int(n) | ast::ExprKind::Bits(n) = map.kind {
             let mut maps =
@@ -487,8 +489,8 @@ impl Checker<'_> {
     }
 }
 
-/// The texts of a format before, between and after its values, each with how the value after it is
-/// shown.
+/// The texts of a format before, between and after its values, each with the notation of the value
+/// after it.
 fn pieces(format: &str) -> Option<Vec<(String, bool)>> {
     let (mut list, mut text, mut rest) = (Vec::new(), String::new(), format);
     while let Some(c) = rest.chars().next() {

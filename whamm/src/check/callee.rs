@@ -1,17 +1,18 @@
-//! Which function a probe calls instead of an instruction, where a local variable says it.
+//! Finds the function that a probe calls instead of an instruction, if a local variable holds it.
 //!
-//! The function must be known while compiling. So a variable in the argument of the call gives way
-//! to its value, wherever statements before the call determine that value. As in version 2.0.1.
+//! The function must be known while compiling. So a variable in the argument of the call is
+//! replaced by its value, wherever statements before the call determine that value, as in version
+//! 2.0.1.
 
 use crate::events::Function as EventFunction;
 use crate::fold;
 use crate::hir::{Builtin, Expr, ExprKind, Place, Stmt, Var};
 use std::collections::HashMap;
 
-/// What local variables are known to hold between two statements.
+/// Known values of local variables between two statements.
 type Values = HashMap<u32, Expr>;
 
-/// Puts values for variables, in the calls of a body.
+/// Replaces variables by values, in the calls of a body.
 pub(super) fn settle(stmts: &mut [Stmt]) {
     block(stmts, &mut Values::new());
 }
@@ -61,7 +62,7 @@ fn set(local: u32, value: &Expr, values: &mut Values) {
     };
 }
 
-/// Nothing is known of variables that statements write.
+/// Forgets the values of variables that statements write.
 fn forget(stmts: &[Stmt], values: &mut Values) {
     for stmt in stmts {
         stmt.visit(&mut |stmt| match stmt {
@@ -91,7 +92,7 @@ fn written(place: &Place) -> Option<u32> {
     }
 }
 
-/// An expression with values for variables, if it is known when a site is matched.
+/// Replaces variables by values in an expression, if it is known when a site is matched.
 fn known(e: &Expr, values: &Values) -> Option<Expr> {
     let again = |inner: &Expr| known(inner, values);
     let kind = match &e.kind {

@@ -1,8 +1,8 @@
-//! Divisions of constants that have no value: by zero, or of the least number by -1.
+//! Divisions of constants without a value: by zero, or of the least number by -1.
 //!
-//! Where control comes to one it traps, and takes the program with it; so it is an error, unless it
-//! stands on a side that is never computed. Something else divided by a constant zero is left as it
-//! is written, with a warning.
+//! Such a division traps and ends the program; so it is an error, unless it is in an operand that
+//! is never evaluated. A division of anything else by a constant zero is left unchanged, with a
+//! warning.
 
 use super::Checker;
 use crate::diagnostic::Kind;
@@ -11,17 +11,17 @@ use crate::hir::{Body, Expr, ExprKind, Stmt};
 use crate::source::Span;
 use crate::syntax::ast::BinOp;
 
-/// What is found in a body.
+/// The findings in a body.
 #[derive(Default)]
 struct Search {
-    /// Sides that are never computed.
+    /// Operands that are never evaluated.
     dead: Vec<Span>,
-    /// Where there is no value; and whether that is sure.
+    /// Divisions without a value; and whether that is certain.
     found: Vec<(Span, bool)>,
 }
 
 impl Search {
-    /// Looks at one expression; those that it is a part of came before.
+    /// Checks one expression; the expressions that contain it were checked before.
     fn look(&mut self, e: &Expr) {
         if self.dead.iter().any(|dead| dead.start <= e.span.start && e.span.end <= dead.end) {
             return;
@@ -54,7 +54,7 @@ impl Search {
     }
 }
 
-/// Where statements divide what they update by zero.
+/// Finds statements that divide a place by zero.
 fn updates(stmts: &[Stmt]) -> Vec<(Span, bool)> {
     let mut found = Vec::new();
     stmts.iter().for_each(|stmt| {
@@ -71,7 +71,7 @@ fn updates(stmts: &[Stmt]) -> Vec<(Span, bool)> {
 }
 
 impl Checker<'_> {
-    /// Says which divisions in a body have no value.
+    /// Reports divisions without a value in a body.
     pub(super) fn divisions_of(&mut self, body: &Body) {
         let mut search = Search::default();
         body.walk(&mut |e| search.look(e));
@@ -79,7 +79,7 @@ impl Checker<'_> {
         self.say_divisions(search);
     }
 
-    /// Says which divisions in statements have no value.
+    /// Reports divisions without a value in statements.
     pub(super) fn divisions_in(&mut self, stmts: &[Stmt]) {
         let mut search = Search::default();
         stmts.iter().for_each(|stmt| stmt.walk(&mut |e| search.look(e)));

@@ -1,7 +1,7 @@
-//! Types of expressions.
+//! Checks the types of expressions.
 //!
-//! Types flow upwards, except for literals, which take the type that is expected of them: what they
-//! are assigned to, or else the other operand. Nothing else is converted unless `as` says so.
+//! Types are inferred bottom-up, except for literals, which take the expected type: of the assigned
+//! place, or else of the other operand. Nothing else is converted without `as`.
 
 use super::Checker;
 use super::scope::{Context, Meaning};
@@ -13,7 +13,7 @@ use crate::syntax;
 use crate::syntax::ast::{self, BinOp, UnOp, When};
 use crate::types::Ty;
 
-/// Whether the type of an expression comes from what is expected of it.
+/// Whether an expression takes the type that is expected.
 fn is_literal(e: &ast::Expr) -> bool {
     match &e.kind {
         ast::ExprKind::Int(_) | ast::ExprKind::Bits(_) | ast::ExprKind::Float(..) => true,
@@ -27,7 +27,7 @@ fn is_literal(e: &ast::Expr) -> bool {
 }
 
 impl Checker<'_> {
-    /// An expression of exactly this type.
+    /// Checks that an expression has exactly this type.
     pub(super) fn expr_of(&mut self, e: &ast::Expr, ty: &Ty) -> Option<Expr> {
         let found = self.expr(e, Some(ty))?;
         if found.ty == *ty {
@@ -91,8 +91,8 @@ impl Checker<'_> {
         Some(Expr { kind, ty, span })
     }
 
-    /// A whole number. Written in hexadecimal or binary it is the bits of its type; in decimal this
-    /// earns a warning.
+    /// Checks an integer. A hexadecimal or binary literal represents the bits of its type; a
+    /// decimal one that does so causes a warning.
     fn int(
         &mut self,
         n: i128,
@@ -112,7 +112,7 @@ impl Checker<'_> {
             if fits(ty) {
                 return Some((ExprKind::Int(n), ty.clone()));
             }
-            // What fills the width of the type are its bits, with or without a sign.
+            // A literal that fills the width of the type represents its bits, with or without sign.
             let (bits, _) = ty.bits()?;
             if (-(1i128 << (bits - 1))..1i128 << bits).contains(&n) {
                 let value = ty.wrap(n);
@@ -176,7 +176,7 @@ impl Checker<'_> {
         Some(Expr { kind: ExprKind::Bound(bound), ty, span })
     }
 
-    /// A type with type parameters replaced by what they stand for.
+    /// Replaces type parameters in a type.
     pub(super) fn closed(&self, ty: &Ty) -> Ty {
         let Some(params) = self.context.params() else { return ty.clone() };
         match ty {
@@ -197,7 +197,7 @@ impl Checker<'_> {
         None
     }
 
-    /// A map, the key of one of its elements, and the element's type.
+    /// Checks an element: returns the map, the key, and the element's type.
     pub(super) fn element(
         &mut self,
         map: &ast::Expr,
@@ -213,7 +213,7 @@ impl Checker<'_> {
         Some((map?, self.expr_of(key, &k)?, v))
     }
 
-    /// Says what is wrong with expressions of which nothing is expected, because what they are for
+    /// Reports errors in expressions without an expected type, because the construct that uses them
     /// is wrong.
     pub(super) fn look_over<'e>(&mut self, list: impl IntoIterator<Item = &'e ast::Expr>) {
         for e in list {
@@ -273,7 +273,7 @@ impl Checker<'_> {
         Some(Expr { kind: ExprKind::Unary(op, Box::new(value)), ty, span })
     }
 
-    /// Two expressions of one type, whichever of them says which.
+    /// Checks two expressions of one type, which either of them may determine.
     fn pair(
         &mut self,
         a: &ast::Expr,
@@ -366,7 +366,7 @@ impl Checker<'_> {
 
     fn cast(&mut self, inner: &ast::Expr, to: &Ty, span: Span) -> Option<Expr> {
         let to = self.closed(to);
-        // A literal that the type holds simply has that type.
+        // A literal that the type can represent simply has that type.
         let hint =
             matches!(inner.kind, ast::ExprKind::Float(..)).then_some(&to).filter(|t| t.is_float());
         let value = self.expr(inner, hint)?;
@@ -385,8 +385,8 @@ impl Checker<'_> {
         Some(Expr { kind: ExprKind::Cast(Box::new(value)), ty: to, span })
     }
 
-    /// A text of the site that begins with a constant is that constant while the site's other
-    /// variables get their first values.
+    /// Replaces a text of the site whose initial value is constant by that constant, while the
+    /// site's other variables are initialised.
     pub(super) fn with_first_texts(&self, e: Expr) -> Expr {
         let Expr { kind, ty, span } = e;
         let kind = match kind {

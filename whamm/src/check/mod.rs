@@ -1,9 +1,9 @@
-//! From a syntax tree to a checked program.
+//! Converts a syntax tree to a checked program.
 //!
-//! A probe is checked for each event and mode that its rule means, because names mean different
-//! things at different events. What a body asked of an event is remembered, and a body is checked
-//! again only where an answer differs: a rule that matches five hundred instructions usually has
-//! one body.
+//! A probe is checked for each event and mode that its rule matches, because names have different
+//! meanings at different events. The checker records what a body has read about an event, and
+//! checks the body again only where an answer differs: a rule that matches five hundred
+//! instructions usually has one body.
 
 mod builtin;
 mod callee;
@@ -49,18 +49,18 @@ pub(crate) struct Checker<'a> {
     context: Context,
     body: Body,
     loops: u32,
-    /// Names whose declarations are wrong: nothing more is said of them.
+    /// Names with invalid declarations: further errors about them are not reported.
     broken: HashSet<String>,
-    /// Names of the present body that mean nothing: this is said once.
+    /// Unknown names in the current body: each is reported once.
     unknown: HashSet<String>,
-    /// What heads may have meant that mean nothing.
+    /// The events that an invalid head may refer to.
     strays: HashMap<[String; 2], Rc<stray::Candidates>>,
-    /// Whether the body of the present probe has been looked at.
+    /// Whether the body of the current probe has been checked.
     seen: bool,
 }
 
-/// Checks scripts against each other's absence: each has its own names. Of libraries that could not
-/// be read nothing more is said.
+/// Checks scripts independently of each other: each has its own names. Uses of libraries that could
+/// not be read are not reported.
 pub(crate) fn check(
     sources: &[Source],
     libraries: &[Library],
@@ -155,7 +155,7 @@ impl Checker<'_> {
             None if name.text == "whamm_core" => CORE,
             None if name.text == "dyninstr" => DYNINSTR,
             None => {
-                // Once for each library is enough.
+                // It is reported once for each library.
                 let is_told = !self.broken.insert(name.text.clone());
                 if is_told || self.unread.contains(&name.text.as_str()) {
                     return;
@@ -250,7 +250,7 @@ impl Checker<'_> {
         number
     }
 
-    /// Makes a name mean a variable, unless it already means something.
+    /// Declares a variable, unless its name has a meaning already.
     fn declare(&mut self, name: &Name, var: Var, ty: &Ty) {
         let event = matches!(self.meaning(&name.text), Some(Meaning::Event(_)))
             && !scope::is_new(&name.text)

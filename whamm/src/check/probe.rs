@@ -1,8 +1,8 @@
-//! Probes: one for each event and mode that a rule means.
+//! Checks probes: one for each event and mode that a rule matches.
 //!
-//! A bound that no site can satisfy leaves the instruction out; where none remains, a warning says
-//! that the probe matches nothing. A generic probe becomes one probe for each choice of
-//! types; at a site at most one of them matches.
+//! A bound that cannot be satisfied at any site excludes the instruction; if none remains, a
+//! warning says that the probe matches nothing. A generic probe becomes one probe for each choice
+//! of types; at most one of them matches at a site.
 
 use super::scope::{Context, Site};
 use super::{Checker, callee};
@@ -17,7 +17,7 @@ use crate::types::Ty;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// A body that was checked, and under which answers it holds.
+/// A checked body, and the answers under which it is valid.
 struct Known {
     mode: bool,
     params: HashMap<Rc<str>, Ty>,
@@ -28,17 +28,17 @@ struct Known {
 
 /// Why a probe has no body at an event.
 enum Unfit {
-    /// The event cannot provide what is asked.
+    /// The event lacks something that the body reads.
     Lacks(Vec<Complaint>),
     /// No site of the event satisfies the bounds.
     Never(Complaint),
     Wrong,
 }
 
-/// Where something is wrong, what it is, and what helps.
+/// The place of an error, the message, and the remedy.
 type Complaint = (Span, String, String);
 
-/// What came of checking a probe at all of its events, for all choices of types.
+/// The results of checking a probe at all of its events, for all choices of types.
 #[derive(Default)]
 struct Outcomes {
     found: bool,
@@ -47,8 +47,8 @@ struct Outcomes {
     never: Option<Complaint>,
 }
 
-/// Whether a rule has to make sense where it stands: one without a pattern does; a pattern,
-/// somewhere.
+/// Whether a rule has to be valid at each of its events: this holds without a pattern; a rule with
+/// a pattern has to be valid at one of them.
 fn is_exact(rule: &Rule, matches: usize) -> bool {
     let is_exact = |n: usize| rule.parts.get(n).is_none_or(|p| rule::is_exact(&p.pattern));
     matches == 1 || rule.parts.len() > 2 && is_exact(2) && is_exact(3)
@@ -89,13 +89,13 @@ impl Checker<'_> {
         let constrained = def.rule.parts.iter().flat_map(|p| &p.generics).all(|g| g.1.is_some());
         let mut known = Vec::new();
         let mut outcomes = Outcomes::default();
-        // Numbers are those of version 2.0.1; events that it does not have bear that of the rule's
-        // first.
+        // Numbers are those of version 2.0.1; events that it does not have get the number of the
+        // rule's first.
         let (first, counts) = (*number, matches.iter().any(|m| !m.event.is_new()));
         for matched in matches {
             let own = if matched.event.is_new() { first } else { *number };
             for params in &variants {
-                // What a type parameter may stand for is inferred from use, if nothing says it.
+                // The types of a parameter without a constraint are inferred from its use.
                 let before =
                     (!constrained && variants.len() > 1).then(|| Diagnostics::clone(self.said));
                 let complaints = self.said.len();
@@ -110,7 +110,7 @@ impl Checker<'_> {
                     }
                     Err(Unfit::Never(why)) => outcomes.never = outcomes.never.or(Some(why)),
                     Err(Unfit::Wrong) if constrained && outcomes.wrong => {
-                        // What is wrong for one choice of types has been said of another.
+                        // The same error was reported for another choice of types.
                         let _ = self.said.split_off(complaints);
                     }
                     Err(Unfit::Wrong) => {
@@ -149,7 +149,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A probe for each of these bodies; all but the first are for other types of addresses.
+    /// Adds a probe for each of these bodies; all but the first are for other widths of addresses.
     fn push(&mut self, def: &ProbeDef, matched: Match, number: u32, bodies: Vec<Rc<Body>>) {
         for (i, body) in bodies.into_iter().enumerate() {
             self.program.probes.push(Probe {
@@ -164,7 +164,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Says why a probe matches nothing, if it does not.
+    /// Reports why a probe matches nothing, unless it matches.
     fn conclude(&mut self, outcomes: Outcomes) {
         match outcomes {
             Outcomes { found: false, lacking: Some(why), .. } => self.say(&why),
@@ -176,7 +176,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The bodies of a probe at an event: for addresses of 32 bits, and of 64.
+    /// The bodies of a probe at an event: for 32-bit addresses, and for 64-bit ones.
     fn bodies(
         &mut self,
         def: &ProbeDef,
@@ -193,8 +193,8 @@ impl Checker<'_> {
         }
     }
 
-    /// The bodies of a probe where addresses have 64 bits, as far as these make a difference and
-    /// the body is right for them.
+    /// The bodies of a probe for 64-bit addresses, if these make a difference and the body is valid
+    /// for them.
     fn widened(
         &mut self,
         def: &ProbeDef,
@@ -227,7 +227,7 @@ impl Checker<'_> {
             *self.said = before;
             match outcome {
                 Ok(body) => bodies.push(body),
-                // A rule that bounds the type chose its addresses.
+                // A rule that bounds the type has chosen the width of addresses.
                 _ if bounded => {}
                 _ => self.program.narrow.push(def.rule.span),
             }
@@ -255,7 +255,7 @@ impl Checker<'_> {
         let alt = matched.mode.name().contains("alt");
         if let Some(why) = misfit(&def.rule, matched, &bounds, width) {
             let mut bounds = def.rule.parts.iter().flat_map(|p| &p.bounds);
-            // What stands instead of an instruction cannot mean its results.
+            // A replacement of an instruction cannot refer to its results.
             return match alt && bounds.any(|b| b.name.text.starts_with("res")) {
                 true => Err(Unfit::Lacks(vec![why])),
                 false => Err(Unfit::Never(why)),
@@ -319,7 +319,7 @@ impl Checker<'_> {
         body
     }
 
-    /// The type bounds of a rule at an event: by name, and by what stands behind the names.
+    /// The type bounds of a rule at an event: by name, and by the variable that the name denotes.
     #[expect(clippy::type_complexity, reason = "two views of the same bounds")]
     fn bounds(
         &mut self,
@@ -402,14 +402,14 @@ fn misfit(
     None
 }
 
-/// What type parameters stand for, to be said behind a message.
+/// The values of type parameters, as the end of a message.
 fn choice(params: &HashMap<Rc<str>, Ty>) -> String {
     let mut all: Vec<String> = params.iter().map(|(name, ty)| format!("{name} is {ty}")).collect();
     all.sort();
     if all.is_empty() { String::new() } else { format!(", where {}", all.join(" and ")) }
 }
 
-/// What was said since.
+/// The diagnostics that were added since.
 fn last(now: &Diagnostics, before: &Diagnostics) -> Vec<(Span, String, String)> {
     let old: Vec<_> = before.iter().map(|d| (d.span, &d.message)).collect();
     let new = now.iter().filter(|d| !old.contains(&(d.span, &d.message)));

@@ -1,4 +1,4 @@
-//! What names mean, by where they are used.
+//! Resolves names, depending on where they are used.
 
 use super::Checker;
 use super::stray::Stray;
@@ -13,16 +13,16 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::LazyLock;
 
-/// What is being checked.
+/// The code that is being checked.
 #[derive(Debug)]
 pub(super) enum Context {
     /// Statements outside of probes.
     Start,
-    /// A function, with what it gives.
+    /// A function, with its result type.
     Function(Ty),
     /// A probe at an event.
     Probe(Site),
-    /// A body whose head is wrong.
+    /// A body with an invalid head.
     Stray(Stray),
 }
 
@@ -32,11 +32,11 @@ pub(super) struct Site {
     pub(super) matched: Match,
     /// Type bounds, by name.
     pub(super) bounds: HashMap<String, Ty>,
-    /// What type parameters stand for.
+    /// The values of type parameters.
     pub(super) params: HashMap<Rc<str>, Ty>,
     /// Which memories or tables have 64-bit addresses.
     pub(super) width: u8,
-    /// What was asked of the event: the body is the same at every event with the same answers.
+    /// What the body has read about the event: it is the same at every event with the same answers.
     pub(super) asked: Vec<(String, Option<Definition>)>,
     /// A name of the event that it does not have, or that needs a bound: with a glob, the event is
     /// then left out.
@@ -44,7 +44,7 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// What a name means at the event.
+    /// The meaning of a name at the event.
     pub(super) fn answer(&self, name: &str) -> Option<Definition> {
         let mut found = self.matched.event.variable_at(name, self.matched.mode, self.width)?;
         if let Some(ty) = self.bounds.get(name) {
@@ -73,7 +73,7 @@ impl Context {
         }
     }
 
-    /// What type parameters stand for.
+    /// The values of type parameters.
     pub(super) fn params(&self) -> Option<&HashMap<Rc<str>, Ty>> {
         match self {
             Self::Probe(site) => Some(&site.params),
@@ -82,14 +82,13 @@ impl Context {
         }
     }
 
-    /// Whether it is not known where the body belongs, so that a name may mean anything that it
-    /// means somewhere.
+    /// Whether the body's event is unknown, so that a name may have any of its meanings.
     pub(super) fn is_unclear(&self) -> bool {
         matches!(self, Self::Stray(stray) if stray.event().is_none())
     }
 }
 
-/// What a name means.
+/// The meaning of a name.
 #[derive(Clone, Debug)]
 pub(super) enum Meaning {
     Var(Var, Ty),
@@ -134,7 +133,7 @@ pub(super) fn is_new(name: &str) -> bool {
     matches!(name, "file" | "line" | "taken" | "trap") || name.starts_with("res")
 }
 
-/// Whether a name means something at some event.
+/// Whether a name has a meaning at some event.
 pub(super) fn is_of_events(name: &str) -> bool {
     static NAMES: LazyLock<HashSet<String>> =
         LazyLock::new(|| Event::all().flat_map(Event::variables).map(|v| v.0).collect());
@@ -144,7 +143,7 @@ pub(super) fn is_of_events(name: &str) -> bool {
 }
 
 impl Checker<'_> {
-    /// What a name means here, if anything.
+    /// The meaning of a name here, if it has one.
     pub(super) fn meaning(&mut self, name: &str) -> Option<Meaning> {
         if let Some((var, ty)) = self.scopes.find(name) {
             return Some(Meaning::Var(*var, ty.clone()));
@@ -174,7 +173,7 @@ impl Checker<'_> {
                 stray.answer(name)
             }
             Context::Stray(_) => None,
-            // What belongs to the program and not to a place in it is known everywhere.
+            // Variables of the program, as opposed to a place in it, are known everywhere.
             Context::Start | Context::Function(_) => Event::Begin.variable(name),
         }
     }
@@ -196,7 +195,7 @@ impl Checker<'_> {
         None
     }
 
-    /// Whether a name is a global variable's and means something at the event, too.
+    /// Whether a global variable has a name that also has a meaning at the event.
     fn collides(&self, name: &str) -> bool {
         let Context::Probe(site) = &self.context else { return false };
         !is_new(name)
@@ -205,7 +204,7 @@ impl Checker<'_> {
             && site.answer(name).is_some_and(|found| !matches!(found.bound, Bound::AppMemId))
     }
 
-    /// What a name means; if nothing, says so.
+    /// Resolves a name; reports an error if it has no meaning.
     pub(super) fn resolve(&mut self, name: &str, span: Span) -> Option<Meaning> {
         if self.collides(name) {
             if self.unknown.insert(name.into()) {
@@ -268,7 +267,7 @@ impl Checker<'_> {
         if let Some(event) = self.context.event() {
             names.extend(event.variables().into_iter().map(|v| v.0));
         }
-        // Short names are near to everything.
+        // Short names are similar to all others.
         let near = (!self.said.is_long())
             .then(|| crate::rule::nearest(name, names.iter().map(String::as_str)))
             .and_then(|near| {

@@ -1,4 +1,4 @@
-//! Statements: where variables live, what can be assigned, and loops.
+//! Checks statements: the storage of variables, assignments, and loops.
 
 use super::Checker;
 use super::scope::{Context, Meaning};
@@ -10,7 +10,7 @@ use crate::source::Span;
 use crate::syntax::ast::{self, Class, Name, StmtKind, Storage, When};
 use crate::types::Ty;
 
-/// Whether control cannot come to the end of a block.
+/// Whether control cannot reach the end of a block.
 pub(super) fn always_returns(block: &[ast::Stmt]) -> bool {
     block.iter().any(|s| match &s.kind {
         StmtKind::Return(_) => true,
@@ -21,7 +21,7 @@ pub(super) fn always_returns(block: &[ast::Stmt]) -> bool {
     })
 }
 
-/// The same, within a loop too: what ends a round ends the block.
+/// The same within a loop: statements that end an iteration end the block.
 fn always_leaves(block: &[ast::Stmt]) -> bool {
     block.iter().any(|s| match &s.kind {
         StmtKind::Return(_) | StmtKind::Break | StmtKind::Continue => true,
@@ -57,7 +57,7 @@ impl Checker<'_> {
         list
     }
 
-    /// A statement outside of probes: declarations, assignments and calls.
+    /// Checks a statement outside of probes: declarations, assignments and calls.
     pub(super) fn start_stmt(&mut self, stmt: &ast::Stmt) -> Option<Stmt> {
         match &stmt.kind {
             StmtKind::Decl { storage, name, ty, init } => {
@@ -111,7 +111,7 @@ impl Checker<'_> {
     }
 
     fn type_fits(&mut self, ty: &Ty, storage: Storage, span: Span) -> bool {
-        // What a type parameter is depends on the head, and that is wrong.
+        // The values of type parameters depend on the head, which is wrong.
         if ty.is_open() && matches!(self.context, Context::Stray(_)) {
             return false;
         }
@@ -210,7 +210,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The body of a loop whose variables have no types.
+    /// Checks the body of a loop whose variables have no types.
     fn unclear_loop<'n>(
         &mut self,
         names: impl IntoIterator<Item = &'n Name>,
@@ -282,7 +282,7 @@ impl Checker<'_> {
         None
     }
 
-    /// One instance for all events that a rule means: the first event creates it.
+    /// Declares one instance for all events that a rule matches: the first event creates it.
     fn shared(&mut self, name: &Name, variable: crate::hir::Variable) -> Var {
         if let Some(found) =
             self.program.globals.iter().position(|g| g.span == name.span && g.ty == variable.ty)
@@ -411,7 +411,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What a body returns that stands in for an instruction: what that would have given.
+    /// Checks the value that a body returns in place of the instruction's results.
     fn return_instead(&mut self, value: Option<&ast::Expr>, span: Span) -> Option<Stmt> {
         let Some(e) = value else { return Some(Stmt::Return(None)) };
         let value = self.expr(e, None)?;

@@ -1,9 +1,9 @@
-//! Bodies whose heads are wrong: an unknown event, bounds that nothing satisfies, a rule or a
-//! signature that cannot be read.
+//! Checks bodies with invalid heads: an unknown event, bounds that cannot be satisfied, a rule or a
+//! signature that cannot be parsed.
 //!
-//! One run reports everything that is wrong with a script, so these are checked as far as that is
-//! possible. A name of events means what it means at all events that the head may have meant; where
-//! they differ nothing is said of it. Nothing comes of such a body.
+//! One run reports all errors of a script, so these are checked as far as possible. A name has the
+//! meaning that it has at all events that the head may refer to; if these differ, nothing is
+//! reported about it. No code is emitted for such a body.
 
 use super::Checker;
 use super::probe::instantiations;
@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// What a head may have meant, and what names mean there.
+/// The events that a head may refer to, and the meanings of names there.
 #[derive(Debug, Default)]
 pub(super) struct Candidates {
     events: Vec<Event>,
@@ -28,7 +28,7 @@ impl Candidates {
         Rc::new(Self { events, ..Self::default() })
     }
 
-    /// What a name means wherever it means something, if that is the same.
+    /// The meaning of a name at the events that have it, if it is the same.
     fn answer(&self, name: &str) -> Option<Definition> {
         let find = || {
             let mut all = self.events.iter().filter_map(|event| event.variable(name));
@@ -48,28 +48,28 @@ impl Candidates {
     }
 }
 
-/// What is known of the place to which a body belongs.
+/// What is known of a body's event.
 #[derive(Debug)]
 pub(super) struct Stray {
     candidates: Rc<Candidates>,
     /// Type bounds, by name.
     bounds: HashMap<String, Ty>,
-    /// What type parameters stand for.
+    /// The values of type parameters.
     pub(super) params: HashMap<Rc<str>, Ty>,
     /// Whether it is a function's.
     pub(super) function: bool,
 }
 
 impl Stray {
-    /// The event, if it is known and something else is wrong.
+    /// The event, if it is known and the error is elsewhere.
     pub(super) fn event(&self) -> Option<Event> {
         if let [one] = self.candidates.events[..] { Some(one) } else { None }
     }
 
-    /// What a name means wherever it means something.
+    /// The meaning of a name at the events that have it.
     pub(super) fn answer(&self, name: &str) -> Option<Definition> {
         let bound = self.bounds.get(name);
-        // What the event does not have is of the type that the rule says.
+        // A name that the event does not have has the type that the rule declares.
         let own = || bound.map(|ty| Definition { bound: Bound::MemoryBytes, ty: ty.clone() });
         let mut found = self.candidates.answer(name).or_else(own)?;
         if let Some(ty) = bound {
@@ -79,7 +79,8 @@ impl Stray {
     }
 }
 
-/// What a rule may have meant that means nothing: what as many as possible of its parts match.
+/// The events that an unmatched rule may refer to: those that match as many of its parts as
+/// possible.
 fn candidates(rule: &Rule) -> Vec<Event> {
     let fits = |n: usize, name: &str| {
         rule.parts.get(n).is_none_or(|part| rule::matches(&part.pattern, name))
@@ -98,14 +99,14 @@ fn candidates(rule: &Rule) -> Vec<Event> {
 }
 
 impl Checker<'_> {
-    /// Checks the body of a probe that has been checked at no event.
+    /// Checks the body of a probe that could not be checked at any event.
     pub(super) fn stray_probe(&mut self, def: &ProbeDef) {
         let (before, mut first) = (self.said.len(), None);
         let key = [1, 2]
             .map(|n| def.rule.parts.get(n).map(|part| part.pattern.clone()).unwrap_or_default());
         let candidates =
             self.strays.entry(key).or_insert_with(|| Candidates::of(candidates(&def.rule))).clone();
-        // A body of a generic probe is right if it is right for some types.
+        // A body of a generic probe is valid if it is valid for some types.
         for params in instantiations(&def.rule) {
             let bounds = def.rule.parts.iter().flat_map(|p| &p.bounds);
             let bounds = bounds

@@ -1,10 +1,10 @@
-//! Source maps, which lie beside programs and follow them.
+//! Source maps, which are files beside programs and are updated with them.
 
 use super::write;
 use std::path::{Path, PathBuf};
 use whamm::{Diagnostics, SourceMap};
 
-/// The map that a program says is beside it, if it is there.
+/// The source map that a program refers to, if the file exists.
 pub(super) fn beside(app: &Path, module: &[u8], output: &Path) -> Option<SourceMap> {
     let map = app.with_file_name(SourceMap::address_in(module)?);
     let text = std::fs::read_to_string(map).ok()?;
@@ -12,7 +12,7 @@ pub(super) fn beside(app: &Path, module: &[u8], output: &Path) -> Option<SourceM
     Some(SourceMap { text, address })
 }
 
-/// Puts a map beside the output.
+/// Writes a map beside the output.
 pub(super) fn put(output: &Path, map: Option<&String>) -> Result<(), Diagnostics> {
     map.map_or(Ok(()), |text| write(&file(output), text.as_bytes()))
 }

@@ -1,4 +1,4 @@
-//! Commands: what is read, what is written, and what is said.
+//! Commands: their input, their output, and their diagnostics.
 
 mod map;
 mod output;
@@ -161,7 +161,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Diagnostics> {
     })
 }
 
-/// A program in binary, whatever it is written in.
+/// Reads a program as binary, from binary or text.
 fn module(path: &Path) -> Result<Vec<u8>, Diagnostics> {
     let text = read(path)?;
     whamm::binary(&text).map(std::borrow::Cow::into_owned).map_err(|why| {
@@ -212,7 +212,7 @@ fn library(given: &str) -> Result<LibraryFile, Diagnostics> {
     Ok(LibraryFile { name: name.into(), module: module.into(), bytes: read(Path::new(path))? })
 }
 
-/// Carries out a command.
+/// Runs a command.
 pub(crate) fn run(command: Command) -> ExitCode {
     let (json, color) = (command.json, command.color);
     let result = match command.what {
@@ -231,7 +231,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
         What::Fmt { scripts, check } => format_all(&scripts, check),
         What::Manual(manual) => match manual.text(Command::command()) {
             Ok(text) => print(&text),
-            // As for every command line that means nothing.
+            // As for every invalid command line.
             Err(why) => {
                 note(format_args!("whamm: {why}"));
                 return ExitCode::from(2);
@@ -249,17 +249,17 @@ pub(crate) fn run(command: Command) -> ExitCode {
         false if color.is_on(std::io::stderr().is_terminal()) => format!("{said:#}"),
         false => said.to_string(),
     };
-    // Whether a process reads it does not change how it ended.
+    // The exit code does not depend on whether the diagnostics could be written.
     let _ = std::io::stderr().write_all(text.as_bytes());
     code
 }
 
-/// Says a line on standard error, if there is one that takes it.
+/// Writes a line to standard error; errors are ignored.
 fn note(line: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// What was asked for goes to stdout; a reader that has enough is no failure.
+/// Writes results to stdout; a reader that closes the pipe early is not an error.
 fn print(text: &[u8]) -> Result<Diagnostics, Diagnostics> {
     match std::io::stdout().write_all(text) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
@@ -272,7 +272,7 @@ fn print(text: &[u8]) -> Result<Diagnostics, Diagnostics> {
 fn check(paths: &[PathBuf], libraries: &Libraries) -> Result<Diagnostics, Diagnostics> {
     let libraries = libraries.read()?;
     let mut all = Diagnostics::default();
-    // Each script on its own: `check *.mm` does not make them one run.
+    // Each script is checked separately: `check *.mm` does not make them one run.
     for path in paths {
         let said = script(path).map_or_else(
             |said| said,
@@ -337,7 +337,7 @@ fn warn_of(said: &mut Diagnostics, given: impl IntoIterator<Item = Former>) {
 }
 
 impl Instr {
-    /// Options of version 2.0.1 that say nothing here, and why.
+    /// Options of version 2.0.1 without effect here, and the reasons.
     fn former(&self) -> impl Iterator<Item = Former> {
         let all = [
             (self.defs_path.is_some(), DEFS_PATH.0, DEFS_PATH.1),

@@ -1,27 +1,28 @@
-//! Output files: written as a whole or not at all, so that a full disk costs no earlier file.
+//! Output files: written completely or not at all, so that a full disk does not destroy an earlier
+//! file.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-/// Files that others may read, as far as the user's mask allows it.
+/// Files that others may read, as far as the user's umask allows.
 const MODE: u32 = 0o666;
 
 pub(super) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let before = path.metadata().ok();
     if before.as_ref().is_some_and(|before| !before.is_file() && !before.is_dir()) {
-        // What is no file, as /dev/stdout, is written to.
+        // A path that is not a regular file, such as /dev/stdout, is written directly.
         return File::options().write(true).open(path)?.write_all(bytes);
     }
-    // Through a link, what it leads to is replaced.
+    // A symbolic link is kept, and its target is replaced.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut draft = tempfile::Builder::new();
     let draft = draft.prefix(".").suffix(".draft").permissions(Permissions::from_mode(MODE));
     let mut draft = match draft.tempfile_in(folder.unwrap_or(Path::new("."))) {
         Ok(draft) => draft,
-        // In a folder of another user there is no room for a draft.
+        // In another user's folder a draft cannot be created.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied && before.is_some() => {
             return std::fs::write(&path, bytes);
         }

@@ -97,7 +97,7 @@ impl Record {
     }
 }
 
-/// A number by chance, as text.
+/// A random number, as text.
 fn token() -> Result<String, Diagnostics> {
     let mut bytes = [0; 16];
     let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
@@ -107,7 +107,7 @@ fn token() -> Result<String, Diagnostics> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Whether a module imports something of WASI's.
+/// Whether a module has imports from WASI.
 fn uses_wasi(module: &[u8]) -> bool {
     let sections = wasmparser::Parser::new(0).parse_all(module).filter_map(Result::ok);
     let mut imports = sections.filter_map(|payload| match payload {

@@ -1,9 +1,9 @@
-//! Elements of maps that are only added to, at keys from a small range: each has a cell of its own
-//! until the report.
+//! Scalar-replaced map entries: elements that are only added to, at keys from a small range, each
+//! have a cell of their own until the report.
 //!
-//! To look an element up takes a hundred instructions, to add to a cell a dozen. Before the report,
-//! what has come together is added to the map. Only what is larger than zero goes to cells, so that
-//! a cell is zero exactly if its element has not been touched.
+//! Looking up an element takes a hundred instructions, adding to a cell a dozen. Before the report,
+//! the amounts in cells are added to the map. Only positive amounts are added to cells, so that a
+//! cell is zero exactly if its element has not been touched.
 
 use super::code::{Emitter, written};
 use super::storage::{Storage, WORD, word};
@@ -15,23 +15,23 @@ use crate::syntax::ast::BinOp;
 use crate::types::Ty;
 use std::collections::{BTreeMap, HashSet};
 
-/// So many cells a row of a global map has at most: one for each page of a memory of 32 bits.
+/// The maximum number of cells in a row of a global map: one for each page of a memory of 32 bits.
 const MOST: u64 = 1 << 16;
 
-/// So many has one of a site's, of which there are many: in a program, and behind a record.
+/// The maximum for a site's map, of which there are many: in a program, and after a record.
 const MOST_OF_SITE: u64 = 1 << 12;
 const MOST_OF_RECORD: u64 = 1 << 8;
 
-/// What comes before the cells of a row behind a record: the next row, its map, the first cell, how
-/// many there are.
+/// The size of a row's head after a record: the next row, its map, the first cell, the number of
+/// cells.
 const HEAD: u32 = 16;
 
-/// The row of cells that a site's record has behind itself.
+/// The row of cells that follows a site's record.
 #[derive(Clone, Debug)]
 pub(crate) struct SiteRow {
-    /// The variable of the site that is the map.
+    /// The variable of the site that holds the map.
     pub variable: u32,
-    /// Where it begins in the record.
+    /// The offset of the row in the record.
     pub at: u32,
     /// The largest key, which is known when the site is matched.
     pub largest: Expr,
@@ -40,14 +40,15 @@ pub(crate) struct SiteRow {
 /// Maps that may have cells, and the rows of cells that they have.
 #[derive(Debug, Default)]
 pub(crate) struct Cells {
-    /// The handles of maps that nothing looks at until the report, and how many cells a row of
-    /// theirs has at most.
+    /// The handles of maps that are not read until the report, and the maximum number of cells in
+    /// each of their rows.
     maps: BTreeMap<u32, u64>,
     /// The address of the first cell, by map and number of cells.
     rows: BTreeMap<(u32, u32), u32>,
 }
 
-/// The amount that an update adds, if it is sure to be seen in a sum of such.
+/// The amount that an update adds, if a cell can hold it: a positive amount that cannot wrap to
+/// zero.
 pub(crate) fn rise(op: BinOp, value: &Expr) -> Option<i64> {
     match value.kind {
         ExprKind::Int(n) if op == BinOp::Add && value.ty.bits()?.0 >= 32 => {
@@ -57,8 +58,8 @@ pub(crate) fn rise(op: BinOp, value: &Expr) -> Option<i64> {
     }
 }
 
-/// The largest value of a key, if that is known when a site is matched: a small constant, or the
-/// label of a `br_table` that stands for all others.
+/// The largest value of a key, if it is known when a site is matched: a small constant, or the
+/// default label of a `br_table`.
 fn largest(key: &Expr) -> Option<Expr> {
     if let Some(most) = range::most(key) {
         return (most < MOST_OF_RECORD).then(|| Expr {
@@ -74,8 +75,8 @@ fn largest(key: &Expr) -> Option<Expr> {
     (is_cut_off && end.kind == ExprKind::Bound(Bound::NumTargets)).then(|| (**end).clone())
 }
 
-/// The row that a site's record has behind it, which ends at `at`: that of the first map, of those
-/// in `free`, which is added to at keys that allow it.
+/// The row that follows a site's record, which ends at `at`. It belongs to the first map in `free`
+/// that is added to at suitable keys.
 pub(crate) fn site_row(stmts: &[Stmt], at: u32, free: impl Fn(u32) -> bool) -> Option<SiteRow> {
     let mut found = None;
     for stmt in stmts {
@@ -91,7 +92,7 @@ pub(crate) fn site_row(stmts: &[Stmt], at: u32, free: impl Fn(u32) -> bool) -> O
 }
 
 impl Support {
-    /// Lets the map of a site have cells: nothing looks at it until the report.
+    /// Allows cells for the map of a site: it is not read until the report.
     pub(crate) fn defer(&mut self, map: u32, ty: &Ty) {
         self.defer_up_to(map, ty, MOST_OF_SITE);
     }
@@ -102,7 +103,7 @@ impl Support {
         }
     }
 
-    /// Lets those of the global maps have cells that are only added to.
+    /// Allows cells for those global maps that are only added to.
     pub(crate) fn defer_all(
         &mut self,
         program: &Program,
@@ -116,7 +117,7 @@ impl Support {
         }
     }
 
-    /// A row of cells of a map.
+    /// The address of a map's row with a number of cells, which is created if there is none.
     fn row_of_cells(&mut self, map: u32, count: u32) -> u32 {
         if let Some(&at) = self.cells.rows.get(&(map, count)) {
             return at;
@@ -150,8 +151,8 @@ impl Emitter<'_> {
         true
     }
 
-    /// The row of a map in which such a key has a cell: the address that a local holds, if it is
-    /// not 0, and what comes to it.
+    /// The row of a map that has a cell for such a key: a local with a base address, if there is
+    /// one, and an offset.
     fn row_for(&mut self, map: Var, key: &Expr) -> Option<(Option<u32>, u32)> {
         match (self.storage(map), &self.scope.row) {
             (Storage::Constant(handle), _) => {
@@ -168,8 +169,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Begins the row behind a record that was just made: its head says whose it is. Rows are
-    /// chained from a global on.
+    /// Initialises the row after a new record: its head refers to its map. Rows are chained from a
+    /// global.
     pub(crate) fn begin_row(&mut self, row: &SiteRow, record: u32, map: u32, chain: u32) {
         let memory = self.memory();
         let at = |n: u32| word(row.at + n, memory);
@@ -187,13 +188,13 @@ impl Emitter<'_> {
         self.put().local_get(record).i32_const(row.at.cast_signed()).i32_add().global_set(chain);
     }
 
-    /// Pushes how many bytes a record has, with the row behind it.
+    /// Pushes the size of a record in bytes, including its row.
     pub(crate) fn size_with(&mut self, row: &SiteRow) {
         self.count_of(row);
         self.put().i32_const(3).i32_shl().i32_const((row.at + HEAD).cast_signed()).i32_add();
     }
 
-    /// Pushes how many cells a row has.
+    /// Pushes the number of cells in a row.
     fn count_of(&mut self, row: &SiteRow) {
         self.value(&row.largest);
         if row.largest.ty.wide() {
@@ -202,8 +203,8 @@ impl Emitter<'_> {
         self.put().i32_const(1).i32_add();
     }
 
-    /// Adds what has come together in cells to the maps; rows of sites are chained from a global
-    /// on, if there are any.
+    /// Adds the amounts in cells to the maps; rows of sites are chained from a global, if there are
+    /// any.
     pub(crate) fn settle_cells(&mut self, chain: Option<u32>) {
         if let Some(chain) = chain {
             let settle = self.support.runtime("settle_chain");

@@ -1,6 +1,6 @@
-//! Statements as instructions.
+//! Emits statements as instructions.
 //!
-//! What is known of a site is folded first, so that branches which cannot be taken leave no code.
+//! Facts about a site are folded first, so that branches which cannot be taken produce no code.
 
 use super::cells::SiteRow;
 use super::locals::Locals;
@@ -16,7 +16,7 @@ use crate::types::Ty;
 use std::collections::{BTreeMap, HashMap};
 use wasm_encoder::{BlockType, InstructionSink, ValType};
 
-/// Where everything is that a body refers to.
+/// Where the items are that a body refers to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scope {
     /// Variables of the site.
@@ -27,21 +27,20 @@ pub(crate) struct Scope {
     pub frames: Vec<Storage>,
     /// Bits of the activation's slots that are flipped.
     pub flipped: BTreeMap<u32, i64>,
-    /// What is known only when the site is reached.
+    /// Variables of the event whose values are known only when the site is reached.
     pub bounds: HashMap<Bound, Storage>,
-    /// Whether this is done while the program runs, so that elements of maps may have cells until
+    /// Whether this code runs while the program runs, so that elements of maps may have cells until
     /// the report.
     pub running: bool,
-    /// The row of cells behind the site's record, if it has one.
+    /// The row of cells after the site's record, if it has one.
     pub row: Option<SiteRow>,
-    /// Whether this is likely to be run again and again: short functions are written out in the
-    /// place of their calls.
+    /// Whether this code is likely to run often: then calls of short functions are inlined.
     pub repeated: bool,
-    /// Where a bulk operation is done a second time: what writes it.
+    /// The operation that is executed again where a bulk operation is repeated.
     pub bulk: Option<Bulk>,
-    /// The operands of the instruction, as far as they are kept: last pushed last.
+    /// The saved operands of the instruction, the last pushed last.
     pub operands: Vec<(u32, ValType)>,
-    /// Where the body puts what it leaves instead of an instruction.
+    /// Where the body stores the values that it leaves instead of an instruction.
     pub replacement: Option<Replacement>,
 }
 
@@ -58,15 +57,15 @@ pub(crate) enum Bulk {
 
 /// Writes instructions.
 pub(crate) struct Emitter<'a> {
-    /// What was written.
+    /// The instructions written so far.
     pub out: Vec<u8>,
     /// The rest of the module.
     pub support: &'a mut Support,
     /// Local variables.
     pub locals: &'a mut Locals,
-    /// Where everything is.
+    /// Where items are.
     pub scope: &'a Scope,
-    /// What is known.
+    /// Facts about the site.
     pub known: &'a dyn Known,
     /// The program.
     pub program: &'a Program,
@@ -87,11 +86,11 @@ impl std::fmt::Debug for Emitter<'_> {
     }
 }
 
-/// The end of a chain of instructions, of which nothing more is wanted.
+/// Ends a chain of instructions whose value is not used.
 pub(crate) fn written(_: &mut InstructionSink<'_>) {}
 
 impl<'a> Emitter<'a> {
-    /// Nothing written yet.
+    /// An emitter without instructions yet.
     pub(crate) fn new(
         support: &'a mut Support,
         locals: &'a mut Locals,
@@ -122,7 +121,7 @@ impl<'a> Emitter<'a> {
         InstructionSink::new(&mut self.out)
     }
 
-    /// Makes room for the local variables of a body.
+    /// Allocates the local variables of a body.
     pub(crate) fn enter(&mut self, locals: &[Ty]) {
         for ty in locals {
             let slots = ty.slots();
@@ -132,14 +131,14 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Makes room for the local variables of another body in the same function.
+    /// Allocates the local variables of another body in the same function.
     pub(crate) fn own_locals(&mut self, locals: &[Ty]) {
         self.own.clear();
         self.types.clear();
         self.enter(locals);
     }
 
-    /// Makes room for the local variables of a function, whose parameters are there already.
+    /// Allocates the local variables of a function, whose parameters exist already.
     pub(crate) fn enter_function(&mut self, locals: &[Ty], params: usize) {
         let mut next = 0;
         for ty in &locals[..params] {
@@ -150,7 +149,7 @@ impl<'a> Emitter<'a> {
         self.enter(&locals[params..]);
     }
 
-    /// Locals in a row, one for each slot.
+    /// Consecutive locals, one for each slot.
     fn row(&mut self, slots: &[ValType]) -> u32 {
         match slots {
             [one] => self.locals.take(*one),
@@ -161,7 +160,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// A whole body: a condition that is left to be tested, then statements.
+    /// Writes a whole body: a condition that has to be tested, then statements.
     pub(crate) fn body(&mut self, condition: Option<&Expr>, stmts: &[Stmt]) {
         let condition = condition.map(|c| self.fold(c));
         match condition.as_ref().map(|c| &c.kind) {
@@ -178,7 +177,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Statements among which a `return` may end them all.
+    /// Writes statements, which a `return` among them may end.
     fn statements(&mut self, stmts: &[Stmt]) {
         let mut returns = false;
         for stmt in stmts {
@@ -195,7 +194,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// The statements of a function, which leaves by `return`.
+    /// Writes the statements of a function, which leaves by `return`.
     pub(crate) fn function_body(&mut self, stmts: &[Stmt]) {
         self.function = true;
         self.block(stmts);
@@ -310,7 +309,7 @@ impl<'a> Emitter<'a> {
         self.close();
     }
 
-    /// A loop around a body: the label behind it ends it, the label inside goes on.
+    /// Writes a loop around a body: the outer label ends it, the inner label continues it.
     fn looped(
         &mut self,
         head: impl FnOnce(&mut Self),
@@ -402,7 +401,7 @@ impl<'a> Emitter<'a> {
         self.looped(head, body, |_| {});
     }
 
-    /// A function that exists only at some events.
+    /// Writes a function that exists only at some events.
     pub(super) fn event_function(
         &mut self,
         function: EventFunction,

@@ -1,11 +1,11 @@
-//! The core library of version 2.0.1, for programs that are to be linked with it.
+//! The core library of version 2.0.1, for programs that will be linked with it.
 //!
-//! With `--link-strategy imported` what is printed goes through the library's functions, which
-//! decide where to, and maps are the library's where it has the pair of key and value: whole
-//! numbers of up to 32 bits, held as i32, and texts. The library can neither count, remove nor walk
-//! through elements, holds no maps in maps, and writes maps in one way only; so maps of which a
-//! script asks such things, and all maps of a report in JSON, stay with the run-time support. What
-//! is imported is what is used.
+//! With `--link-strategy imported`, scripts print through the library's functions, which choose the
+//! destination. Maps are the library's if it has the pair of key and value: integers of up to 32
+//! bits, held as i32, and texts. The library can neither count, remove nor iterate over elements,
+//! holds no maps in maps, and writes maps in one way only. So maps for which a script needs such
+//! operations, and all maps of a report in JSON, stay with the run-time support. Only used items
+//! are imported.
 
 use super::code::Emitter;
 use super::report::Format;
@@ -21,12 +21,12 @@ use wasm_encoder::ValType;
 /// The module whose functions and memory are imported.
 pub(crate) const MODULE: &str = "whamm_core";
 
-/// How the library calls a kind of maps.
+/// The library's names for a kind of maps.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Pair {
-    /// In the names of functions that find and put values.
+    /// In the names of functions that read and write values.
     pub key: &'static str,
-    /// In the names of functions that make maps.
+    /// In the names of functions that create maps.
     pub kind: &'static str,
     /// How many words a key has.
     words: usize,
@@ -43,7 +43,7 @@ fn is_word(ty: &Ty) -> bool {
     ty.bits().is_some_and(|b| b.0 <= 32)
 }
 
-/// How the library calls maps of a type, if it has them.
+/// The library's names for maps of a type, if it has them.
 pub(crate) fn pair(ty: &Ty) -> Option<&'static Pair> {
     let Ty::Map(kv) = ty else { return None };
     let found = match &kv.0 {
@@ -58,22 +58,22 @@ pub(crate) fn pair(ty: &Ty) -> Option<&'static Pair> {
 }
 
 impl Pair {
-    /// The function that makes a map, and gives its number.
+    /// The function that creates a map, and returns its number.
     pub(crate) fn create(&self) -> String {
         format!("create_{}_i32", self.kind)
     }
 
-    /// The function that makes the map with a number.
+    /// The function that creates the map with a given number.
     pub(crate) fn create_with_id(&self) -> String {
         format!("create_{}_i32_with_id", self.kind)
     }
 
-    /// The function that gives what a key has, or 0.
+    /// The function that returns the value of a key, or 0.
     pub(crate) fn get(&self) -> String {
         format!("get_{}_i32", self.key)
     }
 
-    /// The function that gives a key a value.
+    /// The function that sets the value of a key.
     pub(crate) fn insert(&self) -> String {
         format!("insert_{}_i32", self.key)
     }
@@ -102,8 +102,8 @@ pub(crate) fn shape(name: &str) -> Shape {
     }
 }
 
-/// What is written: in a program the sites are known, in a monitor their maps are made when they
-/// are matched.
+/// The kind of output: in a program the sites are known; a monitor creates their maps when they are
+/// matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// A program with probes.
@@ -112,7 +112,7 @@ pub(crate) enum Target {
     Monitor,
 }
 
-/// What a program uses of the library.
+/// The items of the library that a program uses.
 #[derive(Debug, Default)]
 pub(crate) struct Used {
     /// Functions.
@@ -133,7 +133,7 @@ fn stmts(program: &Program) -> impl Iterator<Item = &Stmt> {
     probes.chain(program.functions.iter().flat_map(|f| &f.stmts)).chain(&program.start)
 }
 
-/// Types of maps of which more is asked than the library can do.
+/// Types of maps that need operations which the library does not have.
 fn own_maps(program: &Program, format: Format) -> BTreeSet<Ty> {
     let mut own = BTreeSet::new();
     let mut nested = |ty: &Ty| {
@@ -173,7 +173,7 @@ fn own_maps(program: &Program, format: Format) -> BTreeSet<Ty> {
 }
 
 impl Used {
-    /// What a program uses, if it prints anything.
+    /// The items that a program uses, if it prints.
     pub(crate) fn by(program: &Program, printing: bool, format: Format, target: Target) -> Self {
         let mut used = Self { own_maps: own_maps(program, format), ..Self::default() };
         if printing {
@@ -195,7 +195,7 @@ impl Used {
         if self.own_maps.contains(ty) { None } else { pair(ty) }
     }
 
-    /// Maps are made: with numbers from the start, or while a probe runs.
+    /// Adds the functions that create maps: with numbers from the start, or while a probe runs.
     fn variables(&mut self, program: &Program, target: Target) {
         let sites = program.probes.iter().flat_map(|p| &p.body.sites);
         let known = program
@@ -282,7 +282,7 @@ struct Element {
 }
 
 impl Emitter<'_> {
-    /// Whether the library is beside the program.
+    /// Whether the core library is linked with the program.
     pub(super) fn has_core(&self) -> bool {
         matches!(self.support.outlet(), Outlet::Core(_))
     }
@@ -327,7 +327,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Pushes what a map of the library has for a key.
+    /// Pushes the value of a key in a map of the library.
     pub(super) fn core_index(&mut self, map: &Expr, key: &Expr, pair: &'static Pair) {
         let element = self.core_element(map, key, pair);
         self.core_push(&element);
@@ -335,7 +335,7 @@ impl Emitter<'_> {
         self.core_free(&element);
     }
 
-    /// Gives a key the value on the stack, or combines it with what was there.
+    /// Sets a key to the value on the stack, or combines it with the old value.
     pub(super) fn core_insert(
         &mut self,
         map: &Expr,
@@ -359,7 +359,7 @@ impl Emitter<'_> {
         self.core_free(&element);
     }
 
-    /// Makes the maps that have numbers from the start.
+    /// Creates the maps that have numbers from the start.
     pub(crate) fn core_maps(&mut self) {
         for (id, pair) in (0..).zip(self.support.core_maps.clone()) {
             self.put().i32_const(id);

@@ -1,25 +1,25 @@
-//! Where counters are: in globals, as far as engines allow so many, and then in words of our
-//! memory.
+//! Where counters are: in globals, up to a limit of engines, and further ones in words of the
+//! support's memory.
 //!
-//! Both are known by numbers. What is in memory lies behind everything else there; where that is is
-//! known only when all is written, and stands in a global until then.
+//! Both are identified by numbers. The words follow all other data in memory; their address is
+//! known only when everything is written, so code reads it from a global.
 
 use super::storage::{WORD, fetch, keep, word};
 use super::support::{Support, index};
 use wasm_encoder::{InstructionSink, ValType};
 
-/// Engines allow a million globals; some remain for what has to be one.
+/// Engines allow a million globals; some are reserved for other uses.
 const MOST: u32 = 900_000;
 
-/// Numbers from this one on are those of words.
+/// Numbers from this one on are words in memory.
 const WORDS: u32 = 1 << 31;
 
-/// How words are reached.
+/// How code accesses words.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reach {
-    /// The global that has the address of the first.
+    /// The global with the address of the first word.
     base: u32,
-    /// In which memory they are.
+    /// The memory of the words.
     memory: u32,
 }
 
@@ -31,7 +31,7 @@ impl Reach {
         }
     }
 
-    /// Pushes what a counter has.
+    /// Pushes a counter's value.
     pub(crate) fn get(self, put: &mut InstructionSink<'_>, counter: u32, ty: ValType) {
         if !is_word(counter) {
             put.global_get(counter);
@@ -42,7 +42,7 @@ impl Reach {
         fetch(put, ty, at);
     }
 
-    /// Pops what a counter is to have.
+    /// Pops a counter's new value.
     pub(crate) fn set(self, put: &mut InstructionSink<'_>, counter: u32, ty: ValType) {
         if !is_word(counter) {
             put.global_set(counter);
@@ -62,12 +62,12 @@ pub(crate) fn is_word(counter: u32) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct Words {
     count: u32,
-    /// The global with the address of the first.
+    /// The global with the address of the first word.
     base: Option<u32>,
 }
 
 impl Words {
-    /// How many bytes they need.
+    /// Their size in bytes.
     pub(super) fn size(&self) -> u32 {
         self.count * WORD
     }
@@ -78,12 +78,12 @@ impl Words {
 }
 
 impl Support {
-    /// A new counter, or another number that begins with zero.
+    /// A new counter, or another number that is zero at first.
     pub(crate) fn counter(&mut self, ty: ValType) -> u32 {
         self.counters(&[(ty, 0)])
     }
 
-    /// New numbers, one behind the other. All of those in memory begin with zero.
+    /// New consecutive numbers. Those in memory are all zero at first.
     pub(crate) fn counters(&mut self, slots: &[(ValType, i64)]) -> u32 {
         let most = self.layout.most_globals.unwrap_or(MOST);
         let fits = self.layout.globals as usize + self.global_count() + slots.len() < most as usize;
@@ -98,7 +98,7 @@ impl Support {
         first
     }
 
-    /// How counters in memory are reached.
+    /// How code accesses counters in memory.
     pub(crate) fn reach(&self) -> Reach {
         Reach { base: self.words.base.unwrap_or_default(), memory: self.layout.memory }
     }

@@ -1,8 +1,8 @@
-//! Where a report goes when it is no console: a file whose path is known, or what the environment
-//! says.
+//! Destinations of a report other than a console: a file whose path is known, or one that
+//! environment variables name.
 //!
-//! The environment is asked when the first report is due, by the names that version 2.0.1 gave
-//! these variables.
+//! The environment is read when the first report is due; its variables have the names of version
+//! 2.0.1.
 
 use super::code::Emitter;
 use super::support::{Outlet, Shape};
@@ -21,7 +21,7 @@ pub(crate) fn shape(name: &str) -> Shape {
 }
 
 impl Destination {
-    /// What a report needs of WASI to go there, beyond writing.
+    /// The WASI functions that a report needs for this destination, in addition to writing.
     pub(crate) fn imports(&self) -> &'static [&'static str] {
         match self {
             Self::File(_) => &["fd_prestat_dir_name", "fd_prestat_get", "path_open"],
@@ -38,7 +38,7 @@ impl Destination {
 }
 
 impl Emitter<'_> {
-    /// Before the first report, opens what it goes to.
+    /// Opens the destination before the first report.
     pub(crate) fn open_destination(&mut self, destination: &Destination) {
         let (open, environment) = match self.support.outlet() {
             Outlet::Own => ("open_own", "env_own"),
@@ -76,7 +76,7 @@ impl Emitter<'_> {
         self.close();
     }
 
-    /// Pushes the value of a variable of the environment.
+    /// Pushes the value of an environment variable.
     fn variable_of_environment(&mut self, name: &str, otherwise: &str) {
         self.literal(name);
         self.literal(otherwise);

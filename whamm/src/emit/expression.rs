@@ -1,4 +1,4 @@
-//! Expressions as instructions.
+//! Emits expressions as instructions.
 
 use super::code::{Emitter, written};
 use super::storage::{Storage, WORD, part, word};
@@ -11,7 +11,7 @@ use crate::types::Ty;
 use std::rc::Rc;
 use wasm_encoder::{BlockType, ValType};
 
-/// Whether to have a value takes no more than to name it.
+/// Whether the value can be pushed by one instruction.
 fn is_at_hand(e: &Expr) -> bool {
     let named = matches!(
         e.kind,
@@ -245,7 +245,7 @@ impl Emitter<'_> {
         self.close();
     }
 
-    /// Cuts a number down to a type that is narrower than its slot.
+    /// Truncates a number to a type that is narrower than its slot.
     fn narrow(&mut self, ty: &Ty) {
         match ty {
             Ty::U8 => written(self.put().i32_const(0xff).i32_and()),
@@ -365,7 +365,7 @@ impl Emitter<'_> {
         };
     }
 
-    /// What is left of a division of fractions: a - trunc(a / b) * b, with the sign of a.
+    /// The remainder of a floating-point division: a - trunc(a / b) * b, with the sign of a.
     fn float_rest(&mut self, short: bool) {
         let slot = if short { ValType::F32 } else { ValType::F64 };
         let (a, b) = (self.locals.take(slot), self.locals.take(slot));
@@ -457,8 +457,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Pushes a map, and puts a key where the run-time support looks for it. The map comes first:
-    /// to find it may take another key.
+    /// Pushes a map, and stores a key where the run-time support reads it. The map comes first:
+    /// computing it may need another key.
     pub(super) fn search(&mut self, map: &Expr, key: &Expr) {
         self.value(map);
         let handle = self.locals.take(ValType::I32);
@@ -467,7 +467,7 @@ impl Emitter<'_> {
         self.put().local_get(handle);
     }
 
-    /// Puts a key where the run-time support looks for it.
+    /// Stores a key where the run-time support reads it.
     fn key(&mut self, key: &Expr) {
         let memory = self.memory();
         let held = self.hold(&self.fold(key));
@@ -513,7 +513,7 @@ impl Emitter<'_> {
         self.close();
     }
 
-    /// What a list of known numbers has at an index that is not known, or 0.
+    /// Pushes the element of a constant list at an index that is not constant, or 0.
     fn table(&mut self, values: &[u32], key: &Expr) {
         let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         let (at, memory, index) =
@@ -646,8 +646,8 @@ impl Emitter<'_> {
         self.put().call(callee);
     }
 
-    /// The index of a library's memory; that of the core library is ours, unless it is beside the
-    /// program.
+    /// The index of a library's memory; for the core library it is the support's, unless the
+    /// library is linked separately.
     fn library_memory(&self, library: u32) -> Option<u32> {
         let found = self.support.layout().library_memories.get(&library).copied();
         found.or_else(|| (library == CORE).then(|| self.memory()))
@@ -659,13 +659,13 @@ impl Emitter<'_> {
         self.put().call(callee);
     }
 
-    /// What is written comes out at once, between what the program itself writes.
+    /// Flushes the output, so that it appears in order with the program's own output.
     pub(super) fn flush(&mut self) {
         let flush = self.support.runtime("flush");
         self.put().call(flush);
     }
 
-    /// The index of a memory that has to be known while compiling.
+    /// The index of a memory that has to be constant.
     pub(super) fn constant_memory(&mut self, e: &Expr) -> u32 {
         let known = match &e.kind {
             ExprKind::Int(n) => u32::try_from(*n).ok(),
@@ -677,7 +677,7 @@ impl Emitter<'_> {
             }
             _ => None,
         };
-        // The number behind the program's memories is that of our own, as scripts for 2.0.1 have it.
+        // The number after the program's memories is the support's, as scripts for 2.0.1 assume.
         if let Some(memory) = known {
             let message = match self.support.program_memories() {
                 count if memory <= count => return memory,

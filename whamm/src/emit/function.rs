@@ -9,7 +9,7 @@ use crate::hir::{Function, Program};
 use crate::library::Library;
 use crate::types::Ty;
 
-/// Writes the functions of scripts that are called, and those that these call.
+/// Writes the functions of scripts that are called, and their callees.
 pub(crate) fn write_called(
     support: &mut Support,
     globals: &[Storage],
@@ -42,7 +42,7 @@ fn write(
     let mut body = wasm_encoder::Function::new(locals.types().iter().map(|&t| (1, t)));
     body.raw(code);
     if !results.is_empty() {
-        // Every path returns: that was checked.
+        // Every path returns: the checker has verified it.
         body.instructions().unreachable();
     }
     body.instructions().end();

@@ -1,9 +1,8 @@
 //! Libraries that become part of the module.
 //!
-//! A library that asks nothing of the world, and has nothing but functions, globals and a memory
-//! with its first contents, needs no module of its own: its functions are added as far as they are
-//! called, its memory stands behind ours. Where a probe is run again and again, a short function is
-//! written out in the place of its call.
+//! A library without imports, which has only functions, globals and a memory with initial contents,
+//! needs no module of its own: the functions that are called are added to the module, and its
+//! memory follows the support's. Where a probe runs often, calls of short functions are inlined.
 
 use super::code::{Emitter, written};
 use super::storage::Storage;
@@ -18,7 +17,7 @@ use wasmparser::{
     Payload,
 };
 
-/// How many bytes of code a function may have that is written out in the place of a call.
+/// The maximum code size in bytes of a function that is inlined.
 const SHORT: usize = 160;
 
 /// A library that can become part of a module.
@@ -29,7 +28,7 @@ pub(crate) struct Guest {
     functions: Vec<u32>,
     bodies: Vec<Range<usize>>,
     globals: Vec<(ValType, i64)>,
-    /// Its memory: how many pages at first, and at most.
+    /// Its memory: the initial and the maximum number of pages.
     memory: Option<(u64, Option<u64>)>,
     data: Vec<(i32, Range<usize>)>,
     exports: HashMap<String, u32>,
@@ -56,7 +55,7 @@ fn range(range: &Range<u64>) -> Option<Range<usize>> {
 }
 
 impl Guest {
-    /// Reads a library; none if it needs more than a guest has.
+    /// Reads a library; `None` if it needs more than a guest may have.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let mut guest = Self { bytes: bytes.to_vec(), ..Self::default() };
         for payload in Parser::new(0).parse_all(bytes) {
@@ -126,20 +125,20 @@ impl Guest {
         Some(())
     }
 
-    /// Its memory and what is in it at first.
+    /// Its memory's type.
     pub(super) fn memory(&self) -> Option<MemoryType> {
         let (minimum, maximum) = self.memory?;
         Some(MemoryType { minimum, maximum, memory64: false, shared: false, page_size_log2: None })
     }
 
-    /// Where in its memory there is what at first.
+    /// The initial contents of its memory.
     pub(super) fn data(&self) -> impl Iterator<Item = (i32, &[u8])> {
         self.data.iter().map(|(at, range)| (*at, &self.bytes[range.clone()]))
     }
 }
 
 impl Support {
-    /// Makes a library a part of the module.
+    /// Adds a library to the module.
     pub(crate) fn host(&mut self, library: u32, mut guest: Guest) {
         guest.place = self.layout.memory + 1 + index(self.guests.len());
         self.layout.library_memories.insert(library, guest.place);
@@ -151,8 +150,8 @@ impl Support {
         self.guests.contains_key(&library)
     }
 
-    /// Whether a function of a library that is part of the module only gives an answer: it changes
-    /// nothing, never traps, and ends.
+    /// Whether a function of a library that is part of the module is pure: it changes nothing,
+    /// never traps, and terminates.
     pub(crate) fn only_asks(&self, library: u32, name: &str) -> bool {
         let Some((guest, &number)) =
             self.guests.get(&library).and_then(|guest| Some((guest, guest.exports.get(name)?)))
@@ -221,8 +220,7 @@ impl Support {
     }
 }
 
-/// Whether the last of some instructions changes nothing and cannot trap, in a memory of so many
-/// bytes.
+/// Whether the last instruction changes nothing and cannot trap, in a memory of `room` bytes.
 fn asks(ops: &[O<'_>], room: u64) -> bool {
     let inside = |offset: u64, size: u64| {
         let most = match ops {
@@ -289,7 +287,7 @@ fn asks(ops: &[O<'_>], room: u64) -> bool {
     }
 }
 
-/// Gives the code of a library the indices of the module that it is part of.
+/// Maps the indices in a library's code to those of the module that it is part of.
 struct Relink<'a> {
     support: &'a mut Support,
     library: u32,
@@ -316,23 +314,23 @@ impl Reencode for Relink<'_> {
     }
 }
 
-/// Where a variable of a function is that is written out.
+/// The location of a variable of an inlined function.
 #[derive(Clone, Copy, Debug)]
 enum Given {
     Local(u32),
-    /// It is always the same.
+    /// A constant.
     Constant(i32),
 }
 
-/// What is to be known of a function that is written out in the place of a call.
+/// The facts about a function that is inlined.
 struct Inline<'a> {
     ops: Vec<O<'a>>,
     declared: Vec<ValType>,
-    /// Whether something leaves it before its end.
+    /// Whether it may leave before its end.
     leaves: bool,
-    /// Which of its variables are read before they are set, as far as can be seen.
+    /// Which of its variables may be read before they are set.
     read_first: Vec<bool>,
-    /// Which are set at all.
+    /// Which of them are set at all.
     set: Vec<bool>,
 }
 
@@ -362,7 +360,7 @@ impl<'a> Inline<'a> {
                     inline.leaves |= *relative_depth == depth;
                 }
                 O::Return => inline.leaves = true,
-                // Rare: such functions are called.
+                // These are rare, so such functions are not inlined.
                 O::BrTable { .. } | O::TryTable { .. } | O::ReturnCall { .. } | O::Call { .. } => {
                     return None;
                 }
@@ -397,7 +395,7 @@ impl Emitter<'_> {
         true
     }
 
-    /// Writes a function out in the place of a call, if it is short and simple.
+    /// Inlines a function, if it is short and simple.
     fn write_out(&mut self, library: u32, number: u32, args: &[Expr]) -> bool {
         let ((params, results), body) = self.support.guest_body(library, number);
         if body.len() > SHORT || results.len() > 1 || params.len() != args.len() {
@@ -428,8 +426,8 @@ impl Emitter<'_> {
         true
     }
 
-    /// Where an argument is: a constant, or what is in a local already, need not be put into
-    /// another, unless the function changes it.
+    /// The location of an argument: a constant, or a value that is in a local already, is not
+    /// copied, unless the function changes it.
     fn given(&mut self, arg: &Expr, ty: ValType, set: bool) -> Given {
         match (&arg.kind, set) {
             (ExprKind::Int(n), false) if ty == ValType::I32 => {
@@ -464,7 +462,7 @@ impl Emitter<'_> {
         self.put().local_set(local);
     }
 
-    /// Everything but the last end.
+    /// Copies all instructions except for the last end.
     fn copy(&mut self, library: u32, inline: &Inline<'_>, given: &[Given]) {
         let (mut depth, mut n) = (0, 0);
         while n + 1 < inline.ops.len() {
@@ -474,7 +472,7 @@ impl Emitter<'_> {
                 O::LocalGet { local_index } => {
                     match (given[local_index as usize], &inline.ops[n + 1..]) {
                         (Given::Local(local), _) => Instruction::LocalGet(local),
-                        // Two constants that are added are one.
+                        // Two constants that are added are folded.
                         (Given::Constant(a), [O::I32Add, O::I32Const { value }, O::I32Add, ..]) => {
                             n += 2;
                             Instruction::I32Const(a.wrapping_add(*value))
@@ -510,7 +508,7 @@ mod tests {
     use super::*;
     use crate::emit::support::{Layout, Outlet};
 
-    /// Whether a function with these instructions only asks.
+    /// Whether a function with these instructions is pure.
     fn asks_only(body: &str) -> bool {
         let text = format!(
             r#"(module (memory 1) (global $g (mut i32) (i32.const 0)) (func (export "f") (param i32) (result i32) {body}))"#

@@ -1,9 +1,9 @@
-//! From checked code to Wasm.
+//! Emits checked code as Wasm.
 //!
-//! Both targets emit through the same three parts: [`support::Support`] collects what a module
-//! needs besides the program (functions, globals, texts, the parts of the run-time support that are
-//! used), [`code::Emitter`] turns statements into instructions, and [`report`] describes variables
-//! to the code that prints them.
+//! Both targets use the same three parts: [`support::Support`] collects the items that a module
+//! needs in addition to the program (functions, globals, texts, the used parts of the run-time
+//! support), [`code::Emitter`] converts statements to instructions, and [`report`] describes
+//! variables for the code that prints them.
 
 pub(crate) mod cells;
 pub(crate) mod code;

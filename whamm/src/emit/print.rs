@@ -1,4 +1,4 @@
-//! Printing: pieces of text with values between them, and maps row by row.
+//! Printing: texts with values between them, and maps row by row.
 
 use super::code::Emitter;
 use super::core::printer;
@@ -69,14 +69,14 @@ impl Emitter<'_> {
         self.put().call(callee);
     }
 
-    /// A negative number in hexadecimal has as many digits as its type.
+    /// Limits a negative number in hexadecimal to the digits of its type.
     fn mask_hex(&mut self, ty: &Ty) {
         if let Some((bits @ (8 | 16), _)) = ty.bits() {
             self.put().i64_const((1 << bits) - 1).i64_and();
         }
     }
 
-    /// A map as the core library writes it row by row, which knows i32 and texts.
+    /// Prints a map row by row as the core library does, which supports i32 and texts.
     pub(super) fn print_map_as_csv(&mut self, number: u32, map: &Expr) {
         if self.support.core_pair(&map.ty).is_some() {
             self.value(map);
@@ -102,7 +102,7 @@ impl Emitter<'_> {
     }
 }
 
-/// How the core library calls a type.
+/// The core library's name for a type.
 fn core_name(ty: &Ty) -> String {
     match ty {
         Ty::Tuple(parts) => {

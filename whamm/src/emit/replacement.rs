@@ -1,5 +1,5 @@
-//! What a probe leaves in the place of an instruction: the results of a function that is called
-//! instead, and what its body returns.
+//! The values that a probe leaves in place of an instruction: the results of a function that it
+//! calls instead, and the values that its body returns.
 
 use super::code::Emitter;
 use crate::events::Function as EventFunction;
@@ -14,25 +14,25 @@ use wasm_encoder::{BlockType, ValType};
 /// A function of the program: its final index, and its type.
 #[derive(Clone, Debug)]
 pub(crate) struct Callee {
-    /// Where it stands in the output.
+    /// Its index in the output.
     pub index: u32,
-    /// What it takes.
+    /// Its parameters.
     pub params: Vec<ValType>,
-    /// What it gives.
+    /// Its results.
     pub results: Vec<ValType>,
 }
 
 /// The functions of the program that can be called instead of an instruction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Callees {
-    /// By their indices in the program as it was.
+    /// By their indices in the original program.
     pub functions: Vec<Callee>,
     /// Their indices, by name.
     pub names: HashMap<String, u32>,
 }
 
 impl Callees {
-    /// The function that a constant index or name means.
+    /// The function with a constant index or name.
     pub(crate) fn find(&self, which: &Expr) -> Option<&Callee> {
         let number = match &which.kind {
             ExprKind::Int(n) => u32::try_from(*n).ok()?,
@@ -48,39 +48,39 @@ impl Callees {
 pub(crate) enum Calls {
     /// The probe.
     Here {
-        /// What can be called.
+        /// The functions that can be called.
         callees: Rc<Callees>,
-        /// How many operands from the top are all that is left of them, because the others were
-        /// dropped; 0 if none were.
+        /// The number of operands left, counted from the top, because the probe dropped the others;
+        /// 0 if it dropped none.
         left: usize,
     },
     /// The engine, which reads the function's number in a list from a local.
     Engine {
-        /// The local, if there is anything to decide.
+        /// The local, if there is a decision.
         decision: Option<u32>,
-        /// The constants that mean these functions.
+        /// The constants that identify these functions.
         list: Vec<ExprKind>,
     },
 }
 
-/// The decision that an engine reads: take what the probe gives, or what the first function gives,
-/// and so on. With 0, the instruction is executed.
+/// The decision that an engine reads: use the probe's values, or the first function's results, and
+/// so on. With 0, the engine executes the instruction.
 const GIVEN: i32 = 1;
 const FIRST: i32 = 2;
 
-/// Where a probe puts what it leaves instead of an instruction.
+/// Where a probe stores the values that it leaves instead of an instruction.
 #[derive(Clone, Debug)]
 pub(crate) struct Replacement {
     /// How functions are called instead.
     pub calls: Calls,
-    /// Locals for the values that are given, in order.
+    /// Locals for these values, in order.
     pub results: Vec<(u32, ValType)>,
-    /// How many of them, the last ones, `return` gives.
+    /// How many of them, the last ones, `return` sets.
     pub returned: usize,
 }
 
 impl Replacement {
-    /// What a function gives to the engine in whose place of an instruction it stands.
+    /// The results of a function that replaces an instruction for an engine.
     pub(crate) fn left(&self) -> Vec<(u32, ValType)> {
         let decision = match self.calls {
             Calls::Engine { decision, .. } => decision,
@@ -91,19 +91,19 @@ impl Replacement {
     }
 }
 
-/// What the body of a replacement does, wherever in it.
+/// The actions of a replacement's body, anywhere in it.
 #[derive(Debug, Default)]
 pub(crate) struct Deeds<'a> {
-    /// It leaves the operands out.
+    /// Whether it drops the operands.
     pub drops: bool,
-    /// What it calls instead.
+    /// The functions that it calls instead.
     pub calls: Vec<&'a Expr>,
-    /// What it returns.
+    /// The values that it returns.
     pub returns: Vec<&'a Expr>,
 }
 
 impl<'a> Deeds<'a> {
-    /// Those of a body.
+    /// Collects those of a body.
     pub(crate) fn of(stmts: &'a [Stmt]) -> Self {
         let mut deeds = Self::default();
         deeds.look(stmts);
@@ -136,7 +136,7 @@ impl<'a> Deeds<'a> {
     }
 }
 
-/// Whether every way through a body calls something instead, or returns a value.
+/// Whether every path through a body calls a function instead, or returns a value.
 pub(crate) fn always_gives(stmts: &[Stmt], fold: &dyn Fn(&Expr) -> Expr) -> bool {
     stmts.iter().any(|stmt| match stmt {
         Stmt::Return(value) => value.is_some(),
@@ -152,8 +152,8 @@ pub(crate) fn always_gives(stmts: &[Stmt], fold: &dyn Fn(&Expr) -> Expr) -> bool
     })
 }
 
-/// The types that the values can have which are returned, in all combinations: those that an
-/// instruction gives anyhow, or those that the values fit.
+/// The possible types of the returned values, in all combinations: the instruction's own result
+/// types, or types that the values fit.
 pub(crate) fn types_returned(
     returns: &[&Expr],
     natural: impl Fn(usize) -> Option<ValType>,
@@ -187,8 +187,8 @@ pub(crate) fn types_returned(
     all
 }
 
-/// Whether something is left to do where a function is called instead of the instruction, by
-/// statements behind which there is `more`, or is not.
+/// Whether code follows a call that replaces the instruction; `more` indicates that code follows
+/// these statements.
 pub(crate) fn goes_on_after_call(stmts: &[Stmt], more: bool) -> bool {
     let calls = |stmt: &Stmt| !Deeds::of(std::slice::from_ref(stmt)).calls.is_empty();
     stmts.iter().enumerate().filter(|(_, stmt)| calls(stmt)).any(|(at, stmt)| {
@@ -206,7 +206,7 @@ pub(crate) fn goes_on_after_call(stmts: &[Stmt], more: bool) -> bool {
     })
 }
 
-/// Whether an expression has its value whatever happens meanwhile.
+/// Whether the value of an expression cannot change in the meantime.
 fn is_settled(e: &Expr) -> bool {
     let mut settled = true;
     e.walk(&mut |e| {
@@ -218,7 +218,7 @@ fn is_settled(e: &Expr) -> bool {
     settled
 }
 
-/// A constant as a value of another type, as a literal would have it.
+/// Converts a constant to another type, as a literal of that type.
 #[expect(clippy::cast_precision_loss, reason = "the nearest fraction is what a literal means")]
 fn adapted(e: &Expr, slot: ValType) -> Option<Expr> {
     if e.ty.slots() == [slot] {
@@ -257,7 +257,7 @@ fn names(types: &[ValType]) -> String {
 }
 
 impl Emitter<'_> {
-    /// A whole body that an engine calls in place of an instruction.
+    /// Writes a whole body that an engine calls in place of an instruction.
     pub(crate) fn instead(&mut self, condition: Option<&Expr>, stmts: &[Stmt]) {
         let scope = self.scope;
         let Some(Replacement { calls: Calls::Engine { decision: Some(decision), .. }, .. }) =
@@ -266,7 +266,7 @@ impl Emitter<'_> {
             return self.body(None, stmts);
         };
         match condition.map(|condition| self.fold(condition)) {
-            // What is true is `GIVEN`.
+            // A condition that is true has the value of `GIVEN`.
             Some(condition) => {
                 self.value(&condition);
                 self.put().local_tee(decision);
@@ -285,7 +285,7 @@ impl Emitter<'_> {
         self.support.refused.push((span, message.into(), help.into()));
     }
 
-    /// Calls a function of the program instead of the instruction, or has it called.
+    /// Calls a function of the program instead of the instruction, or makes the engine call it.
     pub(super) fn call_instead(&mut self, replacement: &Replacement, which: &Expr, span: Span) {
         let which = self.fold(which);
         if !is_known(&which) {
@@ -324,7 +324,7 @@ impl Emitter<'_> {
         let fits =
             |some: &[(u32, ValType)]| some.iter().map(|o| o.1).eq(callee.params.iter().copied());
         let last = &operands[operands.len() - left..];
-        // What an indirect call was to call is the last operand, and is left out.
+        // The callee operand of an indirect call is the last one, and is left out.
         let passed = match operands.get(..callee.params.len()) {
             _ if left > 0 && fits(last) => last,
             Some(first) if fits(first) => first,
@@ -362,7 +362,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Keeps what a body returns instead of what the instruction would give.
+    /// Stores the value that a body returns instead of the instruction's result.
     pub(super) fn give_instead(&mut self, replacement: &Replacement, value: &Expr) {
         let value = self.fold(value);
         let given = &replacement.results[replacement.results.len() - replacement.returned..];
@@ -392,7 +392,7 @@ impl Emitter<'_> {
     }
 }
 
-/// Whether it says which function is meant.
+/// Whether it identifies a function.
 pub(crate) fn is_known(e: &Expr) -> bool {
     matches!(e.kind, ExprKind::Int(_) | ExprKind::Str(_))
 }

@@ -1,7 +1,7 @@
-//! Reports: what variables say of themselves.
+//! Reports: rows for the values of variables.
 //!
-//! Rows of sites come from tables, which the run-time support walks; the few rows of globals are
-//! written by code of their own, whose texts are known.
+//! Rows of sites come from tables that the run-time support iterates over; the few rows of globals
+//! have code of their own, because their texts are known.
 
 use super::code::Emitter;
 use super::storage::{Storage, WORD};
@@ -9,7 +9,7 @@ use super::support::Support;
 use crate::hir::Variable;
 use crate::types::Ty;
 
-/// How a report is written.
+/// The format of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// Rows with commas, under a heading.
@@ -19,18 +19,18 @@ pub enum Format {
     Json,
 }
 
-/// Whose rows are of a variable.
+/// The owner of a variable's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// Sites of one event, which the identity of the probe names.
+    /// Sites of one event, which is part of the probe's identity.
     Site,
     /// Activations.
     Frame,
-    /// Sites of several instructions: where their numbers are.
+    /// Sites of several instructions: the address of their numbers.
     Instructions(u32),
 }
 
-/// A variable as rows of sites refer to it: eleven numbers.
+/// The description of a variable that rows of sites refer to: eleven numbers.
 pub(crate) fn description(
     support: &mut Support,
     variable: &Variable,
@@ -61,7 +61,7 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// What a row of a global says before its value, and after.
+/// The texts of a global's row before and after its value.
 fn global_row(variable: &Variable, number: u32, format: Format) -> (String, &'static str) {
     let slots = u32::try_from(variable.ty.slots().len()).unwrap_or(1);
     let kind = if matches!(variable.ty, Ty::Map(_)) { "map_id" } else { "global_id" };
@@ -106,7 +106,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// The row of a variable that exists once.
+    /// Writes the row of a variable with a single instance.
     pub(crate) fn global_row(
         &mut self,
         variable: &Variable,
@@ -125,14 +125,15 @@ impl Emitter<'_> {
         self.say(after);
     }
 
-    /// Empties what was written.
+    /// Flushes the output.
     pub(crate) fn finish_report(&mut self) {
         let flush = self.support.runtime("flush");
         self.put().call(flush);
     }
 }
 
-/// Where a global or shared variable lives: in new globals or counters, or, a map, at an address.
+/// Allocates a global or shared variable: in new globals or counters, or at an address if it is a
+/// map.
 pub(crate) fn place(
     support: &mut Support,
     variable: &Variable,

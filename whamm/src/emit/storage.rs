@@ -1,4 +1,4 @@
-//! Where variables are, and how they are read and written: locals of the function, globals of the
+//! Where variables are, and code that reads and writes them: locals of the function, globals of the
 //! module, or words of memory.
 
 use super::code::{Emitter, written};
@@ -8,26 +8,26 @@ use crate::syntax::ast::BinOp;
 use crate::types::Ty;
 use wasm_encoder::{InstructionSink, MemArg, MemArgTarget, ValType};
 
-/// How wide a slot is in memory: always a word.
+/// The size of a slot in memory: always a word.
 pub(crate) const WORD: u32 = 8;
 
-/// Where the slots of a variable are.
+/// The location of a variable's slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Storage {
     /// Locals from this one on.
     Locals(u32),
     /// Globals from this one on.
     Globals(u32),
-    /// Words of memory: at an address that a local holds, or at none, and an offset.
+    /// Words of memory: at the address in a local, if there is one, plus an offset.
     Memory(Option<u32>, u32),
-    /// Slots of the activation, which the engine keeps, from this one on.
+    /// Slots of the activation, which the engine manages, from this one on.
     Frame(u32),
-    /// A map, whose handle is known.
+    /// A map with a constant handle.
     Constant(u32),
 }
 
 impl Emitter<'_> {
-    /// Where a variable is.
+    /// The location of a variable.
     pub(super) fn storage(&self, var: Var) -> Storage {
         let of = |list: &[Storage], n: u32| {
             list.get(n as usize).copied().unwrap_or(Storage::Constant(0))
@@ -40,7 +40,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Storage and type of a place that is no element of a map.
+    /// Location and type of a place that is not an element of a map.
     fn fixed(&self, place: &Place) -> Option<(Storage, Ty)> {
         match place {
             Place::Var(var, ty) => Some((self.storage(*var), ty.clone())),
@@ -53,8 +53,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// The address of an element, which is made if there is none, in a local; with where in it the
-    /// place is.
+    /// Stores the address of an element, which is created if it does not exist, in a local; returns
+    /// the location of the place in it.
     fn element(&mut self, place: &Place) -> Option<(Storage, Ty)> {
         match place {
             Place::Element(map, key) => {
@@ -73,7 +73,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Puts the value on the stack into a place.
+    /// Assigns the value on the stack to a place.
     pub(super) fn assign(&mut self, place: &Place) {
         let ty = place.ty();
         if let Some((storage, _)) = self.fixed(place) {
@@ -135,7 +135,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Stores one slot; in memory, its address lies below it.
+    /// Stores one slot; if it is in memory, the address is below it on the stack.
     fn store_at(&mut self, storage: Storage, ty: &Ty) {
         match storage {
             Storage::Memory(_, offset) => self.store_word(offset, ty.slots()[0]),
@@ -208,8 +208,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Asks the engine for a slot of the activation, or hands it one. A fraction whose bits are
-    /// flipped lies there as a whole number.
+    /// Reads or writes a slot of the activation through the engine. A float with flipped bits is
+    /// stored as an integer.
     #[expect(clippy::cast_possible_truncation, reason = "the low bits are what an i32 keeps")]
     fn frame(&mut self, what: &str, number: u32, slot: ValType) {
         let flipped = self.scope.flipped.get(&number).copied();
@@ -267,7 +267,7 @@ impl Emitter<'_> {
     }
 }
 
-/// A part of a tuple: where it is, and its type.
+/// The location and type of a part of a tuple.
 pub(crate) fn part(storage: Storage, ty: &Ty, n: u32) -> (Storage, Ty) {
     let Ty::Tuple(parts) = ty else { return (storage, ty.clone()) };
     let before: usize = parts.iter().take(n as usize).map(|p| p.slots().len()).sum();
@@ -303,7 +303,7 @@ pub(crate) fn keep(put: &mut InstructionSink<'_>, slot: ValType, at: MemArg) {
     };
 }
 
-/// A word of our memory.
+/// A word of the support's memory.
 pub(crate) fn word(offset: u32, memory: u32) -> MemArg {
     MemArg { offset: offset.into(), align: 2, target: MemArgTarget::Memory(memory), ordering: None }
 }

@@ -1,9 +1,9 @@
-//! What a module needs besides the program's own code.
+//! The items that a module needs in addition to the program's own code.
 //!
-//! The run-time support is text in this repository (`runtime/support.wat`). It is assembled once; a
-//! module gets only the functions that its code calls, and what these call. Function indices are
-//! given out when they are first asked for, so that code can be written in one pass: everything
-//! that is imported is known before.
+//! The source of the run-time support is text in this repository (`runtime/support.wat`). It is
+//! assembled once; a module gets only the functions that its code calls, and their callees.
+//! Function indices are assigned on first use, so that code can be written in one pass: all imports
+//! are known before.
 
 use super::cells::Cells;
 use super::core::{self, Pair};
@@ -19,7 +19,7 @@ use wasm_encoder::reencode::Reencode;
 use wasm_encoder::{BlockType, ConstExpr, Function, GlobalType, MemoryType, ValType};
 use wasmparser::{CompositeInnerType, FunctionBody, Parser, Payload, TypeRef};
 
-/// Where texts and tables begin: below are the places that the run-time support uses itself.
+/// The address of texts and tables: the run-time support uses the addresses below itself.
 const DATA: u32 = 5632;
 
 /// The types of a function's variables.
@@ -36,7 +36,7 @@ struct Template {
     bodies: Vec<Range<usize>>,
     globals: Vec<(ValType, i32)>,
     names: HashMap<String, u32>,
-    /// What all functions are called, also those that are not asked for by name.
+    /// The names of all functions, including those that are not exported.
     called: HashMap<u32, String>,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn shape(params: &[wasmparser::ValType], results: &[wasmparser::ValTy
     (params.iter().map(|&t| val(t)).collect(), results.iter().map(|&t| val(t)).collect())
 }
 
-/// A type of one library as the other writes it.
+/// Converts a type from one library to the other.
 pub(crate) fn val(t: wasmparser::ValType) -> ValType {
     wasm_encoder::reencode::RoundtripReencoder.val_type(t).unwrap_or(ValType::I32)
 }
@@ -139,68 +139,68 @@ impl Template {
 /// How a report leaves the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outlet {
-    /// Through WASI, whose memory is ours.
+    /// Through WASI, which uses the support's memory.
     Own,
-    /// Through WASI, whose memory is the program's, which has this index.
+    /// Through WASI, which uses the program's memory with this index.
     Lent(u32),
     /// Kept for the host to fetch.
     Kept,
-    /// Through the core library beside the program, whose memory has this index.
+    /// Through the core library, whose memory has this index.
     Core(u32),
 }
 
-/// Indices at which what is added begins, and what is imported.
+/// Indices at which additions begin, and the imports.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Layout {
-    /// Types that are there already.
+    /// The number of existing types.
     pub types: u32,
-    /// Functions that are there already, imports included.
+    /// The number of existing functions, imports included.
     pub functions: u32,
-    /// Globals that are there already.
+    /// The number of existing globals.
     pub globals: u32,
-    /// The index of our memory.
+    /// The index of the support's memory.
     pub memory: u32,
-    /// Functions that were imported for us, by module and name.
+    /// Added imports of functions, by module and name.
     pub imports: HashMap<(String, String), u32>,
     /// Memories of libraries, by the number of the library.
     pub library_memories: HashMap<u32, u32>,
     /// The first memory that the program defines or imports.
     pub app_memory: Option<u32>,
-    /// How many globals there may be, if not as many as usual.
+    /// The maximum number of globals, if it is not the usual one.
     pub most_globals: Option<u32>,
 }
 
-/// What is added to a module.
+/// The items that are added to a module.
 #[derive(Debug)]
 pub(crate) struct Support {
     pub(super) layout: Layout,
     /// Libraries that are part of the module, by number.
     pub(super) guests: BTreeMap<u32, Guest>,
-    /// Functions by what they take, what variables they have, and their code.
+    /// Functions by their types, their variables and their code.
     bodies: HashMap<(Shape, Variables, Vec<u8>), u32>,
     outlet: Outlet,
     types: Vec<Shape>,
     known_types: HashMap<Shape, u32>,
     functions: Vec<Option<(u32, Function)>>,
     names: Vec<(u32, String)>,
-    /// Functions of the run-time support that are never called, and what is linked instead.
+    /// Functions of the run-time support that are never called, and the functions linked instead.
     spared: Vec<(&'static str, &'static str)>,
     globals: Vec<(ValType, i64)>,
     data: Vec<u8>,
     texts: HashMap<Rc<str>, u32>,
     linked: HashMap<u32, u32>,
     linked_globals: BTreeMap<u32, u32>,
-    /// Maps that the core library holds from the start: how each is made, in the order of their
+    /// Maps that the core library holds from the start: how each is created, in the order of their
     /// numbers.
     pub core_maps: Vec<&'static Pair>,
     /// Types of maps that only the run-time support can hold.
     own_maps: Option<BTreeSet<Ty>>,
     called: BTreeMap<u32, u32>,
-    /// Counters that stand for elements of maps.
+    /// Cells of scalar-replaced map entries.
     pub(super) cells: Cells,
-    /// Counters that are no globals.
+    /// Counters that are not globals.
     pub(super) words: Words,
-    /// Things that cannot be expressed, found while writing code.
+    /// Constructs that cannot be expressed, found while writing code.
     pub refused: Vec<(crate::source::Span, String, String)>,
 }
 
@@ -209,7 +209,7 @@ pub(crate) fn index(n: usize) -> u32 {
 }
 
 impl Support {
-    /// Nothing added yet.
+    /// No additions yet.
     pub(crate) fn new(layout: Layout, outlet: Outlet) -> Self {
         Self {
             layout,
@@ -235,12 +235,12 @@ impl Support {
         }
     }
 
-    /// Where things are.
+    /// The indices of items.
     pub(crate) fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// How the report leaves.
+    /// The outlet of the report.
     pub(crate) fn outlet(&self) -> &Outlet {
         &self.outlet
     }
@@ -256,7 +256,7 @@ impl Support {
         number
     }
 
-    /// An index for a function that will be written later.
+    /// Reserves the index of a function that is written later.
     pub(crate) fn reserve(&mut self, name: &str) -> u32 {
         let number = self.layout.functions + index(self.functions.len());
         self.functions.push(None);
@@ -266,13 +266,13 @@ impl Support {
         number
     }
 
-    /// The function at a reserved index.
+    /// Defines the function at a reserved index.
     pub(crate) fn define(&mut self, number: u32, shape: &Shape, function: Function) {
         let ty = self.ty(shape);
         self.functions[(number - self.layout.functions) as usize] = Some((ty, function));
     }
 
-    /// A function with a body that is called from several places.
+    /// A function that is called from several places; equal bodies share one function.
     pub(crate) fn shared_body(
         &mut self,
         name: &str,
@@ -293,7 +293,7 @@ impl Support {
         number
     }
 
-    /// The type of a block that leaves these behind.
+    /// The type of a block with these results.
     pub(crate) fn block(&mut self, results: &[ValType]) -> BlockType {
         match results {
             [] => BlockType::Empty,
@@ -308,7 +308,7 @@ impl Support {
         self.layout.globals + index(self.globals.len() - 1)
     }
 
-    /// New mutable globals, one behind the other.
+    /// New consecutive mutable globals.
     pub(crate) fn globals(&mut self, slots: &[(ValType, i64)]) -> u32 {
         let all: Vec<u32> = slots.iter().map(|&(ty, init)| self.global(ty, init)).collect();
         all.first().copied().unwrap_or(0)
@@ -391,7 +391,7 @@ impl Support {
         at
     }
 
-    /// Leaves out what prints values of types that do not occur.
+    /// Leaves out functions that print values of types that do not occur.
     pub(crate) fn spare(&mut self, fractions: bool, maps: bool) {
         self.spared.extend(
             (!fractions)
@@ -402,12 +402,12 @@ impl Support {
         self.spared.extend((!maps).then_some(("put_map", "no_map")));
     }
 
-    /// Lets the core library hold maps, except for those of some types.
+    /// Makes the core library hold maps, except for those of some types.
     pub(crate) fn share_maps(&mut self, own: BTreeSet<Ty>) {
         self.own_maps = Some(own);
     }
 
-    /// How the core library calls a map of this type, if it holds such maps here.
+    /// The core library's names for a map of this type, if it holds such maps here.
     pub(crate) fn core_pair(&self, ty: &Ty) -> Option<&'static Pair> {
         if self.own_maps.as_ref()?.contains(ty) { None } else { core::pair(ty) }
     }
@@ -491,19 +491,19 @@ impl Support {
         self.globals[global as usize].1 = value.into();
     }
 
-    /// Rows are written as JSON.
+    /// Selects JSON for rows.
     pub(crate) fn preset_json(&mut self) {
         self.preset(2, 1);
     }
 
-    /// The file to which is written.
+    /// Sets the file of the report.
     pub(crate) fn preset_path(&mut self, path: &str) {
         let at = self.text(path);
         self.preset(8, at);
         self.preset(9, index(path.len()));
     }
 
-    /// The index of a function of a script; it will have to be written.
+    /// The index of a function of a script, which has to be written later.
     pub(crate) fn script_function(&mut self, number: u32, program: &Program) -> u32 {
         if let Some(&found) = self.called.get(&number) {
             return found;
@@ -514,7 +514,7 @@ impl Support {
         reserved
     }
 
-    /// A function of a script that was asked for and is not written yet.
+    /// A function of a script that was requested but is not written yet.
     pub(crate) fn unwritten(&self) -> Option<(u32, u32)> {
         let missing = |f: &u32| self.functions[(f - self.layout.functions) as usize].is_none();
         self.called.iter().find(|(_, f)| missing(f)).map(|(&n, &f)| (n, f))
@@ -533,7 +533,8 @@ impl Support {
             || self.words.size() > 0
     }
 
-    /// How many memories the program has: none for a monitor, which sees no memory of a program.
+    /// The number of the program's memories: none for a monitor, which cannot access a program's
+    /// memory.
     pub(crate) fn program_memories(&self) -> u32 {
         self.layout.memory
     }
@@ -543,7 +544,7 @@ impl Support {
         &self.names
     }
 
-    /// Everything, once nothing is added any more.
+    /// Returns all items, once no more are added.
     pub(crate) fn finish(&mut self) -> Added {
         let words = (DATA + index(self.data.len()) + 7) & !7;
         if let Some(base) = self.words.base() {
@@ -578,8 +579,8 @@ impl Support {
     }
 }
 
-/// What is added to a module: types, functions with the indices of theirs, memories, globals, and
-/// what memories hold at first from an address on.
+/// The items that are added to a module: types, functions with the indices of their types,
+/// memories, globals, and initial contents of memories.
 #[derive(Debug)]
 pub(crate) struct Added {
     /// Types, by parameters and results.
@@ -588,9 +589,9 @@ pub(crate) struct Added {
     pub functions: Vec<(u32, Function)>,
     /// Memories.
     pub memories: Vec<MemoryType>,
-    /// Globals, and what they hold at first.
+    /// Globals, and their initial values.
     pub globals: Vec<(GlobalType, ConstExpr)>,
-    /// Bytes that are in a memory from an address on at first.
+    /// Initial contents of memories: memory, address and bytes.
     pub data: Vec<(u32, i32, Vec<u8>)>,
 }
 
@@ -609,7 +610,7 @@ fn global(ty: ValType, init: i64) -> (GlobalType, ConstExpr) {
     (GlobalType { val_type: ty, mutable: true, shared: false }, init)
 }
 
-/// Zeros need not be said: what is between long rows of them.
+/// The pieces of data between long runs of zeros, which need not be stored.
 fn pieces(data: &[u8]) -> Vec<Range<usize>> {
     const LONG: usize = 32;
     let (mut list, mut at): (Vec<Range<usize>>, _) = (Vec::new(), 0);
@@ -624,7 +625,7 @@ fn pieces(data: &[u8]) -> Vec<Range<usize>> {
     list
 }
 
-/// Gives the code of the run-time support the indices of the module it is linked into.
+/// Maps the indices in the run-time support's code to those of the module it is linked into.
 struct Relink<'a>(&'a mut Support);
 
 impl Reencode for Relink<'_> {

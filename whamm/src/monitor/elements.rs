@@ -1,10 +1,9 @@
-//! Elements of maps whose keys are known before the program runs.
+//! Scalar replacement of map entries whose keys are known before the program runs.
 //!
-//! Where a map is only added to, at keys that are constant or known when a site is matched, and
-//! looked at by no one but the report, something else is added to instead of each element: a
-//! global, or a variable of the site. The engine need not look anything up, and may find out what
-//! is added without calling anything. Before the report, what has come together is added to the
-//! map.
+//! If a map is only added to, at keys that are constant or known when a site is matched, and only
+//! the report reads it, each element is replaced by a scalar: a global, or a variable of the site.
+//! The engine needs no lookup, and may compute the sums without calling any function. Before the
+//! report, the sums are added to the map.
 
 use super::group::Group;
 use crate::hir::{Expr, ExprKind, Place, Program, Stmt, Var, Variable};
@@ -13,7 +12,7 @@ use crate::types::Ty;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// An element, and the number of the variable that stands for it until the report: a global, or one
+/// An element, and the number of the variable that replaces it until the report: a global, or one
 /// of a site's.
 #[derive(Clone, Debug)]
 pub(super) struct Element {
@@ -29,13 +28,13 @@ fn addition(stmt: &Stmt) -> Option<(u32, &Expr)> {
     let (ExprKind::Var(Var::Global(map)), ExprKind::Int(by)) = (&map.kind, &value.kind) else {
         return None;
     };
-    // An element that is added to is there, whatever it becomes: only what cannot come to zero
-    // again is put off.
+    // An addition creates the element, whatever its value becomes. So only amounts that cannot sum
+    // to zero are replaced.
     (value.ty.is_int() && (1..=i32::MAX.into()).contains(by)).then_some((*map, &**key))
 }
 
-/// A key that is known when a site is matched, by variables of the site that are added where they
-/// are missing: what it is made of is asked for then.
+/// A key that is known when a site is matched, expressed by variables of the site. Missing
+/// variables are added, and their values are read then.
 fn kept(key: &Expr, sites: &mut Vec<Variable>, script: u16) -> Option<Expr> {
     match key.kind {
         ExprKind::Var(Var::Site(n)) => {
@@ -67,12 +66,12 @@ fn kept(key: &Expr, sites: &mut Vec<Variable>, script: u16) -> Option<Expr> {
     Some(Expr { kind, ..key.clone() })
 }
 
-/// Whether it is a variable that no script has, and that keeps what it begins with.
+/// Whether it is a variable that does not occur in a script, and that keeps its initial value.
 fn is_hidden(variable: &Variable) -> bool {
     !variable.report && variable.name.is_empty() && variable.init.is_some()
 }
 
-/// A variable of a site that begins with what is known then.
+/// A variable of a site that is initialised with a value known then.
 fn hidden(sites: &mut Vec<Variable>, init: &Expr, script: u16) -> u32 {
     let known = sites.iter().position(|site| is_hidden(site) && site.init.as_ref() == Some(init));
     let place = known.unwrap_or_else(|| {
@@ -91,7 +90,7 @@ fn is_known(key: &Expr, group: &Group<'_>) -> bool {
     kept(key, &mut group.sites.clone(), 0).is_some()
 }
 
-/// How often maps are spoken of at all, and in additions.
+/// How often maps occur at all, and in additions.
 fn occurrences(
     program: &Program,
     groups: &[Group<'_>],
@@ -127,8 +126,8 @@ fn occurrences(
     (all, added)
 }
 
-/// Has something else added to instead of elements, where that can be: globals, which are given, or
-/// variables of sites.
+/// Replaces elements by scalars where possible: by globals, which are returned, or by variables of
+/// sites.
 pub(super) fn replace(program: &Program, groups: &mut [Group<'_>]) -> Vec<Element> {
     let (all, added) = occurrences(program, groups);
     let free = |map: &u32| {
@@ -169,7 +168,7 @@ pub(super) fn replace(program: &Program, groups: &mut [Group<'_>]) -> Vec<Elemen
 }
 
 impl Group<'_> {
-    /// The variable of a site that stands for an element until the report.
+    /// The variable of a site that replaces an element until the report.
     fn element(&mut self, map: &Expr, key: &Expr, ty: &Ty) -> u32 {
         let script = self.events[0].script;
         let key = kept(key, &mut self.sites, script).expect("it was found to be known");
@@ -185,8 +184,8 @@ impl Group<'_> {
         })
     }
 
-    /// The variable by which the records of sites are chained that have something to add before the
-    /// report, if any have.
+    /// The variable that chains records of sites with sums to add before the report, if there are
+    /// any.
     pub(super) fn link(&mut self) -> Option<u32> {
         let first = self.put_off.first()?;
         self.sites.push(nameless(&Ty::U32, None, self.events[0].script, &first.key));
@@ -210,12 +209,12 @@ fn each(stmts: &mut [Stmt], change: &mut dyn FnMut(&mut Stmt)) {
 }
 
 impl Element {
-    /// Adds what has come together in a global, if anything has.
+    /// Adds the sum in a global to its map, if it is not zero.
     pub(super) fn settle(&self) -> Stmt {
         self.settle_from(Var::Global(self.number))
     }
 
-    /// The same for what has come together in a variable of a site.
+    /// The same for the sum in a variable of a site.
     pub(super) fn settle_site(&self) -> Stmt {
         self.settle_from(Var::Site(self.number))
     }

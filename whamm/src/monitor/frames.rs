@@ -1,10 +1,10 @@
 //! Variables of activations, which the engine keeps in slots.
 //!
-//! A slot is zero when a function begins. A variable that begins with a constant lies in its slot
-//! with that constant's bits flipped, so that zero means the constant; other values are stored by a
-//! probe at the function's entry, before all others there. What `report frame` adds up is added by
-//! probes where the function is left, by its exit or an exception, after all others there; their
-//! records, one for each function, stand behind those of sites.
+//! A slot is zero when a function begins. A variable with a constant initial value is stored in its
+//! slot with that constant's bits flipped, so that zero means the constant; other values are stored
+//! by a probe at the function's entry, before all others there. Variables with `report frame` are
+//! added up by probes where the function is left, by its exit or an exception, after all others
+//! there; their records, one for each function, follow those of sites.
 
 use super::Maker;
 use super::group::Group;
@@ -39,7 +39,7 @@ pub(super) fn storage(
     (list, flipped)
 }
 
-/// A probe that no script has.
+/// A probe that does not occur in a script.
 fn probe(event: Event, stmts: Vec<Stmt>, span: crate::source::Span) -> Probe {
     let matched = Match { event, mode: Mode::None };
     Probe {
@@ -53,7 +53,8 @@ fn probe(event: Event, stmts: Vec<Stmt>, span: crate::source::Span) -> Probe {
     }
 }
 
-/// At a function's entry, variables begin with what is no constant.
+/// The probe at a function's entry that initialises variables whose initial values are not
+/// constant.
 pub(super) fn beginning(program: &Program) -> Option<Probe> {
     let computed = (0..).zip(&program.frames).filter_map(|(n, v)| Some((n, v, v.init.as_ref()?)));
     let stmts: Vec<Stmt> = computed
@@ -64,7 +65,7 @@ pub(super) fn beginning(program: &Program) -> Option<Probe> {
     (!stmts.is_empty()).then(|| probe(Event::FuncEntry, stmts, span))
 }
 
-/// Where a function is left, what its variables hold is added to the function's sums.
+/// The probes at a function's exits that add its variables to the function's sums.
 pub(super) fn endings(program: &Program) -> Vec<Probe> {
     let mut used = BTreeSet::new();
     for probe in &program.probes {
@@ -95,7 +96,7 @@ pub(super) fn endings(program: &Program) -> Vec<Probe> {
 }
 
 impl<'a> Maker<'a> {
-    /// The functions that add up what activations held when they ended.
+    /// Defines the functions that add up the values of activations when they end.
     pub(super) fn sums(&mut self, groups: &[Group<'a>], said: &mut Diagnostics) {
         let Some(group) = groups.first() else { return };
         let chain = (self.support.global(ValType::I32, 0), self.support.global(ValType::I32, 0));
@@ -107,8 +108,8 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// The function that gives the record of a function: its own for each, however many ends it
-    /// has.
+    /// Defines the function that returns the record of a function: each function has its own,
+    /// however many exits it has.
     fn frame_record(
         &mut self,
         group: &Group<'a>,
@@ -157,7 +158,7 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// Puts a record behind the last one, or first; gives it.
+/// Appends a record to a chain, and pushes its address.
 pub(super) fn append(e: &mut Emitter<'_>, chain: (u32, u32), record: u32) {
     let next = word(0, e.support.layout().memory);
     e.put().global_get(chain.1).if_(wasm_encoder::BlockType::Empty);
@@ -171,7 +172,7 @@ pub(super) fn append(e: &mut Emitter<'_>, chain: (u32, u32), record: u32) {
         .local_get(record);
 }
 
-/// Pushes the first of all records: those of frames stand behind those of sites.
+/// Pushes the address of the first record: those of frames follow those of sites.
 pub(super) fn chained(e: &mut Emitter<'_>, sites: Option<(u32, u32)>, frames: Option<u32>) {
     let next = word(0, e.support.layout().memory);
     match (sites, frames) {

@@ -1,4 +1,4 @@
-//! Events at which the same is done: they share functions.
+//! Groups of events with the same code, which share functions.
 
 use super::elements::Element;
 use super::name::Event as EventName;
@@ -14,7 +14,7 @@ use crate::types::Ty;
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 
-/// A rule's events at which, once what is known of the event is folded, the same is left to do.
+/// Events of a rule that have the same code left, after folding with the facts about the event.
 #[derive(Clone, Debug)]
 pub(super) struct Group<'a> {
     pub(super) events: Vec<&'a Probe>,
@@ -24,14 +24,14 @@ pub(super) struct Group<'a> {
     pub(super) sites: Vec<Variable>,
     pub(super) inits: Vec<Expr>,
     pub(super) bounds: BTreeMap<Bound, Ty>,
-    /// Elements of maps that variables of its sites stand for.
+    /// Elements of maps that variables of its sites replace.
     pub(super) put_off: Vec<Element>,
 }
 
-/// Names and values that a site's function cannot be given become variables of the site, which
-/// begin with them.
+/// Names and values that cannot be parameters of a site's function become variables of the site,
+/// which are initialised with them.
 struct Hoist<'a> {
-    /// Whether texts and calls become variables of sites: what is asked when a site is matched
+    /// Whether texts and calls become variables of sites: code that runs when a site is matched
     /// needs none.
     keeps: bool,
     event: &'a OfEvent,
@@ -66,7 +66,7 @@ impl Hoist<'_> {
         if let ExprKind::Index(map, key) = &e.kind
             && map.kind == ExprKind::Bound(Bound::Targets)
         {
-            // An engine hands over all labels of a table as one text.
+            // An engine passes all labels of a table as one text.
             let labels = Expr { kind: map.kind.clone(), ty: Ty::Str, span: map.span };
             let key = self.hoisted((**key).clone());
             let kind = ExprKind::Builtin(Builtin::StrNumber, vec![self.hoisted(labels), key]);
@@ -223,8 +223,8 @@ fn same(a: &Group<'_>, b: &Group<'_>) -> bool {
         && (skipped(x) == skipped(y) || !a.asks_immediates())
 }
 
-/// How many immediates engines have before those that scripts number: of `br_table` the count of
-/// its labels, of an access to a lane those that give its address.
+/// How many immediates engines number before those that scripts number: for `br_table` the count of
+/// its labels, for an access to a lane those that define its address.
 fn skipped(probe: &Probe) -> u32 {
     match probe.matched.event {
         Event::Opcode(op) if op.name == "br_table" => 1,
@@ -233,10 +233,10 @@ fn skipped(probe: &Probe) -> u32 {
     }
 }
 
-/// All groups, in the order of scripts; what no engine can do is said.
+/// All groups, in the order of scripts; reports what no engine can do.
 pub(super) fn collect<'a>(program: &'a Program, said: &mut Diagnostics) -> Vec<Group<'a>> {
     let mut list: Vec<Group<'a>> = Vec::new();
-    // An engine that does not find an operand's type takes offence: a rule without a bound is for
+    // An engine rejects a rule if it does not find an operand's type: a rule without a bound is for
     // addresses of 32 bits.
     let mut left_out = HashSet::new();
     for probe in program.probes.iter().filter(|p| p.matched.event.has_sites() && !p.alternative) {
@@ -310,14 +310,14 @@ fn is_alt(probe: &Probe) -> bool {
     matches!(probe.matched.mode, Mode::Alt | Mode::BlockAlt)
 }
 
-/// Whether a probe asks for that.
+/// Whether a probe reads a variable.
 fn asks(probe: &Probe, bound: Bound) -> bool {
     let mut found = false;
     probe.body.walk(&mut |e| found |= e.kind == ExprKind::Bound(bound));
     found
 }
 
-/// An operand of a block that a probe asks for when the block has taken it.
+/// An operand of a block that a probe reads after the block has consumed it.
 fn kept_operand(probe: &Probe) -> Option<String> {
     if !probe.matched.event.has_kept_operands(probe.matched.mode) {
         return None;
@@ -335,7 +335,7 @@ fn kept_operand(probe: &Probe) -> Option<String> {
     found
 }
 
-/// Whether only our own engine can give this.
+/// Whether only the `wasm-aot` engine provides this.
 fn is_extension(bound: Bound) -> bool {
     matches!(
         bound,
@@ -357,7 +357,7 @@ fn is_extension(bound: Bound) -> bool {
 }
 
 impl Group<'_> {
-    /// Whether it needs more than every engine of the family has.
+    /// Whether it needs more than all engines of the family provide.
     pub(super) fn is_extended(&self) -> bool {
         let mut found = self.events.iter().any(|p| {
             !matches!(p.matched.mode, Mode::Before | Mode::None)
@@ -380,7 +380,7 @@ impl Group<'_> {
         found || self.bounds.keys().any(|b| is_extension(*b))
     }
 
-    /// Whether immediates are asked for, which `br_table` numbers in its own way.
+    /// Whether it reads immediates, which `br_table` numbers in its own way.
     fn asks_immediates(&self) -> bool {
         let mut found = false;
         let mut look = |e: &Expr| found |= matches!(e.kind, ExprKind::Bound(Bound::Imm(_)));
@@ -396,17 +396,17 @@ impl Group<'_> {
         found
     }
 
-    /// Whether anything belongs to single sites.
+    /// Whether it has data of single sites.
     pub(super) fn needs_record(&self) -> bool {
         !self.sites.is_empty() || !self.inits.is_empty()
     }
 
-    /// How many words the variables of a site take.
+    /// The size of a site's variables in words.
     pub(super) fn words(&self) -> u32 {
         self.sites.iter().map(|s| u32::try_from(s.ty.slots().len()).unwrap_or(0)).sum()
     }
 
-    /// Where the variables are, from the beginning of the record, whose address is the first
+    /// The locations of the variables, relative to the record, whose address is the first
     /// parameter.
     pub(super) fn places(&self, header: u32) -> Vec<Storage> {
         let mut at = header;
@@ -418,7 +418,7 @@ impl Group<'_> {
         list
     }
 
-    /// The row of cells that its sites' records have behind them, if one of its maps is `ours`.
+    /// The row of cells that follows its sites' records, if one of its maps is `ours`.
     pub(super) fn row(&self, header: u32, ours: impl Fn(&Ty) -> bool) -> Option<SiteRow> {
         let free = |variable: u32| {
             let is_ours = self.sites.get(variable as usize).is_some_and(|site| ours(&site.ty));
@@ -434,7 +434,7 @@ impl Group<'_> {
 
     /// The numbers of its probes by the names of their instructions: the number of those that are
     /// not listed, the first of the others, then names with their lengths, each one number further;
-    /// without a name a number is left out.
+    /// an empty name skips a number.
     pub(super) fn numbers(&self) -> Vec<u8> {
         let listed = || self.events.iter().filter(|p| !p.matched.event.is_new());
         let first = self.events[0].number;
@@ -452,7 +452,7 @@ impl Group<'_> {
         bytes
     }
 
-    /// The events as engines spell them: one for all, if all instructions are meant.
+    /// The events as engines spell them: one for all, if the rule matches all instructions.
     pub(super) fn names(&self, said: &mut Diagnostics) -> Vec<EventName> {
         let mode = match self.events[0].matched.mode {
             Mode::Before | Mode::None => String::new(),

@@ -1,12 +1,13 @@
 //! The engine target: a module that an engine attaches to programs.
 //!
-//! What an engine has to know is in the names of exports, which say for which event a function is
-//! called, under which condition that is known when a site is matched, and what it is given. Before
-//! a site's first event a function is called that makes the site's record: its variables, and what
-//! the report says of it. All records lie in one memory and are chained in the order of matching.
+//! The names of exports describe a monitor to an engine: the event at which a function is called,
+//! the condition that is evaluated when a site is matched, and the function's parameters. Before a
+//! site's first event, the engine calls a function that creates the site's record: its variables,
+//! and its description in the report. All records are in one memory and are chained in the order of
+//! matching.
 //!
-//! Only what every engine of this family knows is used, unless the script needs more: results,
-//! other modes than `before`, what is unwound, variables of frames. Then the module imports a
+//! A module uses only features that every engine of this family has, unless the script needs more:
+//! results, other modes than `before`, unwinding, variables of frames. Then the module imports a
 //! function `v1` of `wasm-aot:ext`, which is never called: an engine that does not have it refuses
 //! the module instead of running it wrongly.
 
@@ -42,43 +43,43 @@ use std::collections::{BTreeMap, BTreeSet};
 use wasm_aot_body::report::Declaration;
 use wasm_encoder::{Function, ValType};
 
-/// The module that an engine must have which runs what others do not know.
+/// The import that only engines with these extensions provide.
 pub(crate) const EXTENSION: (&str, &str) = ("wasm-aot:ext", "v1");
 
-/// A record before its variables.
+/// The size of a record before its variables.
 const RECORD: u32 = 32;
 
-/// What a monitor is made with.
+/// The state of a monitor's compilation.
 struct Maker<'a> {
     program: &'a Program,
     libraries: &'a [Library],
     options: &'a Options,
     support: Support,
-    /// Functions that are imported, by module and name.
+    /// Imported functions, by module and name.
     imports: Vec<(String, String)>,
-    /// Libraries whose memories are imported.
+    /// Libraries with imported memories.
     memories: Vec<u32>,
     globals: Vec<Storage>,
-    /// Elements of maps that globals stand for, behind those of the program.
+    /// Elements of maps that globals replace; these follow those of the program.
     elements: Vec<Element>,
     frames: Vec<Storage>,
-    /// Bits of frames' slots that are flipped, so that zero is what a variable begins with.
+    /// Bits of frames' slots that are flipped, so that zero means a variable's initial value.
     flipped: BTreeMap<u32, i64>,
     /// The first and the last record of sites.
     chain: Option<(u32, u32)>,
-    /// The first of the rows of cells behind records.
+    /// The first of the rows of cells after records.
     rows: Option<u32>,
-    /// Records whose variables are added to maps before the report.
+    /// Records with sums that are added to maps before the report.
     settled: Vec<Chain>,
     /// The first record of functions.
     frame_chain: Option<u32>,
-    /// Functions under the names of their exports, in the order in which these came up.
+    /// Functions under the names of their exports, in the order of creation.
     exports: Vec<(String, Vec<(u32, Shape)>)>,
     helpers: BTreeSet<u32>,
 }
 
-/// Records for which a function is to be called: the global that holds the first, where in each the
-/// next one is, the function.
+/// Records for which a function is called: the global that holds the first, the offset of the next
+/// one in each, and the function.
 #[derive(Clone, Copy, Debug)]
 struct Chain {
     first: u32,
@@ -86,7 +87,7 @@ struct Chain {
     settle: u32,
 }
 
-/// Makes the module.
+/// Compiles a program to a monitor's module.
 pub(crate) fn compile(
     program: &Program,
     libraries: &[Library],
@@ -185,7 +186,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Has globals for elements.
+    /// Allocates globals for elements.
     fn keep(&mut self, elements: Vec<Element>) {
         for element in &elements {
             let slot = element.ty.slots().first().copied().unwrap_or(ValType::I32);
@@ -203,8 +204,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// A function whose parameters are what it is given: the record if it has one, then these
-    /// variables.
+    /// Defines a function with these parameters: the record if it has one, then these variables.
     fn function(
         &mut self,
         what: &str,
@@ -240,7 +240,7 @@ impl<'a> Maker<'a> {
         (index, shape)
     }
 
-    /// Functions for what happens in the engine.
+    /// Defines functions for events in the engine.
     fn reactions(&mut self) {
         let program = self.program;
         for probe in program.probes.iter().filter(|p| p.matched.event.provider() == "engine") {
@@ -258,7 +258,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// A function gets the name of its export; of several of one name all are called, in order.
+    /// Exports a function under a name; if several have the same name, all are called, in order.
     fn export(&mut self, text: String, function: (u32, Shape)) {
         match self.exports.iter_mut().find(|e| e.0 == text) {
             Some(found) => found.1.push(function),
@@ -266,7 +266,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// The functions of a group of events, and their exports.
+    /// Defines the functions of a group of events, and their exports.
     fn group(&mut self, group: &mut Group<'a>, said: &mut Diagnostics) {
         let link = group.link().map(|link| self.settle(group, link));
         let row = group.row(RECORD, |ty| self.support.core_pair(ty).is_none());
@@ -274,8 +274,8 @@ impl<'a> Maker<'a> {
         self.probe(group, record.as_ref(), row.as_ref(), said);
     }
 
-    /// The function that adds what has come together in variables of a site to maps; and how the
-    /// records are chained for which it is to be called.
+    /// Defines the function that adds sums in variables of a site to maps; returns the chain of the
+    /// records for which it is called.
     fn settle(&mut self, group: &Group<'a>, link: u32) -> Chain {
         let places = group.places(RECORD);
         let Some(&Storage::Memory(_, at)) = places.get(link as usize) else {
@@ -293,7 +293,7 @@ impl<'a> Maker<'a> {
         chain
     }
 
-    /// The functions that are called at a group's events, whose sites may have records.
+    /// Defines the functions that are called at a group's events, whose sites may have records.
     fn probe(
         &mut self,
         group: &Group<'a>,
@@ -345,7 +345,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// The function that decides when a site is matched.
+    /// Defines the function that evaluates a condition when a site is matched.
     fn predicate(&mut self, condition: &Expr) -> Helper {
         let given = name::given(&[condition], &[]);
         let (index, _) = self.function("predicate", false, &given, vec![ValType::I32], |e, _| {
@@ -355,8 +355,8 @@ impl<'a> Maker<'a> {
         (index, given)
     }
 
-    /// The name of an export with blanks, where another function has it whose types differ, or both
-    /// stand in place of an instruction: blanks make a difference that engines do not see.
+    /// Adds blanks to an export's name if another function has it whose types differ, or if both
+    /// replace an instruction: engines ignore blanks, but they make names distinct.
     fn distinct(&self, mut text: String, shape: &Shape, stands: bool) -> String {
         while self.exports.iter().any(|e| e.0 == text && (e.1[0].1 != *shape || stands)) {
             text.insert(text.len() - 1, ' ');
@@ -364,8 +364,8 @@ impl<'a> Maker<'a> {
         text
     }
 
-    /// A function whose parameters are the record if it has one, then these variables; `stands` is
-    /// what it leaves in place of an instruction, if it stands there.
+    /// Defines a function whose parameters are the record if it has one, then these variables;
+    /// `stands` lists the values that it leaves if it replaces an instruction.
     fn function_with_sites(
         &mut self,
         (what, record): (&str, bool),
@@ -409,7 +409,7 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// Functions that are imported: of libraries, of the system, of our engine.
+/// The functions to import: from libraries, the system and the engine.
 fn imports(
     program: &Program,
     libraries: &[Library],

@@ -1,5 +1,5 @@
-//! The module of a monitor, put together: what it does before the program starts and when it has
-//! ended, and its sections.
+//! Assembles the module of a monitor: its code before the program starts and after it has ended,
+//! and its sections.
 
 use super::elements::Element;
 use super::{Chain, Maker, frames};
@@ -22,7 +22,7 @@ use wasm_encoder::{
     MemorySection, MemoryType, Module, NameMap, NameSection, StartSection, TypeSection, ValType,
 };
 
-/// How many bytes of names an engine hands over at once; of names and labels of tables.
+/// How many bytes of names an engine passes at once; and of names together with labels of tables.
 const BUFFER: usize = 1024;
 const LABELS: usize = 1 << 16;
 
@@ -41,7 +41,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Writes the report, when the program has ended.
+    /// Defines the function that writes the report after the program has ended.
     fn write_exit(&mut self) -> Option<u32> {
         let program = self.program;
         let reported = program.globals.iter().chain(&program.frames).any(|g| g.report)
@@ -82,7 +82,7 @@ impl<'a> Maker<'a> {
         Some(index)
     }
 
-    /// What happens before the program starts.
+    /// Defines the function that runs before the program starts.
     fn write_start(&mut self) -> Option<u32> {
         let mut begins = Vec::new();
         self.run_probes(Event::Begin, &mut begins);
@@ -102,8 +102,8 @@ impl<'a> Maker<'a> {
         Some(index)
     }
 
-    /// Where several functions are for the same event with the same parameters, one that calls them
-    /// in order.
+    /// If several functions have the same event and the same parameters, defines one that calls
+    /// them in order.
     fn merged(&mut self, functions: &[(u32, Shape)]) -> u32 {
         if let [(only, _)] = functions {
             return *only;
@@ -122,7 +122,7 @@ impl<'a> Maker<'a> {
         index
     }
 
-    /// The module.
+    /// Encodes the module.
     pub(super) fn module(&mut self, declaration: &Declaration) -> Vec<u8> {
         let (exit, start) = (self.write_exit(), self.write_start());
         let probes: Vec<(String, u32)> = std::mem::take(&mut self.exports)
@@ -180,7 +180,7 @@ impl<'a> Maker<'a> {
         module.finish()
     }
 
-    /// Where an engine puts texts that it hands over, and how many bytes of them.
+    /// The address and size of the buffer in which an engine stores texts.
     fn buffer(&mut self) -> (u32, usize) {
         let mut size = BUFFER;
         crate::rewrite::each_expr(self.program, &mut |e| {
@@ -191,7 +191,7 @@ impl<'a> Maker<'a> {
         (self.support.bytes(&vec![0; size], 8), size)
     }
 
-    /// What an engine calls, and where it writes.
+    /// The exports that an engine calls, and those in which it stores data.
     fn export_section(&self, probes: &[(String, u32)], exit: Option<u32>) -> ExportSection {
         let mut exports = ExportSection::new();
         for (name, index) in probes {

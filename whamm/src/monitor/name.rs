@@ -6,7 +6,7 @@ use crate::types::Ty;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A helper that is called when a site is matched, and what it is given.
+/// A helper that is called when a site is matched, and its parameters.
 pub(super) type Helper = (u32, BTreeMap<Bound, Ty>);
 
 /// A name.
@@ -15,19 +15,19 @@ pub(super) struct Name<'a> {
     pub(super) predicate: Option<&'a Helper>,
     pub(super) record: Option<&'a Helper>,
     pub(super) given: &'a BTreeMap<Bound, Ty>,
-    /// What it leaves in place of an instruction.
+    /// The values that it leaves in place of an instruction.
     pub(super) leaves: Option<&'a Leaves>,
 }
 
-/// What a function leaves in place of an instruction, as engines read it.
+/// The values that a function leaves in place of an instruction, as engines read them.
 #[derive(Clone, Debug)]
 pub(super) struct Leaves {
-    /// How many operands it asks for, if not for all.
+    /// How many operands it reads; `None` if all.
     pub(super) asks: Option<usize>,
     pub(super) drops: bool,
-    /// Whether its last result says what happens.
+    /// Whether its last result is the decision.
     pub(super) decides: bool,
-    /// What the engine calls instead: indices and names.
+    /// The functions that the engine calls instead: indices and names.
     pub(super) calls: Vec<ExprKind>,
 }
 
@@ -47,15 +47,15 @@ impl fmt::Display for Leaves {
     }
 }
 
-/// An event as an engine spells it, and how many immediates it has there before those that scripts
-/// number.
+/// An event as an engine spells it, and how many immediates it numbers there before those that
+/// scripts number.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Event {
     pub(super) text: String,
     pub(super) skipped: u32,
 }
 
-/// How an engine calls a variable of an event.
+/// The engine's name for a variable of an event.
 fn spelled(bound: Bound, skipped: u32) -> String {
     match bound {
         Bound::Imm(n) => format!("imm{}", u32::from(n) + skipped),

@@ -1,4 +1,4 @@
-//! Records: what a monitor keeps of each site, made before the site's first event.
+//! Records: a monitor's data about each site, created before the site's first event.
 
 use super::group::Group;
 use super::name::{self, Helper};
@@ -13,16 +13,16 @@ use crate::types::Ty;
 use std::collections::BTreeMap;
 use wasm_encoder::ValType;
 
-/// What the engine hands over and overwrites at the next site.
+/// Texts that the engine overwrites at the next site.
 const FLEETING: [Bound; 5] =
     [Bound::File, Bound::Targets, Bound::TargetFnName, Bound::TargetFnType, Bound::TargetImpModule];
 
-/// Where in a record texts and numbers are that every site has.
+/// The offsets in a record of texts and numbers that every site has.
 const TEXTS: [(Bound, u32); 2] = [(Bound::Fname, 8), (Bound::Opname, 24)];
 const NUMBERS: [(Bound, u32); 2] = [(Bound::Fid, 16), (Bound::Pc, 20)];
 
 impl<'a> Maker<'a> {
-    /// The function that makes the record of a site, and what it is given.
+    /// Defines the function that creates the record of a site; returns its parameters too.
     pub(super) fn record(
         &mut self,
         group: &Group<'a>,
@@ -89,7 +89,7 @@ impl<'a> Maker<'a> {
         (index, given)
     }
 
-    /// What the records of a group have in common: their variables, as the report shows them.
+    /// The common part of a group's records: their variables, as the report shows them.
     pub(super) fn kind(&mut self, group: &Group<'a>, probe: &str, owner: Owner) -> u32 {
         let mut bytes = Vec::new();
         let mut count = 0u32;
@@ -107,7 +107,7 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// What the function is given that makes the record of a site.
+/// The parameters of the function that creates the record of a site.
 fn given(group: &Group<'_>, row: Option<&SiteRow>) -> BTreeMap<Bound, Ty> {
     let inits = group.sites.iter().filter_map(|s| s.init.as_ref()).chain(&group.inits);
     let asked: Vec<&Expr> = inits.chain(row.map(|row| &row.largest)).collect();
@@ -122,7 +122,7 @@ fn given(group: &Group<'_>, row: Option<&SiteRow>) -> BTreeMap<Bound, Ty> {
 }
 
 impl Emitter<'_> {
-    /// Puts into a record where its site is, and keeps the texts that the engine has handed over.
+    /// Writes the site's place into a record, and interns the texts that the engine has passed.
     fn describe(&mut self, scope: &Scope, record: u32, intern: u32) {
         let memory = self.support.layout().memory;
         let at = |bound: Bound| match scope.bounds.get(&bound) {
@@ -144,12 +144,12 @@ impl Emitter<'_> {
         }
     }
 
-    /// A text in two locals is kept from here on.
+    /// Interns a text that is in two locals.
     fn intern(&mut self, text: u32, intern: u32) {
         self.put().local_get(text).local_get(text + 1).call(intern).local_set(text);
     }
 
-    /// The first value of a variable of a new record.
+    /// Initialises a variable of a new record.
     fn begin(&mut self, variable: &Variable, place: Storage) {
         match &variable.init {
             Some(init) => self.expr(init),

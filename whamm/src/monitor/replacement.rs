@@ -1,8 +1,8 @@
-//! Probes that replace instructions: what they leave in their place, as engines are given them.
+//! Probes that replace instructions: the values that they leave, as engines read them.
 //!
-//! What an instruction takes and gives is known when a site is matched, so the engine works out
-//! what stays of the operands. Where a script returns literals, they have the types that the
-//! instruction gives: if these depend on the site, there is an export for each type.
+//! The operands and results of an instruction are known when a site is matched, so the engine
+//! computes which operands stay. Literals that a script returns have the types of the instruction's
+//! results: if these depend on the site, there is an export for each type.
 
 use super::group::Group;
 use super::name::{Event as EventName, Leaves};
@@ -28,7 +28,8 @@ fn replaces(group: &Group<'_>) -> bool {
     matches!(group.events[0].matched.mode, Mode::Alt | Mode::BlockAlt)
 }
 
-/// What a group's functions leave, under a condition that is known only when the site is reached.
+/// The values that a group's functions leave, under a condition that is known only when the site is
+/// reached.
 pub(super) fn leaves(group: &Group<'_>, residue: Option<&Expr>) -> Option<Leaves> {
     replaces(group).then(|| {
         let deeds = Deeds::of(&group.stmts);
@@ -48,7 +49,7 @@ pub(super) fn leaves(group: &Group<'_>, residue: Option<&Expr>) -> Option<Leaves
 }
 
 impl Leaves {
-    /// Where a function puts it that gives values of these types.
+    /// Where a function that returns values of these types stores them.
     pub(super) fn replacement(&self, returned: &[ValType], locals: &mut Locals) -> Replacement {
         Replacement {
             calls: Calls::Engine {
@@ -61,7 +62,7 @@ impl Leaves {
     }
 }
 
-/// The events of a group as engines spell them, each with the types of what is returned there.
+/// The events of a group as engines spell them, each with the types of the values returned there.
 pub(super) fn names(group: &Group<'_>, said: &mut Diagnostics) -> Vec<(EventName, Vec<ValType>)> {
     let names = group.names(said);
     if !replaces(group) {
@@ -79,15 +80,15 @@ pub(super) fn names(group: &Group<'_>, said: &mut Diagnostics) -> Vec<(EventName
     each.collect()
 }
 
-/// Whether control goes on behind an instruction only if something stands in its place: what is
-/// returned has the type there that it has by itself.
+/// Whether an instruction never falls through. Control continues after it only if a probe replaces
+/// it; a returned value then keeps its own type.
 fn never_falls_through(event: Event) -> bool {
     const NAMES: [&str; 4] = ["br", "br_table", "return", "unreachable"];
     matches!(event, Event::Opcode(op) if NAMES.contains(&op.name))
 }
 
-/// The type of a result, counted from the top of the stack, if it is the same wherever the
-/// instruction stands.
+/// The type of a result, counted from the top of the stack, if it is the same at every site of the
+/// instruction.
 fn natural(event: Event, place: usize) -> Option<ValType> {
     const OF_ADDRESSES: [&str; 4] = ["memory.size", "memory.grow", "table.size", "table.grow"];
     let Event::Opcode(op) = event else { return None };
@@ -98,7 +99,7 @@ fn natural(event: Event, place: usize) -> Option<ValType> {
     }
 }
 
-/// Says what is wrong with what stands in place of instructions.
+/// Reports errors in replacements of instructions.
 pub(super) fn check(group: &Group<'_>, said: &mut Diagnostics) {
     if !replaces(group) {
         return;

@@ -1,23 +1,23 @@
-//! Splitting a predicate into what is known when a site is matched and what is not.
+//! Splits a predicate into the part that is known when a site is matched and the rest.
 //!
-//! The largest parts that are known then are taken as letters. For each assignment of truths to the
-//! letters the predicate is folded; what is left has to be tested each time. Assignments that leave
-//! the same make one case, and those that leave `false` make none.
+//! The largest parts that are known then are taken as letters. For each assignment of truth values
+//! to the letters the predicate is folded; the rest has to be tested each time. Assignments with
+//! the same rest make one case, and those with the rest `false` make none.
 
 use crate::fold;
 use crate::hir::{Expr, ExprKind};
 use crate::syntax::ast::{BinOp, UnOp};
 use crate::types::Ty;
 
-/// Above this many letters the table is not worth its size, and everything is tested each time.
+/// With more letters than this, the table would be too large, and everything is tested each time.
 const MOST: usize = 4;
 
 /// Sites of one kind.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Case {
-    /// Which sites: nothing means all.
+    /// The condition on its sites: none means all.
     pub(super) condition: Option<Expr>,
-    /// What is left to be tested.
+    /// The rest, which is tested each time.
     pub(super) residue: Option<Expr>,
 }
 
@@ -66,7 +66,7 @@ fn join(op: BinOp, a: Option<Expr>, b: Expr) -> Expr {
     }
 }
 
-/// The letters of an assignment, as they are true.
+/// The conjunction of the letters of an assignment.
 fn minterm(list: &[Expr], truths: usize) -> Expr {
     let mut all = None;
     for (n, letter) in list.iter().enumerate() {
@@ -96,7 +96,7 @@ pub(super) fn cases(predicate: Option<&Expr>) -> Vec<Case> {
     if list.is_empty() || list.len() > MOST {
         return vec![Case { condition: None, residue: Some(predicate.clone()) }];
     }
-    // A predicate that is known as a whole is tested as it is written.
+    // A predicate that is known as a whole is tested unchanged.
     if list[..] == [predicate.clone()] {
         return vec![Case { condition: Some(predicate.clone()), residue: None }];
     }
@@ -124,7 +124,7 @@ pub(super) fn cases(predicate: Option<&Expr>) -> Vec<Case> {
     found.into_iter().map(case).collect()
 }
 
-/// A condition that depends on one letter only is that letter, or its opposite.
+/// A condition that depends on one letter only is replaced by that letter, or its negation.
 fn shorter(condition: Expr, list: &[Expr], truths: &[usize]) -> Expr {
     for (n, letter) in list.iter().enumerate() {
         for wanted in [1, 0] {

@@ -1,23 +1,23 @@
-//! What turned out while a program was rewritten, to be reported at the end.
+//! Findings of a rewrite, reported at its end.
 
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::events::Event;
 use crate::hir::Probe;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What turned out.
+/// The findings.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     /// Rules that matched somewhere.
     pub(crate) matched: BTreeSet<u32>,
-    /// How often each instruction stands in the program, by its place in the table.
+    /// How often each instruction occurs in the program, by its index in the table.
     pub(crate) present: BTreeMap<usize, u32>,
-    /// What the program says of itself that could not be kept true.
+    /// Metadata of the program that the rewriter could not keep correct.
     pub(crate) lost: Vec<String>,
 }
 
 impl Findings {
-    /// Tells what could not be kept true, and which rules matched nothing.
+    /// Reports lost metadata, and rules that matched nothing.
     pub(crate) fn tell(&mut self, probes: &[Probe], said: &mut Diagnostics) {
         for lost in self.lost.drain(..) {
             said.push(Kind::ProbeWarning, None, lost);
@@ -39,7 +39,7 @@ impl Findings {
         }
     }
 
-    /// What the program has that is nearest to a rule without matches.
+    /// Finds the events of the program that are nearest to rules without matches.
     fn near_misses(&self, probes: &[&Probe]) -> String {
         let mut meant: Vec<_> = probes
             .iter()

@@ -1,11 +1,10 @@
-//! One function, rewritten.
+//! Rewrites one function.
 //!
-//! The code of a probe goes to one of two places of an instruction: in front of it, or behind it.
-//! Before an `end` and before a `loop` is behind them: a branch to a block lands on its end, a
-//! branch to a loop on the loop, and there it is counted. At one place, first come the beginnings
-//! of functions, then those of blocks, then ends of blocks, then instructions, then ends of
-//! functions. If branches leave the function's body it is wrapped in a block, so that they land on
-//! its last end too.
+//! The code of a probe is inserted before or after an instruction. Probes before an `end` or a
+//! `loop` are inserted after it: a branch to a block lands on its end, a branch to a loop on the
+//! loop, and the probe has to run for it. At one place, the order is: beginnings of functions,
+//! beginnings of blocks, ends of blocks, instructions, ends of functions. If branches leave the
+//! function's body, the rewriter wraps it in a block, so that they land on its last end too.
 
 mod access;
 mod asked;
@@ -55,49 +54,49 @@ struct Action<'p> {
     probe: &'p Probe,
     sites: Vec<Storage>,
     predicate: Option<Expr>,
-    /// What is left to do at the site, if the rest is done for the region or is among the
-    /// increments.
+    /// The statements left to do at the site, if the others are counted for the region or are among
+    /// the increments.
     rest: Option<Vec<crate::hir::Stmt>>,
-    /// What is added to sums each time, and has no part in the region.
+    /// Amounts added to sums each time, outside of the region's sums.
     increments: region::Increments,
 }
 
 type Validator = FuncValidator<ValidatorResources>;
 
-/// A function while it is rewritten.
+/// The state of a function's rewriting.
 struct Walker<'r, 'a> {
     r: &'r mut Rewriter<'a>,
     fid: u32,
     ops: Vec<Op<'a>>,
     validator: Validator,
     locals: Locals,
-    /// What becomes of the body.
+    /// The plan of the new body.
     plan: BodyPlan,
     regions: sums::Regions,
-    /// The instruction at hand.
+    /// The current instruction.
     here: usize,
     heat: Heat,
     /// Whether references to certain types occur.
     typed: bool,
     batch: batch::Batch,
     origins: origins::Origins,
-    /// What is known of the entry that the instruction before got from a table, in a local.
+    /// What is known of the entry that the previous instruction read from a table, in a local.
     got: Option<(usize, u32)>,
-    /// Whether control goes on behind an instruction that never falls through by itself.
+    /// Whether control continues after an instruction that never falls through by itself.
     falls_through: bool,
     scheduled: Scheduled<'a>,
     frames: frames::Frames,
 }
 
-/// What happens later than at its instruction, and on account of which instruction.
+/// Actions that run later than at their instruction, with that instruction.
 #[derive(Default)]
 struct Scheduled<'p> {
-    /// First in the arm that a choice is about to begin.
+    /// First in the arm of the `if` that is about to begin.
     entering: Vec<Action<'p>>,
-    /// Operands that blocks were given, in locals, for as long as something asks for them: by the
-    /// instructions that begin the blocks.
+    /// Saved operands of blocks, in locals, for as long as a probe reads them; by the instruction
+    /// that begins the block.
     given: HashMap<usize, Vec<(u32, ValType)>>,
-    /// Behind ends.
+    /// After ends.
     behind: HashMap<usize, Vec<(Action<'p>, usize)>>,
     /// Where control falls out of blocks, before that instruction.
     leaving: HashMap<usize, Vec<(Action<'p>, usize)>>,
@@ -105,7 +104,7 @@ struct Scheduled<'p> {
 
 /// Why a function cannot be rewritten.
 pub(crate) struct Unplanned {
-    /// Whether its own code is valid, but not where control goes on behind what is replaced.
+    /// Whether its own code is valid, but not the continuation after a replaced instruction.
     pub(super) falls_through: bool,
     pub(super) error: wasmparser::Error,
 }
@@ -116,7 +115,7 @@ impl From<wasmparser::Error> for Unplanned {
     }
 }
 
-/// Plans what becomes of a function's body; gives back what the validator can use again.
+/// Plans a function's new body; returns the validator's allocations for reuse.
 pub(crate) fn plan<'a>(
     r: &mut Rewriter<'a>,
     fid: u32,
@@ -199,7 +198,7 @@ impl<'a> Walker<'_, 'a> {
     fn function(&mut self) -> Result<(), wasmparser::Error> {
         self.begin_frames();
         let unwinds = self.r.probes.of_event(Event::FuncUnwind);
-        // Exceptions leave an activation, too: what its variables hold is added up then.
+        // Exceptions leave an activation, too: its variables are added to the sums then.
         let catches =
             self.r.app.exceptions && !(unwinds.is_empty() && self.frames.reported.is_empty());
         let results = self.results_type();
@@ -228,7 +227,7 @@ impl<'a> Walker<'_, 'a> {
             let actions = self.structural(&unwinds, self.ops.len() - 1, false);
             self.emit(&actions, self.ops.len() - 1, &[], &[], false);
             self.end_frames();
-            // Engines refuse modules in which both encodings are.
+            // Engines refuse modules that contain both encodings.
             match self.r.app.legacy {
                 true => self.put().rethrow(0).end(),
                 false => self.put().throw_ref(),
@@ -238,7 +237,7 @@ impl<'a> Walker<'_, 'a> {
         Ok(())
     }
 
-    /// Matches probes whose event is no instruction.
+    /// Matches probes whose event is not an instruction.
     fn structural(
         &mut self,
         probes: &[&'a Probe],
@@ -248,7 +247,7 @@ impl<'a> Walker<'_, 'a> {
         probes.iter().filter_map(|p| self.matched(p, index, at_entry, &[], &[])).collect()
     }
 
-    /// Whether a probe matches a site; then its variables for the site come into being.
+    /// Matches a probe with a site; if it matches, allocates its variables for the site.
     fn matched(
         &mut self,
         probe: &'a Probe,
@@ -308,7 +307,7 @@ impl<'a> Walker<'_, 'a> {
         Some(Action { probe, sites, predicate, rest, increments })
     }
 
-    /// Whether a site has what a probe asks for by a type.
+    /// Whether a site has the operands that a probe requires by their types.
     fn has_operands(&mut self, probe: &Probe, index: usize, args: &[W], results: &[W]) -> bool {
         let body = &probe.body;
         let at_instruction = match probe.matched.mode {
@@ -329,8 +328,8 @@ impl<'a> Walker<'_, 'a> {
                 Bound::Local(n) => self.validator.get_local_type(u32::from(*n)),
                 _ => continue,
             };
-            // What the body asks for at other events only is not missed; but types also distinguish
-            // what has addresses of 64 bits.
+            // A variable that the body reads only at other events may be missing; but types also
+            // distinguish programs with 64-bit addresses.
             let event = fold::OfEvent(probe.matched.event);
             let is_missed = || {
                 body.declared.contains(bound)
@@ -345,8 +344,8 @@ impl<'a> Walker<'_, 'a> {
         true
     }
 
-    /// A variable of a site. Where a function begins, a row says where its first instruction
-    /// stands, which is where the probe's code goes.
+    /// Allocates a variable of a site. At a function's beginning the report row shows the offset of
+    /// its first instruction, where the probe's code is inserted.
     fn variable(
         &mut self,
         variable: &crate::hir::Variable,
@@ -394,7 +393,7 @@ impl<'a> Walker<'_, 'a> {
             .collect()
     }
 
-    /// Whether a probe of an instruction may want to know its operands.
+    /// Whether a probe of an instruction may read its operands.
     fn asks_operands(&self, i: usize) -> bool {
         self.ops[i].event.is_some_and(|e| self.r.probes.ask_operands(e))
     }
@@ -409,7 +408,8 @@ impl<'a> Walker<'_, 'a> {
         probes.iter().filter_map(|p| self.matched(p, index, false, args, results)).collect()
     }
 
-    /// Rewrites an instruction, or a block that is replaced: the number of the next.
+    /// Rewrites an instruction, or a block that is replaced: returns the number of the next
+    /// instruction.
     fn instruction(&mut self, i: usize) -> Result<usize, wasmparser::Error> {
         let nesting = self.ops[i].nesting;
         self.here = i;
@@ -431,7 +431,7 @@ impl<'a> Walker<'_, 'a> {
             self.in_front_of_replaced(i, reachable);
             self.locals.release(mark);
             if nesting == Nesting::Else {
-                // Its end is that of the choice, and stays.
+                // Its end is also the end of the `if`, and stays.
                 let probes = self.probes(i, &[Mode::SemanticAfter]);
                 let after = self.match_all(&probes, i, &[], &[]);
                 self.wait_for_end(i, after);
@@ -470,8 +470,8 @@ impl<'a> Walker<'_, 'a> {
         Ok(i + 1)
     }
 
-    /// What happens in front of an instruction, or in its place: where its operands are kept, what
-    /// happens behind it, and whether it was replaced.
+    /// Writes the code before an instruction, or in its place. Returns where its operands are
+    /// saved, the actions after it, and whether it was replaced.
     fn in_front(
         &mut self,
         i: usize,
@@ -527,7 +527,7 @@ impl<'a> Walker<'_, 'a> {
         Ok((saved, later, false))
     }
 
-    /// What happens when an instruction ends its function or the program.
+    /// Writes the code for an instruction that ends its function or the program.
     fn leave(&mut self, i: usize) {
         if ends_function(&self.ops[i].operator) {
             self.end_frames();
@@ -538,8 +538,8 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    /// What happens before a block that is replaced; what is to happen in it or behind it goes with
-    /// it.
+    /// Writes the code before a block that is replaced. Probes in the block or after it are removed
+    /// with it.
     fn in_front_of_replaced(&mut self, i: usize, reachable: bool) {
         let args = if reachable { self.stack(self.takes(i)) } else { vec![] };
         let mut first = self.blocks(i, reachable);
@@ -552,14 +552,14 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    /// Probes at `unreachable` for the way out that no wrapper sees.
+    /// Writes the code of unwinding probes at `unreachable`, an exit that no wrapper sees.
     fn unwinding(&mut self, i: usize) {
         let unwinds = self.r.probes.of_event(Event::FuncUnwind);
         let actions = self.structural(&unwinds, i, false);
         self.emit(&actions, i, &[], &[], false);
     }
 
-    /// Beginning and end of a basic block.
+    /// Matches probes of the beginning and end of a basic block.
     fn blocks(&mut self, i: usize, reachable: bool) -> Vec<Action<'a>> {
         let mut list = Vec::new();
         if self.ops[i].leads {
@@ -571,7 +571,7 @@ impl<'a> Walker<'_, 'a> {
         list
     }
 
-    /// What happens behind an `end` or a `loop` on account of coming to it.
+    /// Writes the code of probes before an `end` or a `loop`, which is placed after it.
     fn behind(&mut self, i: usize) {
         let reachable = self.reachable();
         let args = if self.asks_operands(i) { self.stack(16) } else { vec![] };
@@ -592,8 +592,8 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    /// Probes whose code comes behind the instruction. Those that ask for results are matched once
-    /// these are known.
+    /// Matches probes whose code is placed after the instruction. Probes that read results are
+    /// matched once these are known.
     fn later(&mut self, i: usize, args: &[W]) -> Vec<Action<'a>> {
         let opens = !matches!(self.ops[i].nesting, Nesting::Plain | Nesting::End);
         let modes: &[Mode] =
@@ -606,7 +606,7 @@ impl<'a> Walker<'_, 'a> {
         self.match_all(&probes, i, args, &results)
     }
 
-    /// Writes what probes do.
+    /// Writes the code of probes.
     fn emit(
         &mut self,
         actions: &[Action<'a>],
@@ -639,7 +639,7 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    /// What happens first in a block. What the condition of a choice was is known from before it.
+    /// Writes the entry probes of a block. For an `if`, its condition was saved before it.
     fn entries(&mut self, i: usize) {
         if self.ops[i].nesting == Nesting::If {
             let entries = std::mem::take(&mut self.scheduled.entering);
@@ -658,8 +658,8 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    /// Keeps what a block is given, for as long as the block lasts, for probes in it or after it
-    /// that read it.
+    /// Saves the operands of a block, for as long as the block lasts, for probes in it or after it
+    /// that read them.
     fn give<'b>(
         &mut self,
         i: usize,
@@ -681,12 +681,12 @@ impl<'a> Walker<'_, 'a> {
         self.scheduled.given.insert(i, given);
     }
 
-    /// What a block was given, as far as it is kept.
+    /// The saved operands of a block.
     fn given(&self, opener: usize) -> Vec<(u32, ValType)> {
         self.scheduled.given.get(&opener).cloned().unwrap_or_default()
     }
 
-    /// What is to happen behind the end of the block that begins here.
+    /// Schedules actions after the end of the block that begins here.
     fn wait_for_end(&mut self, i: usize, behind: Vec<Action<'a>>) {
         let end = if self.ops[i].nesting == Nesting::Else {
             self.ops[self.ops[i].partner].partner
@@ -697,8 +697,8 @@ impl<'a> Walker<'_, 'a> {
         waiting.extend(behind.into_iter().map(|a| (a, i)));
     }
 
-    /// What is behind the instruction: the beginnings of blocks, ends that were waited for, and
-    /// probes after it.
+    /// Writes the code after the instruction: beginnings of blocks, actions scheduled for this end,
+    /// and probes after the instruction.
     fn after(
         &mut self,
         i: usize,
@@ -733,7 +733,7 @@ impl<'a> Walker<'_, 'a> {
             if self.ops[i].nesting == Nesting::End {
                 later = self.later(i, &[]);
             }
-            // Control may come to an end from elsewhere, and to a clause from nowhere else.
+            // Control may reach an end from elsewhere, and a clause only from elsewhere.
             let from_elsewhere = self.ops[i].nesting == Nesting::End || self.ops[i].is_clause();
             if !later.is_empty() && reachable && (was_reachable || from_elsewhere) {
                 let results = self.stack(8);
@@ -756,7 +756,7 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    /// The last end of the function.
+    /// Rewrites the last end of the function.
     fn last(&mut self, wrapped: bool) -> Result<(), wasmparser::Error> {
         let i = self.ops.len() - 1;
         self.make_calls();
@@ -782,7 +782,7 @@ impl<'a> Walker<'_, 'a> {
             self.restore(&refs, &saved, true);
             self.end_frames();
         }
-        // Functions whose end nothing comes to have rows, too.
+        // Functions whose end is unreachable have rows, too.
         for n in self.frames.reported.clone() {
             self.sum_of_frames(n);
         }

@@ -1,7 +1,8 @@
-//! Where a program is likely to spend its time.
+//! Estimates where a program is likely to spend its time.
 //!
-//! That is in its loops, in what calls itself, and in little functions that are called there.
-//! Following calls any further is no better: it leads to the loops of libraries that print numbers.
+//! That is in loops, in recursive functions, and in small functions that are called from there.
+//! Following calls any further is not better: it leads to the loops of libraries that print
+//! numbers.
 
 use super::walk::{Nesting, Op};
 use petgraph::algo::kosaraju_scc;
@@ -9,31 +10,31 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use std::collections::{HashMap, HashSet};
 use wasmparser::{FunctionBody, Operator};
 
-/// From how many places a function is called that is popular, and how many sites it may have to be
-/// hot as a whole.
+/// How many call sites in hot code make a function popular, and how many sites a popular function
+/// may have to be hot as a whole.
 const POPULAR: u32 = 3;
 const LITTLE: usize = 60;
 
 /// How many sites a function may have that is hot because it may be called through a table.
 const TINY: usize = 16;
 
-/// A call, and whether it stands in a loop.
+/// A call, and whether it is in a loop.
 struct Call {
     caller: u32,
     callee: u32,
     looping: bool,
 }
 
-/// Of each instruction of a function.
+/// The estimates for each instruction of a function.
 pub(crate) struct Heat {
     /// Whether the program is likely to spend its time there.
     pub(crate) hot: Vec<bool>,
-    /// Whether it is in a loop so tight that a call would cost more than what is called.
+    /// Whether it is in a loop so tight that a call would cost more than the callee.
     pub(crate) tight: Vec<bool>,
 }
 
 impl Heat {
-    /// Of a function that may be hot as a whole.
+    /// For a function that may be hot as a whole.
     pub(crate) fn of(ops: &[Op<'_>], all: bool) -> Self {
         let hot = if all { vec![true; ops.len()] } else { looping(ops) };
         Self { hot, tight: tight(ops) }
@@ -61,7 +62,7 @@ pub(crate) fn hot<'a>(
     Ok(hot)
 }
 
-/// Adds the calls of a function; returns whether there is one through a table in a loop.
+/// Adds the calls of a function; returns whether a loop has a call through a table.
 fn find_calls(
     caller: u32,
     body: &FunctionBody<'_>,
@@ -91,7 +92,7 @@ fn find_calls(
     Ok(through_table)
 }
 
-/// Functions that call themselves, perhaps through others.
+/// Functions that call themselves, directly or through others.
 fn recursive(calls: &[Call]) -> HashSet<u32> {
     let graph =
         DiGraph::<(), (), u32>::from_edges(calls.iter().map(|call| (call.caller, call.callee)));
@@ -115,17 +116,17 @@ fn looping(ops: &[Op<'_>]) -> Vec<bool> {
     ops.iter().enumerate().map(looping).collect()
 }
 
-/// How many instructions a tight loop has at most, and how many if it computes with fractions: what
-/// it holds in registers for fractions would have to leave them for every call.
+/// How many instructions a tight loop has at most, and how many if it computes with floats: a call
+/// would force it to spill its floating-point registers.
 const TIGHT: usize = 16;
 const TIGHT_FRACTIONS: usize = 48;
 
-/// Whether each instruction is in a loop that is short, calls nothing, and has no other in it.
+/// Whether each instruction is in a loop that is short, without calls and without inner loops.
 fn tight(ops: &[Op<'_>]) -> Vec<bool> {
     let mut tight = vec![false; ops.len()];
     let mut inner = ops.len();
     for (i, op) in ops.iter().enumerate().rev().filter(|(_, op)| op.nesting == Nesting::Loop) {
-        // Those that begin later have been seen.
+        // Loops that begin later were visited before.
         let body = &ops[i..=op.partner];
         let fractions = body.iter().any(|op| op.event.is_some_and(|e| e.name.starts_with('f')));
         let most = if fractions { TIGHT_FRACTIONS } else { TIGHT };

@@ -1,4 +1,4 @@
-//! What is known of a site when it is matched.
+//! The facts about a site that are known when it is matched.
 
 use super::walk::Op;
 use crate::app::App;
@@ -11,25 +11,25 @@ use crate::types::Ty;
 use std::cell::RefCell;
 use wasmparser::Operator as O;
 
-/// What all sites of a run share.
+/// Facts that all sites of a run share.
 pub(crate) struct Facts<'a> {
     /// The program.
     pub(crate) app: &'a App<'a>,
     /// The libraries.
     pub(crate) libraries: &'a [Library],
-    /// Libraries that answer while compiling.
+    /// Libraries that are called while compiling.
     pub(crate) oracle: RefCell<Oracle>,
     /// Calls that failed.
     pub(crate) failures: RefCell<Vec<(Span, String)>>,
-    /// The index of the program's memory in what is written.
+    /// The index of the program's memory in the output.
     pub(crate) app_memory: Option<u32>,
-    /// How many memories were put before the ones that the program defines.
+    /// How many memories are inserted before those that the program defines.
     pub(crate) shifted: u32,
-    /// Source places, if any probe asks for them.
+    /// Source places, if any probe reads them.
     pub(crate) lines: Option<whamm_rewrite::Lines>,
 }
 
-/// No site: statements before the program starts, reports, functions.
+/// No site: for statements before the program starts, reports and functions.
 pub(crate) struct Nowhere<'a>(pub(crate) &'a Facts<'a>);
 
 impl Known for Nowhere<'_> {
@@ -141,11 +141,11 @@ impl Known for Site<'_> {
 }
 
 impl Facts<'_> {
-    /// What is known of a memory, given its index in what is written.
+    /// A fact about a memory, given its index in the output.
     fn memory(&self, builtin: &Builtin, args: &[Expr]) -> Option<ExprKind> {
         let ExprKind::Int(memory) = args.first()?.kind else { return None };
         let memory = u32::try_from(memory).ok()?;
-        // Memories of libraries come behind those that the program imports.
+        // Memories of libraries follow those that the program imports.
         let own = memory >= self.app.imported_memories;
         let original = if own {
             memory.checked_sub(self.shifted).filter(|&n| n >= self.app.imported_memories)?
@@ -166,7 +166,7 @@ impl Facts<'_> {
         }
     }
 
-    /// What a library answers while compiling.
+    /// Calls a library while compiling.
     fn ask(&self, call: &LibraryCall, args: &[Expr]) -> Option<ExprKind> {
         let library = &self.libraries[call.library as usize];
         match self.oracle.borrow_mut().ask(call.library, library, &call.function, args) {

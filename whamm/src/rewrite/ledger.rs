@@ -1,5 +1,5 @@
-//! What sites leave to be done for all of them together: before the program starts, and when the
-//! report is due.
+//! Work that sites leave to be done for all of them together: before the program starts, and when
+//! the report is due.
 
 use super::region::{Constant, Increments, Part, Sum, Summed};
 use super::rows::Rows;
@@ -8,7 +8,7 @@ use crate::hir::Expr;
 use crate::types::Ty;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// What sites have left to be done.
+/// The work that sites have left.
 #[derive(Default)]
 pub(crate) struct Ledger {
     /// Global variables to which sites only add.
@@ -17,13 +17,14 @@ pub(crate) struct Ledger {
     pub(crate) rows: Rows,
     /// Elements of maps with constant keys that are summed in Wasm globals.
     pub(crate) elements: BTreeMap<(u32, Vec<Constant>), Summed>,
-    /// What the runs of regions add to sums.
+    /// The amounts that runs of regions add to sums.
     pub(crate) parts: BTreeMap<Sum, Vec<Part>>,
-    /// Counters of choices that fall otherwise, as global variables, by what each undoes and what
-    /// it does.
+    /// Counters of the unusual arm of choices, as global variables, by the increments that each
+    /// undoes and those that it makes.
     pub(crate) otherwise: HashMap<[Increments; 2], u32>,
-    /// What happens for sites before the program starts.
+    /// Expressions evaluated for sites before the program starts, and where their values are
+    /// stored.
     pub(crate) first: Vec<(Option<(Storage, Ty)>, Expr)>,
-    /// Sites at which frames' variables are reported: function, variable, where it is added up.
+    /// Sites at which variables of frames are reported: function, variable, where it is added up.
     pub(crate) framed: BTreeMap<(u32, u32), u32>,
 }

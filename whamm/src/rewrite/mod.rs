@@ -1,9 +1,9 @@
-//! The rewriting target: a program with probes in its code.
+//! The rewriting target: inserts probes into a program's code.
 //!
-//! The program's instructions are copied byte by byte; what probes do is written between them. All
-//! that is added stands behind what was there: functions, globals, one memory. Only functions that
-//! are imported for our own use come before the program's own, whose indices then move. The
-//! program's memory is used only to hand bytes to the system, and given back as it was.
+//! The program's instructions are copied byte by byte; the code of probes is written between them.
+//! Everything that is added follows the existing items: functions, globals, one memory. Only
+//! functions that the rewriter imports precede the program's own, whose indices then move. The
+//! program's memory is used only to pass bytes to the system, and restored afterwards.
 
 mod findings;
 mod function;
@@ -45,21 +45,21 @@ use whamm_rewrite::{Emitted, Indices, Lines, Program as Decoded, SourceMap, emit
 /// Choices about the output.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// How the report is written.
+    /// The format of the report.
     pub format: Format,
-    /// Where the report goes.
+    /// The destination of the report.
     pub destination: Destination,
-    /// Whether counts have to be exact even behind an instruction that traps.
+    /// Whether counts have to be exact even after an instruction that traps.
     pub exact_traps: bool,
     /// Where the run-time support is.
     pub link: Link,
-    /// How many globals the output may have at the most; 900,000 if nothing is said. Counters
-    /// beyond them are in memory.
+    /// How many globals the output may have at most; 900,000 by default. Further counters are in
+    /// memory.
     pub most_globals: Option<u32>,
-    /// Whether each global variable of a script can be asked for while the program runs, by an
-    /// export `__whamm_get_NAME`.
+    /// Whether the output exports a function `__whamm_get_NAME` for each global variable of a
+    /// script, which returns its value while the program runs.
     pub testing: bool,
-    /// The program's source map, which follows it.
+    /// The program's source map, which is updated.
     pub source_map: Option<SourceMap>,
 }
 
@@ -73,10 +73,10 @@ pub enum Link {
     Imported,
 }
 
-/// Where the report goes.
+/// The destination of the report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Destination {
-    /// To the console of a program that uses WASI, and is kept for the host otherwise.
+    /// To the console if the program uses WASI; otherwise kept for the host.
     #[default]
     Auto,
     /// To the console, through WASI.
@@ -90,7 +90,7 @@ pub enum Destination {
     Host,
 }
 
-/// What a program is rewritten with.
+/// The state of a program's rewriting.
 pub(crate) struct Rewriter<'a> {
     pub(crate) program: &'a Program,
     pub(crate) libraries: &'a [Library],
@@ -100,16 +100,16 @@ pub(crate) struct Rewriter<'a> {
     pub(crate) support: Support,
     /// How indices of the program move.
     pub(crate) indices: Indices,
-    /// Libraries whose memories are imported for us.
+    /// Libraries whose memories the output imports.
     pub(crate) memories_added: Vec<u32>,
     pub(crate) globals: Vec<Storage>,
     pub(crate) probes: Probes<'a>,
     pub(crate) ledger: Ledger,
     pub(crate) findings: Findings,
     tables: Tables,
-    /// Exports that report what variables hold: names and functions.
+    /// Exports that return values of variables: names and functions.
     pub(crate) getters: Vec<(String, u32)>,
-    /// The functions that can be called instead of instructions, once a probe asks.
+    /// The functions that can be called instead of instructions, computed when a probe needs them.
     pub(crate) callees: Option<Rc<Callees>>,
     /// Functions that are hot as a whole, if they do not have more sites than this.
     pub(crate) hot: HashMap<u32, usize>,
@@ -138,7 +138,7 @@ pub(crate) fn prints(program: &Program) -> bool {
     found
 }
 
-/// Whether fractions occur in a program, and whether maps do.
+/// Whether floats occur in a program, and whether maps do.
 fn kinds(program: &Program) -> (bool, bool) {
     fn look(ty: &Ty, found: &mut (bool, bool)) {
         match ty {
@@ -164,7 +164,7 @@ fn kinds(program: &Program) -> (bool, bool) {
     found
 }
 
-/// Looks at every expression of a program.
+/// Visits every expression of a program.
 pub(crate) fn each_expr(program: &Program, look: &mut dyn FnMut(&Expr)) {
     for probe in &program.probes {
         probe.body.walk(look);
@@ -189,8 +189,8 @@ pub(crate) fn needed(program: &Program) -> (BTreeSet<(u32, String)>, BTreeSet<u3
     (functions, memories)
 }
 
-/// Libraries that become part of the program: that the program knows nothing of, and that need
-/// nothing themselves.
+/// Libraries that become part of the program: the program does not import them, and they have no
+/// imports themselves.
 fn guests(used: BTreeSet<u32>, libraries: &[Library], app: &App<'_>) -> BTreeMap<u32, Guest> {
     let found = used.into_iter().filter_map(|number| {
         let library = libraries.get(number as usize)?;
@@ -217,8 +217,7 @@ fn outlet(app: &App<'_>, options: &Options) -> Outlet {
     match exported {
         _ if !through_wasi => Outlet::Kept,
         None => Outlet::Own,
-        // Nothing is lent of a memory in which other threads may be at work, or whose first
-        // kilobyte may not be there.
+        // A memory is not lent if other threads may use it, or if its first kilobyte may not exist.
         Some(n)
             if app.memories.get(n as usize).is_none_or(|m| m.wide || m.shared || m.page != 16) =>
         {
@@ -268,7 +267,7 @@ pub(crate) fn rewrite(
     Ok((output, source_map))
 }
 
-/// The support of a program: what it imports for us is known, and the way that its report takes.
+/// The support of a program, after its imports and the outlet of its report are known.
 fn linked(
     program: &Program,
     libraries: &[Library],
@@ -400,7 +399,7 @@ impl<'a> Rewriter<'a> {
         }
     }
 
-    /// Everything that could not be expressed, and rules that matched nothing.
+    /// Reports everything that could not be expressed, and rules that matched nothing.
     fn complain(&mut self, said: &mut Diagnostics) {
         for (span, message, help) in self.support.refused.drain(..) {
             said.push_help(Kind::InstrumentationError, Some(span), message, help);

@@ -1,4 +1,4 @@
-//! What becomes of the whole program: its bodies, and what is added behind them.
+//! Plans the whole program: its bodies, and the items added after them.
 
 use super::function::Unplanned;
 use super::known::Nowhere;
@@ -20,10 +20,10 @@ use crate::types::Ty;
 use wasm_encoder::{EntityType, ExportKind, Function, MemoryType, ValType};
 use whamm_rewrite::{BodyPlan, Plan, Program as Decoded};
 
-/// How many words one function collects: engines like functions that are not too large.
+/// How many words one function collects: engines prefer functions that are not too large.
 const COLLECTED: usize = 2000;
 
-/// How many words of a type are stored by one call.
+/// How many words of a type one call stores.
 const TOGETHER: usize = 8;
 
 pub(super) fn wrong(e: impl std::fmt::Display) -> Diagnostics {
@@ -33,7 +33,7 @@ pub(super) fn wrong(e: impl std::fmt::Display) -> Diagnostics {
     )
 }
 
-/// What is wrong with a function of the program: which one, and at which instruction.
+/// The error in a function of the program: which function, and at which instruction.
 fn invalid(
     app: &App<'_>,
     function: u32,
@@ -79,7 +79,7 @@ fn call(function: u32) -> Vec<u8> {
 }
 
 impl<'a> Rewriter<'a> {
-    /// What becomes of the program.
+    /// Plans the new program.
     pub(super) fn plan(&mut self, decoded: &Decoded<'_>) -> Result<Plan, Diagnostics> {
         let entry = self.wire();
         if self.program.probes.iter().any(|probe| function::is_shared(&probe.body)) {
@@ -122,8 +122,8 @@ impl<'a> Rewriter<'a> {
         Ok(plan)
     }
 
-    /// Makes the report come out when the program ends: what takes the place of its entry, and of
-    /// the way out that WASI has.
+    /// Makes the program write its report when it ends: replaces its entry, and the exit function
+    /// of WASI.
     fn wire(&mut self) -> Option<Entry> {
         let flush = self.flush?;
         if let Some(exit) =
@@ -158,7 +158,7 @@ impl<'a> Rewriter<'a> {
         Some(Entry { name, wrapper })
     }
 
-    /// What becomes of every function.
+    /// Plans every function.
     fn bodies(&mut self) -> Result<Vec<BodyPlan>, Diagnostics> {
         let mut list = Vec::new();
         let mut allocations = wasmparser::FuncValidatorAllocations::default();
@@ -175,7 +175,7 @@ impl<'a> Rewriter<'a> {
         Ok(list)
     }
 
-    /// Code of ours outside of the program's functions.
+    /// Code outside of the program's functions.
     fn free_code(
         &mut self,
         locals: &mut Locals,
@@ -225,7 +225,7 @@ impl<'a> Rewriter<'a> {
         self.define(flush, vec![], &locals, &code);
     }
 
-    /// What was put off until variables are looked at.
+    /// The code that was delayed until variables are read.
     fn settling(&mut self, locals: &mut Locals) -> Vec<u8> {
         let mut code = self.add_up(locals);
         code.extend(self.merge_elements(locals));
@@ -233,8 +233,8 @@ impl<'a> Rewriter<'a> {
         code
     }
 
-    /// For each global variable a function that returns what it holds; and one that does what was
-    /// put off until then.
+    /// Defines, for each global variable, a function that returns its value, and one that runs the
+    /// code that was delayed until then.
     fn write_getters(&mut self) -> u32 {
         let settle = self.support.reserve("whamm.settle");
         let mut locals = Locals::new(0);
@@ -261,7 +261,7 @@ impl<'a> Rewriter<'a> {
         self.support.define(function, &(vec![], results), body);
     }
 
-    /// What runs of regiones have added since the last report goes to the sums.
+    /// Adds what the runs of regions have added since the last report to the sums.
     fn add_up(&mut self, locals: &mut Locals) -> Vec<u8> {
         let mut code = Vec::new();
         for ((sum, wide), parts) in std::mem::take(&mut self.ledger.parts) {
@@ -312,7 +312,7 @@ impl<'a> Rewriter<'a> {
         code
     }
 
-    /// Sums of elements with constant keys go to their maps, and begin anew.
+    /// Merges sums of elements with constant keys into their maps, and resets them.
     fn merge_elements(&mut self, locals: &mut Locals) -> Vec<u8> {
         let elements = std::mem::take(&mut self.ledger.elements);
         let mut code = Vec::new();
@@ -394,7 +394,7 @@ impl<'a> Rewriter<'a> {
         code
     }
 
-    /// Collects the words of all sites in a fresh part of memory, and writes the rows.
+    /// Collects the words of all sites in newly allocated memory, and writes the rows.
     fn site_rows(&mut self, locals: &mut Locals) -> Vec<u8> {
         let sources = self.ledger.rows.words.clone();
         let (packed, count, descriptions) = self.ledger.rows.pack();
@@ -429,8 +429,8 @@ impl<'a> Rewriter<'a> {
         })
     }
 
-    /// A function that stores words from an address on: eight of a type at a time, and the rest one
-    /// by one.
+    /// Defines a function that stores words from an address on: eight of a type at a time, and the
+    /// rest one by one.
     fn collector(&mut self, number: u32, sources: &[Source]) -> u32 {
         let (memory, reach) = (self.support.layout().memory, self.support.reach());
         let reserved = self.support.reserve("whamm.collect");
@@ -463,8 +463,8 @@ impl<'a> Rewriter<'a> {
         reserved
     }
 
-    /// A function that stores several words of a type from an address on, and gives the address
-    /// behind them.
+    /// Defines a function that stores several words of a type from an address on, and returns the
+    /// address after them.
     fn keeper(&mut self, ty: ValType) -> u32 {
         let memory = self.support.layout().memory;
         let mut code = Vec::new();
@@ -478,8 +478,8 @@ impl<'a> Rewriter<'a> {
         self.support.shared_body("whamm.keep", (params, vec![ValType::I32]), &[], &code)
     }
 
-    /// What happens before the program: globals with values that have to be computed, sites,
-    /// beginnings; then what it did itself.
+    /// Defines the start function: it sets globals whose values have to be computed, initialises
+    /// sites, runs `begin` probes, and then calls the program's own start function.
     fn write_start(&mut self, entry: Option<Entry>) -> Option<u32> {
         let mut locals = Locals::new(0);
         let program = self.program;
@@ -517,7 +517,7 @@ impl<'a> Rewriter<'a> {
         Some(start)
     }
 
-    /// What is imported for us.
+    /// The imports that are added.
     fn imports(&mut self) -> Vec<(String, String, EntityType)> {
         let mut list = Vec::new();
         for (module, name) in self.indices.imported().1.to_vec() {
@@ -568,7 +568,7 @@ impl<'a> Rewriter<'a> {
         })
     }
 
-    /// What is exported beside what the program exports.
+    /// The exports that are added to the program's own.
     fn exports(&mut self) -> Vec<(String, ExportKind, u32)> {
         let mut list = Vec::new();
         for (name, getter) in &self.getters {
@@ -599,7 +599,7 @@ impl<'a> Rewriter<'a> {
     }
 }
 
-/// What runs the program, and what takes its place.
+/// A program's entry, and the function that replaces it.
 #[derive(Clone, Copy)]
 struct Entry {
     /// The export, unless it is the start function.

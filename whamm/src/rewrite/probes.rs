@@ -1,4 +1,4 @@
-//! The probes of a program, by the events at which they act, and what they ask for there.
+//! The probes of a program, by their events, and the values that they read there.
 
 use crate::events::{Bound, Event, Instruction, instructions};
 use crate::hir::{Builtin, ExprKind, Probe, Program};
@@ -6,12 +6,12 @@ use crate::hir::{Builtin, ExprKind, Probe, Program};
 /// The probes of a program.
 pub(crate) struct Probes<'a> {
     by_instruction: Vec<Vec<&'a Probe>>,
-    /// Whether probes of an instruction may want to know operands or results.
+    /// Whether probes of an instruction may read operands or results.
     asking: Vec<bool>,
     structural: Vec<&'a Probe>,
-    /// Whether a probe asks which function an entry of a table holds.
+    /// Whether a probe reads which function an entry of a table holds.
     pub(crate) ask_functions: bool,
-    /// Whether a probe asks if an instruction is about to trap.
+    /// Whether a probe tests if an instruction is about to trap.
     pub(crate) ask_traps: bool,
 }
 
@@ -39,18 +39,18 @@ impl<'a> Probes<'a> {
         &self.by_instruction[instruction.index]
     }
 
-    /// Those of an event that is no instruction.
+    /// Those of an event that is not an instruction.
     pub(crate) fn of_event(&self, event: Event) -> Vec<&'a Probe> {
         self.structural.iter().copied().filter(|p| p.matched.event == event).collect()
     }
 
-    /// Whether those of an instruction may want to know its operands or results.
+    /// Whether those of an instruction may read its operands or results.
     pub(crate) fn ask_operands(&self, instruction: &Instruction) -> bool {
         self.asking[instruction.index]
     }
 }
 
-/// Whether a probe looks at operands, changes them, or takes the instruction's place.
+/// Whether a probe reads operands, changes them, or replaces the instruction.
 fn asks_operands(probe: &Probe) -> bool {
     let body = &probe.body;
     let mut asks = !body.bounds.is_empty()

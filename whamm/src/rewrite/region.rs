@@ -1,11 +1,11 @@
-//! Counting by regiones instead of by instructions.
+//! Counting by regions instead of by instructions.
 //!
-//! What is added to a variable that nothing reads while the program runs need not be added
-//! instruction by instruction: it is enough to count how often control runs through a region of
-//! code as a whole, where the region begins. What the runs add up to is computed when the report
-//! is due; so two regiones never wait for each other's sums. A region ends before an instruction
-//! that control can come to from elsewhere, and after one behind which it may not go on: a branch,
-//! a call, a trap that is certain. Sites whose counters would always be equal share one.
+//! An addition to a variable that is not read while the program runs need not be made at each
+//! instruction: it is enough to count, at the beginning of a region of code, how often control runs
+//! through it. The sums are computed from these counts when the report is due, so two regions never
+//! depend on each other's sums. A region ends before an instruction that control can reach from
+//! elsewhere, and after one that may not continue: a branch, a call, a certain trap. Sites whose
+//! counters would always be equal share one.
 
 use crate::emit::counters::Reach;
 use crate::events::Event;
@@ -20,7 +20,7 @@ use whamm_rewrite::Spot;
 /// A counter, and whether it is an i64.
 pub(crate) type Sum = (u32, bool);
 
-/// What is added to which sums.
+/// Amounts added to sums.
 pub(crate) type Increments = Vec<(Sum, i64)>;
 
 /// An element of a map that is summed in a Wasm global until the report.
@@ -31,7 +31,7 @@ pub(crate) struct Summed {
     pub(crate) sum: Sum,
 }
 
-/// What a key is made of that is constant.
+/// A constant part of a key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Constant {
     Int(i64),
@@ -50,13 +50,12 @@ pub(crate) fn constants(key: &Expr) -> Option<Vec<Constant>> {
     })
 }
 
-/// What the runs of a region add to a sum: how often it was run is in a counter, and each run adds
-/// an amount.
+/// The contribution of a region's runs to a sum: a counter of the runs, and an amount for each run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     /// How often the region was run.
     pub(crate) runs: Sum,
-    /// What each run adds.
+    /// The amount that each run adds.
     pub(crate) amount: i64,
 }
 
@@ -65,9 +64,9 @@ pub(crate) struct Part {
 pub(crate) struct Region {
     /// Where in the code it is counted.
     pub(crate) at: Spot,
-    /// What its runs add to, and how much.
+    /// The sums that its runs add to, and the amounts.
     pub(crate) sums: BTreeMap<Sum, i64>,
-    /// Counters that go up where it is run: by how much, and which.
+    /// Counters that each run increments: their amounts, types and numbers.
     counters: BTreeMap<(i64, bool), u32>,
 }
 
@@ -77,18 +76,18 @@ impl Region {
         Self { at, ..Self::default() }
     }
 
-    /// Adds to something.
+    /// Adds an amount to a sum.
     pub(crate) fn add(&mut self, sum: Sum, amount: i64) {
         let entry = self.sums.entry(sum).or_default();
         *entry = entry.wrapping_add(amount);
     }
 
-    /// A counter that goes up by an amount: one that another site has already, or a new one.
+    /// A counter that grows by an amount: an existing one of another site, or a new one.
     pub(crate) fn counter(&mut self, amount: i64, wide: bool, new: impl FnOnce() -> u32) -> u32 {
         *self.counters.entry((amount, wide)).or_insert_with(new)
     }
 
-    /// Whether nothing is counted in it but what its runs add to sums.
+    /// Whether its runs only add to sums, without counters of their own.
     pub(crate) fn is_plain(&self) -> bool {
         self.counters.is_empty()
     }
@@ -124,7 +123,7 @@ pub(crate) fn increase((counter, wide): Sum, amount: i64, reach: Reach) -> Vec<u
     bytes
 }
 
-/// The code of a function that gives what runs have added to a sum; there are some.
+/// The code of a function that returns what runs have added to a sum; `parts` is not empty.
 pub(crate) fn total(parts: &[Part], wide: bool, reach: Reach) -> wasm_encoder::Function {
     let mut body = wasm_encoder::Function::new([]);
     let mut put = body.instructions();
@@ -133,7 +132,7 @@ pub(crate) fn total(parts: &[Part], wide: bool, reach: Reach) -> wasm_encoder::F
     body
 }
 
-/// Pushes what runs add up to.
+/// Pushes the total of the parts.
 #[expect(clippy::cast_possible_truncation, reason = "the low bits are what an i32 keeps")]
 pub(crate) fn push(put: &mut InstructionSink<'_>, parts: &[Part], wide: bool, reach: Reach) {
     for (n, part) in parts.iter().enumerate() {
@@ -242,7 +241,7 @@ fn reads(body: &Body, spot: &mut dyn FnMut(&Expr)) {
     body.stmts.iter().for_each(|s| stmt_reads(s, spot));
 }
 
-/// What a statement reads or sets, apart from what it only adds to.
+/// Visits what a statement reads or sets, except for the place that it only adds to.
 fn stmt_reads(stmt: &Stmt, spot: &mut dyn FnMut(&Expr)) {
     stmt.visit(&mut |s| match s {
         Stmt::Update(place, BinOp::Add | BinOp::Sub, value) => {

@@ -1,8 +1,8 @@
-//! Probes that take themselves away.
+//! Self-removing probes.
 //!
-//! An engine takes a probe away from its site; in a program the site remembers that it is gone.
-//! Where a probe only gives its own variables values that never change, it need not even do that:
-//! what happens again is what happened before.
+//! An engine removes such a probe from its site; in a rewritten program, a flag of the site records
+//! that it is removed. If a probe only sets its own variables to constants, it needs no flag:
+//! running it again changes nothing.
 
 use crate::events::Bound;
 use crate::fold;
@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Whether a statement takes its own probe away.
+/// Whether a statement removes its own probe.
 fn is_removal(stmt: &Stmt) -> bool {
     let Stmt::Do(Expr { kind: ExprKind::Builtin(Builtin::RemoveProbe, args), .. }) = stmt else {
         return false;
@@ -27,7 +27,7 @@ fn removes(body: &Body) -> bool {
     found
 }
 
-/// Whether doing it again changes nothing.
+/// Whether running it again changes nothing.
 fn is_done_once(body: &Body) -> bool {
     body.stmts.iter().all(|s| {
         is_removal(s)
@@ -50,7 +50,7 @@ fn replaced(stmts: &[Stmt], by: Option<&Stmt>) -> Vec<Stmt> {
     stmts.iter().filter_map(one).collect()
 }
 
-/// A body whose site remembers.
+/// A body whose site has a flag, if it needs one.
 fn remembering(body: &Body, script: u16) -> Body {
     let mut body = body.clone();
     if is_done_once(&body) {
@@ -84,7 +84,7 @@ fn remembering(body: &Body, script: u16) -> Body {
     body
 }
 
-/// A program in which no probe asks an engine to take it away.
+/// A program in which no probe relies on an engine to remove it.
 pub(super) fn without(program: &Program) -> Cow<'_, Program> {
     if !program.probes.iter().any(|p| removes(&p.body)) {
         return Cow::Borrowed(program);

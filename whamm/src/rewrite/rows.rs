@@ -1,4 +1,4 @@
-//! Rows of the report for sites: packed, for the run-time support to unpack.
+//! Packed site records: the rows of the report for sites, which the run-time support unpacks.
 
 use super::region::{self, Part};
 use crate::emit::counters::Reach;
@@ -18,19 +18,19 @@ struct Row {
     pc: u32,
 }
 
-/// Where a word of a row's value is while the program runs.
+/// The location of a word of a row's value while the program runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// A counter of this type.
     Counter(u32, ValType),
-    /// It is what runs add up to, as an i32 or an i64.
+    /// The total of the parts, as an i32 or an i64.
     Parts(Vec<Part>, bool),
-    /// It is always the same: the handle of a map.
+    /// A constant: the handle of a map.
     Constant(u32),
 }
 
 impl Source {
-    /// Of which type it is.
+    /// Its type.
     pub(crate) fn slot(&self) -> ValType {
         match self {
             Self::Counter(_, ty) => *ty,
@@ -57,9 +57,9 @@ pub(crate) struct Rows {
     rows: Vec<Row>,
     descriptions: Vec<Vec<u8>>,
     known: HashMap<(usize, Option<usize>), u32>,
-    /// Where the words of values come from.
+    /// The sources of the words of values.
     pub(crate) words: Vec<Source>,
-    /// Words of counters.
+    /// Words of counters, by counter.
     shared: HashMap<u32, u32>,
 }
 
@@ -88,7 +88,7 @@ impl Rows {
             self.descriptions.push(report::description(support, variable, &id, owner));
         }
         let word = match words {
-            // Sites whose counts are always equal share a counter, and so a word.
+            // Sites whose counts are always equal share a counter, and therefore a word.
             [Source::Counter(counter, _)] => *self.shared.entry(*counter).or_insert_with(|| {
                 self.words.push(words[0].clone());
                 count(self.words.len() - 1)
@@ -101,7 +101,7 @@ impl Rows {
         self.rows.push(Row { rank: variable.ty.rank(), variable: number, word, fid, pc });
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -114,7 +114,7 @@ impl Rows {
         all
     }
 
-    /// The packed rows, ordered by type and then by place, with how many there are; and the
+    /// Packs the rows, ordered by type and then by place. Returns them, their number, and the
     /// descriptions of variables.
     pub(crate) fn pack(&mut self) -> (Vec<u8>, u32, Vec<u8>) {
         self.rows.sort_by_key(|r| r.rank);

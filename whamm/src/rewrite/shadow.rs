@@ -1,11 +1,11 @@
-//! Shadows of tables: which function each entry holds, as far as that can be known.
+//! Shadows of tables: which function each entry holds, as far as it is known.
 //!
-//! A reference to a function cannot be asked which function it is. So what instructions put into
-//! tables is written down beside them, in our memory: the functions of element segments, and
-//! references that are made where they are put. An entry whose reference came from elsewhere, such
-//! as a parameter or a local variable, is not known, and neither is what a host or another module
-//! puts into a table that they share. Shadows are kept only if a probe asks, and follow only if the
-//! program changes tables.
+//! WebAssembly code cannot find out which function a reference refers to. So the rewritten program
+//! records in its own memory what instructions put into tables: the functions of element segments,
+//! and references that are created directly before they are stored. An entry is unknown if its
+//! reference came from elsewhere, such as a parameter or a local variable, or if a host or another
+//! module stored it in a shared table. Shadows are kept only if a probe needs them, and are updated
+//! only if the program changes tables.
 
 use super::Rewriter;
 use super::function::Segment;
@@ -18,11 +18,11 @@ use wasmparser::Operator as O;
 pub(super) enum Reference {
     /// This function.
     Function(u32),
-    /// None.
+    /// The null reference.
     Null,
-    /// The entry of a table: what is known of it is in a local.
+    /// The entry of a table: a local holds what is known of it.
     Entry(u32),
-    /// Nothing.
+    /// An unknown reference.
     Unknown,
 }
 
@@ -31,9 +31,9 @@ pub(super) enum Reference {
 pub(super) struct Shadows {
     /// Whether instructions change tables.
     pub(super) changing: bool,
-    /// Whether all that instructions put into tables is known.
+    /// Whether all references that instructions put into tables are known.
     pub(super) complete: bool,
-    /// Whether segments are given up.
+    /// Whether the program drops segments.
     pub(super) dropping: bool,
     /// Where the shadows are described: address and length, by table.
     described: HashMap<u32, u32>,
@@ -41,31 +41,31 @@ pub(super) struct Shadows {
     segments: HashMap<u32, (u32, u32)>,
 }
 
-/// What is known of a program's tables, and what has been asked of them so far.
+/// Facts about a program's tables, computed on demand.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     /// Which functions they hold.
     pub(super) shadows: Shadows,
-    /// What those hold that never change: address and length.
+    /// The contents of tables that never change: address and length.
     pub(super) fixed: HashMap<u32, (u32, u32)>,
     /// Where the types of entries are, if they are known.
     pub(super) entry_types: HashMap<u32, Option<u32>>,
-    /// Globals with the lengths of segments that the program gives up.
+    /// Globals with the lengths of segments that the program drops.
     pub(super) segments: HashMap<Segment, u32>,
 }
 
-/// A function in a shadow: nothing known is zero.
+/// Encodes a function in a shadow: zero if it is not known.
 fn entry(function: Option<u32>) -> [u8; 4] {
     function.map_or(0, |f| f.wrapping_add(1)).to_le_bytes()
 }
 
-/// Whether an instruction only pushes something.
+/// Whether an instruction only pushes a value.
 fn pushes(op: &O<'_>) -> bool {
     matches!(op, O::I32Const { .. } | O::I64Const { .. } | O::LocalGet { .. } | O::GlobalGet { .. })
 }
 
-/// What is known of the reference that an instruction uses, by the instructions right before it,
-/// the last first.
+/// What is known of the reference that an instruction uses, from the instructions directly before
+/// it, the last first.
 pub(super) fn reference<'o>(op: &O<'_>, before: impl Iterator<Item = &'o O<'o>>) -> Reference {
     let mut before = before.peekable();
     if matches!(op, O::TableGrow { .. } | O::TableFill { .. })
@@ -81,7 +81,7 @@ pub(super) fn reference<'o>(op: &O<'_>, before: impl Iterator<Item = &'o O<'o>>)
 }
 
 impl Shadows {
-    /// Looks through a program for what changes its tables.
+    /// Searches a program for instructions that change its tables.
     pub(super) fn of(app: &App<'_>) -> Self {
         let (mut changing, mut complete, mut dropping) = (false, true, false);
         for (_, body) in app.bodies().flatten() {
@@ -121,13 +121,13 @@ impl Rewriter<'_> {
         described
     }
 
-    /// What a table holds when the program starts, as segments put it there.
+    /// The initial contents of a table, as segments define them.
     pub(super) fn first_entries(&mut self, table: u32) -> (u32, u32) {
         let known = self.app.tables.get(table as usize).is_some_and(|t| t.known);
         let segments = self.app.elements.get(&table).filter(|_| known);
         let mut entries: Vec<Option<u32>> = Vec::new();
         for (at, list) in segments.into_iter().flatten() {
-            // A table that is larger than this is not shadowed to its end.
+            // A table that is larger than this is shadowed only up to here.
             let end = (*at as usize + list.len()).min(1 << 22);
             if entries.len() < end {
                 entries.resize(end, None);
@@ -159,8 +159,8 @@ impl Rewriter<'_> {
         found
     }
 
-    /// For each function its type, where types are equal only if they are the same; nothing is
-    /// zero. `None` if types are not as simple as that, or if what a table holds is not all known.
+    /// The type of each function, as a number that equal types share; zero means no function.
+    /// `None` if types are not simple, or if the contents of the table are not all known.
     pub(super) fn types_of_entries(&mut self, table: u32) -> Option<u32> {
         let app = self.app;
         let private = app.tables.get(table as usize).is_some_and(|t| t.known)

@@ -1,12 +1,12 @@
-//! What the rewriter asks of a program's instructions, beside what [`Op`] says.
+//! Properties of a program's instructions that the rewriter needs in addition to [`Op`].
 
 pub(crate) use crate::events::Nesting;
 use crate::events::leaves;
 pub(crate) use wasm_aot_body::{Site as Op, closings, sites};
 use wasmparser::Operator;
 
-/// Whether control may not come back, so that what is counted before it must not include what is
-/// behind it.
+/// Whether control may not return, so that a count before the instruction must not include code
+/// after it.
 pub(crate) fn interrupts(op: &Operator<'_>) -> bool {
     use Operator as O;
     leaves(op)
@@ -21,7 +21,7 @@ pub(crate) fn interrupts(op: &Operator<'_>) -> bool {
         )
 }
 
-/// Whether an instruction speaks of references to certain types.
+/// Whether an instruction refers to typed references.
 pub(crate) fn is_typed(op: &Operator<'_>) -> bool {
     use Operator as O;
     match op {

@@ -1,4 +1,4 @@
-//! The syntax tree: what was written, names unresolved, with places.
+//! The syntax tree of the source, with places and unresolved names.
 
 use crate::source::Span;
 use crate::types::Ty;
@@ -7,9 +7,9 @@ use std::collections::HashSet;
 /// A whole script.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Script {
-    /// What it consists of, in order.
+    /// Its items, in order.
     pub items: Vec<Item>,
-    /// Names whose declarations could not be read: nothing more has to be said of them.
+    /// Names whose declarations could not be parsed: further errors about them are not reported.
     pub broken: HashSet<String>,
 }
 
@@ -22,31 +22,31 @@ pub(crate) enum Item {
     Stmt(Stmt),
     /// A function.
     Fn(FnDef),
-    /// A rule and what happens where it matches.
+    /// A rule and its body.
     Probe(ProbeDef),
-    /// A block whose head cannot be read: what can be said of it is said all the same.
+    /// A block whose head cannot be parsed; its body is checked as far as possible.
     Stray(StrayBlock),
 }
 
 /// The body of a probe or a function, without a head.
 #[derive(Clone, Debug)]
 pub(crate) struct StrayBlock {
-    /// What happens.
+    /// Its statements.
     pub body: Vec<Stmt>,
     /// Whether it is a function's.
     pub function: bool,
 }
 
-/// A name and where it stands.
+/// A name and its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Name {
     /// The name.
     pub text: String,
-    /// Where.
+    /// Its place.
     pub span: Span,
 }
 
-/// A named and typed thing: a parameter or a type bound.
+/// A name with a type: a parameter or a type bound.
 #[derive(Clone, Debug)]
 pub(crate) struct Param {
     /// Its name.
@@ -58,24 +58,24 @@ pub(crate) struct Param {
 /// A function.
 #[derive(Clone, Debug)]
 pub(crate) struct FnDef {
-    /// What calls it.
+    /// Its name.
     pub name: Name,
-    /// What it takes.
+    /// Its parameters.
     pub params: Vec<Param>,
-    /// What it gives; the empty tuple if nothing.
+    /// Its result; the empty tuple if it has none.
     pub result: Ty,
-    /// What it does.
+    /// Its body.
     pub body: Vec<Stmt>,
 }
 
-/// A rule and what happens where it matches.
+/// A rule and its body.
 #[derive(Clone, Debug)]
 pub(crate) struct ProbeDef {
-    /// Where.
+    /// Where it matches.
     pub rule: Rule,
-    /// Under which condition.
+    /// The condition under which the body runs.
     pub predicate: Option<Expr>,
-    /// What happens.
+    /// The body.
     pub body: Vec<Stmt>,
 }
 
@@ -84,16 +84,16 @@ pub(crate) struct ProbeDef {
 pub(crate) struct Rule {
     /// Two to four parts.
     pub parts: Vec<Part>,
-    /// All of it.
+    /// The place of the whole rule.
     pub span: Span,
 }
 
 /// One part of a rule.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
-    /// A pattern; empty means anything.
+    /// A pattern; an empty one matches everything.
     pub pattern: String,
-    /// Where the pattern stands.
+    /// The place of the pattern.
     pub span: Span,
     /// Type parameters with their constraints.
     pub generics: Vec<(Name, Option<Constraint>)>,
@@ -101,7 +101,7 @@ pub(crate) struct Part {
     pub bounds: Vec<Param>,
 }
 
-/// What a type parameter may stand for.
+/// The types that a type parameter may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Constraint {
     /// i32, i64, f32, f64.
@@ -112,16 +112,16 @@ pub(crate) enum Constraint {
     Float,
 }
 
-/// How long a variable lives, and which code sees it.
+/// The lifetime and the visibility of a variable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Storage {
     /// Printed in the report.
     pub report: bool,
-    /// What was said about sharing.
+    /// The declared sharing.
     pub class: Option<Class>,
 }
 
-/// What a declaration says about sharing.
+/// The sharing that a declaration specifies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     /// One for each site.
@@ -135,16 +135,16 @@ pub(crate) enum Class {
 /// A statement.
 #[derive(Clone, Debug)]
 pub(crate) struct Stmt {
-    /// What it is.
+    /// Its kind.
     pub kind: StmtKind,
-    /// Where.
+    /// Its place.
     pub span: Span,
 }
 
 /// The kinds of statements.
 #[derive(Clone, Debug)]
 pub(crate) enum StmtKind {
-    /// A variable comes into being.
+    /// Declares a variable.
     Decl {
         /// How it is stored.
         storage: Storage,
@@ -152,79 +152,79 @@ pub(crate) enum StmtKind {
         name: Name,
         /// Its type.
         ty: Ty,
-        /// What it begins with.
+        /// Its initial value.
         init: Option<Expr>,
     },
-    /// A value is put somewhere, or combined with what is there.
+    /// Assigns a value to a place, or combines the two.
     Assign {
-        /// Where.
+        /// The place.
         target: Expr,
-        /// Combined how.
+        /// The operator, if they are combined.
         op: Option<BinOp>,
-        /// With what.
+        /// The value.
         value: Expr,
     },
     /// A call for its effect.
     Call(Expr),
-    /// The end of a function or a probe.
+    /// Returns from a function or a probe.
     Return(Option<Expr>),
-    /// Choices, the first whose condition holds is taken.
+    /// A conditional statement: the first arm whose condition holds is executed.
     If {
         /// Conditions and blocks.
         arms: Vec<(Expr, Vec<Stmt>)>,
-        /// What happens if none holds.
+        /// The block that is executed if none holds.
         otherwise: Option<Vec<Stmt>>,
     },
     /// `for i in low..high { }`
     Count {
-        /// The counter, fresh in every round.
+        /// The counter, a new variable in every iteration.
         name: Name,
         /// The first value.
         low: Expr,
         /// The value after the last.
         high: Expr,
-        /// What happens.
+        /// The body.
         body: Vec<Stmt>,
     },
     /// `for k, v in map { }`
     Each {
-        /// The key of this round.
+        /// The key of this iteration.
         key: Name,
-        /// The value of this round.
+        /// The value of this iteration.
         value: Option<Name>,
         /// The map.
         map: Expr,
-        /// What happens.
+        /// The body.
         body: Vec<Stmt>,
     },
     /// `while (condition) max N { }`
     While {
-        /// Goes on while this holds.
+        /// The condition, tested before each iteration.
         cond: Expr,
-        /// At most so many rounds.
+        /// The maximum number of iterations.
         bound: u32,
-        /// What happens.
+        /// The body.
         body: Vec<Stmt>,
     },
     /// Leaves the loop.
     Break,
-    /// Goes on with the next round.
+    /// Continues with the next iteration.
     Continue,
 }
 
 /// An expression.
 #[derive(Clone, Debug)]
 pub(crate) struct Expr {
-    /// What it is.
+    /// Its kind.
     pub kind: ExprKind,
-    /// Where.
+    /// Its place.
     pub span: Span,
 }
 
-/// When a library call happens.
+/// The time of a library call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
-    /// Each time control comes by.
+    /// Whenever control reaches it.
     Now,
     /// `@static`: once, when a site is matched, for its value.
     Static,
@@ -235,13 +235,13 @@ pub(crate) enum When {
 /// The kinds of expressions.
 #[derive(Clone, Debug)]
 pub(crate) enum ExprKind {
-    /// A whole number in decimal.
+    /// A decimal integer.
     Int(i128),
-    /// One in hexadecimal or binary: the bits of its type.
+    /// A hexadecimal or binary integer: the bits of its type.
     Bits(i128),
-    /// A fraction, and whether f32 holds it.
+    /// A float, and whether f32 can represent it.
     Float(f64, bool),
-    /// A truth.
+    /// A boolean.
     Bool(bool),
     /// A text.
     Str(String),
@@ -272,7 +272,7 @@ pub(crate) enum ExprKind {
 pub(crate) enum UnOp {
     /// Logical.
     Not,
-    /// Bit by bit.
+    /// Bitwise.
     Flip,
     /// Arithmetic.
     Neg,
@@ -302,7 +302,7 @@ pub(crate) enum BinOp {
 }
 
 impl BinOp {
-    /// All operators, a longer one before its prefixes, with how tightly each binds.
+    /// All operators, a longer one before its prefixes, with their precedence.
     pub(crate) const ALL: [(&'static str, Self, u8); 18] = [
         ("&&", Self::And, 1),
         ("||", Self::Or, 1),
@@ -324,17 +324,17 @@ impl BinOp {
         ("%", Self::Rem, 8),
     ];
 
-    /// How it is written.
+    /// Its symbol.
     pub(crate) fn symbol(self) -> &'static str {
         Self::ALL.iter().find(|o| o.1 == self).map_or("?", |o| o.0)
     }
 
-    /// Whether it gives a truth from two equal types.
+    /// Whether it yields a boolean from two equal types.
     pub(crate) fn compares(self) -> bool {
         matches!(self, Self::Eq | Self::Ne | Self::Ge | Self::Gt | Self::Le | Self::Lt)
     }
 
-    /// Whether it combines truths.
+    /// Whether it combines booleans.
     pub(crate) fn is_logic(self) -> bool {
         matches!(self, Self::And | Self::Or)
     }

@@ -1,18 +1,18 @@
-//! A place in a text, with what every level of the grammar needs: blanks, comments, words, symbols,
-//! and complaints.
+//! A position in a text, with functions that every level of the grammar needs: blanks, comments,
+//! words, symbols, and diagnostics.
 
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::source::Span;
 use std::collections::HashSet;
 
-/// What could not be read has been reported.
+/// Indicates that a syntax error has been reported.
 #[derive(Debug)]
 pub(super) struct Unread;
 
 pub(super) type Read<T> = Result<T, Unread>;
 
-/// How deep blocks, parentheses and chains of operators may nest: everything that walks trees may
-/// recurse.
+/// The maximum nesting of blocks, parentheses and chains of operators: functions that walk trees
+/// may recurse.
 pub(super) const DEEPEST: u32 = 120;
 
 pub(super) struct Cursor<'a> {
@@ -21,9 +21,10 @@ pub(super) struct Cursor<'a> {
     pub(super) script: u16,
     pub(super) depth: u32,
     pub(super) said: &'a mut Diagnostics,
-    /// While this is set, complaints are not kept: a reading that may fail is being tried.
+    /// While this is set, diagnostics are discarded, because the parser tries a construct that may
+    /// fail.
     pub(super) trying: bool,
-    /// Names whose declarations could not be read.
+    /// Names whose declarations could not be parsed.
     pub(super) broken: HashSet<String>,
 }
 
@@ -40,7 +41,7 @@ impl<'a> Cursor<'a> {
         self.rest().chars().next()
     }
 
-    /// From a place to here, without blanks at the end.
+    /// The span from a position to here, without trailing blanks.
     pub(super) fn span(&self, start: usize) -> Span {
         let text = &self.text[start..self.at];
         Span::new(self.script, start..start + text.trim_end().len())
@@ -93,8 +94,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The end of a statement. One that is forgotten at the end of a line or block is said, and
-    /// stands for what it would be.
+    /// Parses the end of a statement. If it is missing at the end of a line or block, it is
+    /// reported, and parsing continues as if it were there.
     pub(super) fn semicolon(&mut self) -> Read<()> {
         let start = self.at;
         if self.eat(";") {
@@ -107,7 +108,7 @@ impl<'a> Cursor<'a> {
         if ends && !self.trying && !self.rest().is_empty() { Ok(()) } else { missing }
     }
 
-    /// Goes past blanks and comments; comments of the long kind nest.
+    /// Skips blanks and comments; block comments nest.
     pub(super) fn blanks(&mut self) {
         loop {
             let rest = self.rest();
@@ -145,7 +146,7 @@ impl<'a> Cursor<'a> {
             self.fail_help(opening, "this comment has no end", "every `/*` needs its own `*/`");
     }
 
-    /// Goes past a symbol if it is next.
+    /// Consumes a symbol if it is next.
     pub(super) fn eat(&mut self, symbol: &str) -> bool {
         self.blanks();
         let found = self.rest().starts_with(symbol);
@@ -159,7 +160,7 @@ impl<'a> Cursor<'a> {
         if self.eat(symbol) { Ok(()) } else { self.expected(&format!("`{symbol}`")) }
     }
 
-    /// The word that comes next, without going past it.
+    /// The next word, without consuming it.
     pub(super) fn word(&mut self) -> &'a str {
         self.blanks();
         let rest = self.rest();
@@ -167,7 +168,7 @@ impl<'a> Cursor<'a> {
         if word.starts_with(|c: char| c.is_ascii_digit()) { "" } else { word }
     }
 
-    /// Goes past a word if it is next.
+    /// Consumes a word if it is next.
     pub(super) fn eat_word(&mut self, word: &str) -> bool {
         let found = self.word() == word;
         if found {
@@ -176,7 +177,8 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    /// Reads something that may fail; if so, stays where it was and says nothing.
+    /// Parses a construct that may fail; after a failure, restores the position and reports
+    /// nothing.
     pub(super) fn attempt<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Option<T> {
         let (start, before, depth) = (self.at, self.trying, self.depth);
         self.trying = true;
@@ -189,7 +191,7 @@ impl<'a> Cursor<'a> {
         result
     }
 
-    /// One level deeper, unless that is too deep.
+    /// Parses one level deeper, unless that is too deep.
     pub(super) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
         if self.depth >= DEEPEST {
             return self.fail_help(

@@ -1,17 +1,17 @@
-//! Expressions, by how tightly operators bind.
+//! Parses expressions by the precedence of operators.
 //!
-//! `&&` and `||` bind alike, and group to the left: scripts rely on it. A mixture without
-//! parentheses earns a warning.
+//! `&&` and `||` have the same precedence, and group to the left: scripts rely on it. A mixture
+//! without parentheses causes a warning.
 
 use super::ast::{BinOp, Expr, ExprKind, Name, UnOp, When};
 use super::cursor::{Cursor, DEEPEST, Read, is_word};
 use crate::diagnostic::Kind;
 use crate::types::Ty;
 
-/// Words that are no names.
+/// Words that cannot be names.
 const RESERVED: [&str; 5] = ["return", "if", "while", "else", "map"];
 
-/// What types are called elsewhere.
+/// Names of types in other languages.
 const OTHER_TYPES: [(&str, &str); 13] = [
     ("int", "i32"),
     ("uint", "u32"),
@@ -28,8 +28,8 @@ const OTHER_TYPES: [(&str, &str); 13] = [
     ("boolean", "bool"),
 ];
 
-/// Operands that one of `&&` and `||` joins, from the left: both are associative, so a long row
-/// becomes a flat tree.
+/// Joins the operands of a chain of `&&` or of `||`, from the left: both are associative, so a long
+/// chain becomes a flat tree.
 fn balanced(op: BinOp, mut operands: Vec<Expr>) -> Expr {
     let right = operands.split_off(operands.len().div_ceil(2));
     let left = if operands.len() == 1 { operands.remove(0) } else { balanced(op, operands) };
@@ -56,7 +56,7 @@ impl Cursor<'_> {
         Ok(Name { text: word.into(), span })
     }
 
-    /// Any expression, a choice included.
+    /// Parses any expression, conditional ones included.
     pub(super) fn expr(&mut self) -> Read<Expr> {
         self.nested(|this| {
             let cond = this.binary(0)?;
@@ -91,7 +91,7 @@ impl Cursor<'_> {
         let mut left = self.operand()?;
         let mut logic: Option<BinOp> = None;
         let mut links = 0;
-        // What is joined by the same `&&` or `||` in a row.
+        // Operands of a chain of the same `&&` or `||`.
         let mut run: Vec<Expr> = Vec::new();
         while let Some((symbol, op, level)) = self.operator().filter(|o| o.2 > least) {
             let start = self.at;
@@ -135,7 +135,7 @@ impl Cursor<'_> {
         Ok(balanced(logic.unwrap_or(BinOp::And), run))
     }
 
-    /// One operand with its prefixes and casts; a cast binds more tightly than a prefix.
+    /// Parses one operand with its prefixes and casts; a cast binds more tightly than a prefix.
     fn operand(&mut self) -> Read<Expr> {
         self.blanks();
         let start = self.at;
@@ -241,7 +241,7 @@ impl Cursor<'_> {
         Ok(Expr { kind: ExprKind::Tuple(parts), span })
     }
 
-    /// Expressions up to a closing parenthesis.
+    /// Parses expressions up to a closing parenthesis.
     pub(super) fn arguments(&mut self) -> Read<Vec<Expr>> {
         let mut list = Vec::new();
         loop {
@@ -292,7 +292,7 @@ impl Cursor<'_> {
         Ok(Expr { kind, span: self.span(start) })
     }
 
-    /// A type.
+    /// Parses a type.
     pub(super) fn ty(&mut self) -> Read<Ty> {
         self.nested(|this| {
             if this.eat("(") {

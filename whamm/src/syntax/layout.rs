@@ -1,22 +1,22 @@
-//! The usual layout: one statement on a line, four blanks for each block, comments kept where they
-//! are. A block that was on one line, and is short, stays there.
+//! The usual layout: one statement on a line, four blanks of indentation for each block, comments
+//! at their places. A short block that was on one line stays there.
 //!
-//! Only blanks between symbols change, so that what a script means cannot. Rules are kept as they
-//! are written.
+//! Only blanks between symbols change, so that the meaning of a script cannot change. Rules are not
+//! reformatted.
 
 use super::ast::Item;
 use super::literal::has_fraction;
 use crate::diagnostic::Diagnostics;
 use crate::source::Source;
 
-/// A symbol, with what was before it.
+/// A symbol, with the blanks before it.
 #[derive(Debug)]
 struct Symbol<'a> {
     text: &'a str,
-    /// How many line ends are before it.
+    /// How many line breaks precede it.
     lines: usize,
     comment: bool,
-    /// A rule, a number, a word: what needs a blank before another such.
+    /// A rule, a number or a word, which needs a blank before another of these.
     solid: bool,
 }
 
@@ -70,7 +70,7 @@ fn width(rest: &str) -> usize {
         return quoted(rest).unwrap_or(rest.len());
     }
     if first.is_ascii_digit() {
-        // A number may have a point or an exponent with a sign in it.
+        // A number may have a point, or an exponent with a sign.
         let mut end =
             rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
         if has_fraction(&rest[end..]) {
@@ -96,7 +96,7 @@ fn width(rest: &str) -> usize {
     LONG.iter().chain(&MORE).find(|s| rest.starts_with(**s)).map_or(first.len_utf8(), |s| s.len())
 }
 
-/// The symbols of a script; rules, which stand at these places, are one each.
+/// Splits a script into symbols; each rule, at the given places, is one symbol.
 fn symbols<'a>(text: &'a str, rules: &[(usize, usize)]) -> Vec<Symbol<'a>> {
     let (mut list, mut at, mut lines) = (Vec::new(), 0, 0);
     while at < text.len() {
@@ -123,7 +123,7 @@ fn symbols<'a>(text: &'a str, rules: &[(usize, usize)]) -> Vec<Symbol<'a>> {
     list
 }
 
-/// A script in the usual layout.
+/// Formats a script.
 pub(crate) fn layout(source: &Source) -> Result<String, Diagnostics> {
     let mut said = Diagnostics::new(std::slice::from_ref(source));
     let script = super::items(0, source, &mut said);
@@ -163,14 +163,14 @@ fn is_short(rest: &[Symbol<'_>]) -> bool {
 
 #[derive(Default)]
 struct Printer {
-    /// In a block that stays on its line.
+    /// Whether it is in a block that stays on its line.
     short: bool,
-    /// How many types of maps are open.
+    /// How many map types are open.
     angles: usize,
     out: String,
     depth: usize,
     parens: usize,
-    /// The symbol before was a prefix operator.
+    /// Whether the previous symbol was a prefix operator.
     prefix: bool,
 }
 
@@ -230,7 +230,7 @@ impl Printer {
         }
     }
 
-    /// Whether a blank stands before a symbol.
+    /// Whether a blank precedes a symbol.
     fn apart(&self, s: &Symbol<'_>, before: Option<&Symbol<'_>>) -> bool {
         let Some(before) = before else { return false };
         if before.comment || s.comment {
@@ -251,7 +251,7 @@ impl Printer {
         }
     }
 
-    /// A colon is close to what is before it in a declaration, and apart in a choice.
+    /// A colon has no blank before it in a declaration, but one in a conditional expression.
     fn prefix_colon(&self) -> bool {
         let line = self.out.rsplit('\n').next().unwrap_or("");
         line.contains('?')

@@ -1,11 +1,11 @@
-//! Numbers and texts as they are written.
+//! Parses literals of numbers and texts.
 
 use super::ast::ExprKind;
 use super::cursor::{Cursor, Read, is_word};
 use crate::source::Span;
 
-/// Whether a point here is a number's own: it may stand at the end, but `..` is no point, and
-/// neither is what a name follows.
+/// Whether a point here belongs to the number: it may be at the end, but `..` and a point before a
+/// name do not belong to it.
 pub(super) fn has_fraction(rest: &str) -> bool {
     let Some(behind) = rest.strip_prefix('.') else { return false };
     let exponent = behind
@@ -17,7 +17,7 @@ pub(super) fn has_fraction(rest: &str) -> bool {
 }
 
 impl Cursor<'_> {
-    /// A number, if one is next. `glued` allows a sign in front of it.
+    /// Parses a number, if one is next. `glued` allows a sign before it.
     pub(super) fn number(&mut self, glued: bool) -> Read<Option<ExprKind>> {
         let start = self.at;
         if let Some(float) = glued.then(|| self.named_float()).flatten() {
@@ -53,7 +53,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// `-inf`, `-nan`: without the sign they would be names.
+    /// Parses `-inf` and `-nan`: without the sign they would be names.
     fn named_float(&mut self) -> Option<ExprKind> {
         let rest = self.rest().strip_prefix('-')?;
         let word = rest.split(|c| !is_word(c)).next()?.to_ascii_lowercase();
@@ -121,7 +121,7 @@ impl Cursor<'_> {
         Some(ExprKind::Float(value, fits))
     }
 
-    /// A text in quotes.
+    /// Parses a text in quotes.
     pub(super) fn string(&mut self) -> Read<String> {
         let start = self.at;
         self.at += 1;

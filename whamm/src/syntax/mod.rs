@@ -1,9 +1,10 @@
-//! From text to a syntax tree.
+//! Parses text to a syntax tree.
 //!
 //! The language has no context-free tokens: `*` is a pattern in a rule and a product in an
-//! expression, and `/` divides unless a block follows it. So there is one recursive descent over
-//! characters, a `Cursor` that knows blanks and comments, and one file per level of the grammar. A
-//! statement that cannot be read is reported and skipped, so that one run reports all of them.
+//! expression, and `/` divides unless a block follows it. So the parser is one recursive descent
+//! over characters, with a `Cursor` that handles blanks and comments, and one file for each level
+//! of the grammar. A statement that cannot be parsed is reported and skipped, so that one run
+//! reports all of them.
 
 pub(crate) mod ast;
 mod cursor;

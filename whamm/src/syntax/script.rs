@@ -1,4 +1,4 @@
-//! Whole scripts: libraries, statements, functions and probes.
+//! Parses whole scripts: libraries, statements, functions and probes.
 
 use super::ast::{Expr, FnDef, Item, Name, ProbeDef, Script, StrayBlock};
 use super::cursor::{Cursor, Read, is_word};
@@ -7,7 +7,7 @@ use crate::source::{Source, Span};
 use crate::types::Ty;
 use std::collections::HashSet;
 
-/// Reads a script, which has a probe.
+/// Parses a script, which must have a probe.
 pub(crate) fn parse(number: u16, source: &Source, said: &mut Diagnostics) -> Script {
     let script = items(number, source, said);
     if !script.items.iter().any(|i| matches!(i, Item::Probe(_))) && !said.has_errors() {
@@ -18,7 +18,7 @@ pub(crate) fn parse(number: u16, source: &Source, said: &mut Diagnostics) -> Scr
     script
 }
 
-/// Reads whatever a script consists of.
+/// Parses the items of a script.
 pub(crate) fn items(number: u16, source: &Source, said: &mut Diagnostics) -> Script {
     let mut cursor = Cursor {
         text: &source.text,
@@ -62,7 +62,7 @@ pub(crate) fn items(number: u16, source: &Source, said: &mut Diagnostics) -> Scr
     script
 }
 
-/// Reads one expression: the formulas of the event table.
+/// Parses one expression: the formulas of the event table.
 pub(crate) fn expression(text: &str) -> Option<Expr> {
     let mut said = Diagnostics::default();
     let mut cursor = Cursor {
@@ -79,7 +79,7 @@ pub(crate) fn expression(text: &str) -> Option<Expr> {
 
 impl Cursor<'_> {
     fn item(&mut self) -> Read<Item> {
-        // No provider is called so: a variable without a name.
+        // No provider has the name `var`: this is a variable without a name.
         let nameless = self.word() == "var" && self.rest()[3..].trim_start().starts_with(':');
         if !nameless && self.at_rule() {
             return Ok(Item::Probe(self.probe()?));
@@ -115,8 +115,8 @@ impl Cursor<'_> {
         function
     }
 
-    /// The block behind a head that begins at a place and could not be read, if one follows before
-    /// something else begins.
+    /// Parses the block after a head that begins at `start` and could not be parsed, if the block
+    /// follows before the next item.
     fn stray_block(&mut self, start: usize) -> Option<Vec<super::ast::Stmt>> {
         let (mut quoted, mut escaped) = (false, false);
         for (n, c) in self.text[start..].char_indices() {

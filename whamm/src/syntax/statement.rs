@@ -1,4 +1,4 @@
-//! Statements and blocks.
+//! Parses statements and blocks.
 
 use super::ast::{BinOp, Class, Expr, ExprKind, Name, Param, Stmt, StmtKind, Storage};
 use super::cursor::{Cursor, DEEPEST, Read, is_word};
@@ -13,7 +13,7 @@ impl Cursor<'_> {
         Ok(Param { name, ty: self.ty()? })
     }
 
-    /// `{ ... }`; a statement that cannot be read is skipped.
+    /// Parses `{ ... }`; a statement that cannot be parsed is skipped.
     pub(super) fn block(&mut self) -> Read<Vec<Stmt>> {
         self.expect("{")?;
         self.nested(|this| {
@@ -34,7 +34,7 @@ impl Cursor<'_> {
         })
     }
 
-    /// Past the end of a statement that could not be read, but not past the end of its block.
+    /// Skips the rest of a statement that could not be parsed, but not the end of its block.
     pub(super) fn skip_statement(&mut self) {
         let mut open = 0;
         while let Some(c) = self.peek() {
@@ -51,8 +51,8 @@ impl Cursor<'_> {
         }
     }
 
-    /// Whether the word here is followed by one of these words or a name, so that it is no name
-    /// itself.
+    /// Whether the next word is used as a keyword: another word or a name follows, so that it is
+    /// not a name itself.
     fn keyword(&mut self, word: &str) -> bool {
         if self.word() != word {
             return false;
@@ -60,7 +60,7 @@ impl Cursor<'_> {
         let start = self.at;
         self.at += word.len();
         let follows = self.word();
-        // A variable may be called as a keyword is, but nothing else begins with `var :`.
+        // A variable may have the name of a keyword, but nothing else begins with `var :`.
         let goes_on = match word {
             "while" => self.rest().starts_with('('),
             "var" => self.rest().starts_with(':'),
@@ -95,7 +95,7 @@ impl Cursor<'_> {
         Ok(Stmt { kind, span: self.span(start) })
     }
 
-    /// A loop as other languages write it.
+    /// Parses a loop in the syntax of other languages, to report it.
     fn other_loop(&mut self) -> Read<Stmt> {
         let here = self.span_of_word();
         let mut open = 0;
@@ -180,7 +180,7 @@ impl Cursor<'_> {
         Ok(StmtKind::Assign { target, op: op.map(|o| o.1), value: self.expr()? })
     }
 
-    /// What can be assigned to or called: a name with what hangs on it.
+    /// Parses a place that can be assigned to or called: a name with its postfix operators.
     fn place(&mut self) -> Read<Expr> {
         self.blanks();
         let start = self.at;
@@ -276,7 +276,7 @@ impl Cursor<'_> {
                 break;
             }
         }
-        // The documentation of version 2.0.1 closes a chain with a semicolon, which says nothing.
+        // The documentation of version 2.0.1 ends a chain with a semicolon, which has no effect.
         self.eat(";");
         Ok(StmtKind::If { arms, otherwise })
     }

@@ -1,16 +1,16 @@
-//! An interpreter of programs that lets monitors look on, and shares no code with what is tested.
+//! An interpreter of programs that runs monitors, and shares no code with the code under test.
 //!
-//! It knows whole numbers of 32 bits, memory, calls and control: enough for the programs in `apps/`
-//! that it runs. It reads the names of a monitor's exports by itself, calls helpers when a function
-//! is first seen, and probes before instructions: a branch to a block lands on its end, a branch to
-//! a loop on the loop.
+//! It supports 32-bit integers, memory, calls and control flow: enough for the programs in `apps/`
+//! that it runs. It has its own parser for the names of a monitor's exports, calls helpers when a
+//! function is first executed, and probes before instructions: a branch to a block lands on its
+//! end, a branch to a loop on the loop.
 
 use crate::engine::World;
 use std::collections::HashMap;
 use wasmi::{Extern, Instance, Store, Val};
 use wasmparser::{Operator as O, Parser, Payload};
 
-/// An instruction: its place, its decoded form, its mnemonic, and where blocks lead.
+/// An instruction: its place, its decoded form, its mnemonic, and the targets of blocks.
 struct Op<'a> {
     pc: i32,
     op: O<'a>,
@@ -36,7 +36,7 @@ pub(crate) struct Program<'a> {
     entry: usize,
 }
 
-/// What happened, as any monitor would have to count it.
+/// The events, as any monitor would have to count them.
 #[derive(Debug, Default)]
 pub(crate) struct Truth {
     /// How often each instruction was executed: function, place.
@@ -170,8 +170,8 @@ pub(crate) fn read(bytes: &[u8]) -> Program<'_> {
     program
 }
 
-/// For each instruction: whether a basic block begins, whether one ends, and how many instructions
-/// that has.
+/// For each instruction: whether a basic block begins, whether one ends, and the block's number of
+/// instructions.
 fn blocks(ops: &[Op<'_>]) -> Vec<(bool, bool, i32)> {
     let splits = |op: &O<'_>| {
         matches!(
@@ -224,8 +224,8 @@ fn blocks(ops: &[Op<'_>]) -> Vec<(bool, bool, i32)> {
         .collect()
 }
 
-/// A probe at a site: the function, constants that were found when it was matched, and operands to
-/// be handed over.
+/// A probe at a site: the function, constants that were computed when it was matched, and operands
+/// to be passed.
 #[derive(Clone)]
 struct Probe {
     function: String,
@@ -240,7 +240,7 @@ enum Given {
     Local(usize),
 }
 
-/// A monitor that is attached.
+/// An attached monitor.
 pub(crate) struct Monitor {
     store: Store<World>,
     instance: Instance,
@@ -263,7 +263,7 @@ impl Monitor {
         Self { store, instance, rules, probes: 0 }
     }
 
-    /// Ends it.
+    /// Ends the monitor.
     pub(crate) fn finish(mut self) -> Store<World> {
         if let Some(exit) = self.instance.get_func(&self.store, "wasm:exit") {
             exit.call(&mut self.store, &[], &mut []).expect("the report comes out");
@@ -301,7 +301,7 @@ impl Monitor {
         [Val::I32(start), Val::I32(text.len() as i32)]
     }
 
-    /// Values of the variables that a helper is given, and the helper's result.
+    /// Computes the arguments of a helper, and returns the helper's result.
     fn helper(&mut self, text: &str, f: &Func<'_>, fid: i32, i: usize, pc: i32) -> Val {
         let (name, params) = text.split_once('(').expect("a call has parameters");
         let (mut args, mut used) = (Vec::new(), 0);
@@ -359,7 +359,7 @@ impl Monitor {
     }
 }
 
-/// Parameters that are not inside of calls.
+/// Splits parameters at the top level of parentheses.
 fn top_level(text: &str) -> Vec<String> {
     let (mut list, mut depth, mut one) = (Vec::new(), 0, String::new());
     for c in text.chars() {
@@ -410,7 +410,7 @@ pub(crate) struct Run<'p, 'm> {
     program: &'p mut Program<'p>,
     monitor: Option<&'m mut Monitor>,
     attached: HashMap<usize, Attached>,
-    /// What happened.
+    /// The events.
     pub truth: Truth,
 }
 
@@ -487,7 +487,7 @@ impl<'p, 'm> Run<'p, 'm> {
         let mut locals = args.to_vec();
         locals.resize(args.len() + self.program.funcs[fid].locals, 0);
         let mut stack: Vec<i32> = Vec::new();
-        // Open blocks: what opened them, and how high the stack was.
+        // Open blocks: the instruction that opened each, and the height of the stack.
         let mut open: Vec<(usize, usize)> = Vec::new();
         let mut i = 0;
         if let Some(attached) = self.attached.get(&fid).map(|a| a.0.clone()) {
@@ -508,7 +508,7 @@ impl<'p, 'm> Run<'p, 'm> {
             let mut pop = || stack.pop().expect("it is valid");
             match f.ops[i].op.clone() {
                 O::Block { .. } => open.push((i, stack.len())),
-                // A branch to a loop comes here again.
+                // A branch to a loop returns here.
                 O::Loop { .. } => {
                     if open.last().is_none_or(|o| o.0 != i) {
                         open.push((i, stack.len()));

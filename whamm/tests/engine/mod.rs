@@ -1,48 +1,48 @@
-//! An interpreter that runs instrumented programs: it knows as much of WASI as they use.
+//! An interpreter that runs instrumented programs, with the part of WASI that they use.
 
 use wasmi::{Caller, Config, Engine, Extern, Linker, Memory, Module, Store, Val};
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Outcome {
-    /// What the entry gave.
+    /// The results of the entry.
     pub results: Vec<String>,
     /// Whether it trapped.
     pub trapped: bool,
-    /// What was written through WASI.
+    /// The text written through WASI.
     pub written: String,
-    /// What was kept for the host.
+    /// The report kept for the host.
     pub kept: String,
     /// The exported memory, at the end.
     pub memory: Vec<u8>,
 }
 
-/// What surrounds a program.
+/// The environment of a program.
 #[derive(Debug, Default)]
 pub(crate) struct World {
     written: Vec<u8>,
     log: Vec<String>,
     environment: String,
-    /// Slots of the activations of a program that is looked on.
+    /// Slots of the activations of a program with a monitor.
     frames: Vec<std::collections::HashMap<i32, Val>>,
-    /// Probes that were taken away.
+    /// Probes that were removed.
     removed: Vec<i32>,
 }
 
 impl World {
-    /// An activation begins.
+    /// Begins an activation.
     #[allow(dead_code, reason = "not every test asks")]
     pub(crate) fn enter(&mut self) {
         self.frames.push(std::collections::HashMap::new());
     }
 
-    /// An activation ends.
+    /// Ends an activation.
     #[allow(dead_code, reason = "not every test asks")]
     pub(crate) fn leave(&mut self) {
         self.frames.pop();
     }
 
-    /// Whether a probe is still there.
+    /// Whether a probe is still installed.
     #[allow(dead_code, reason = "not every test asks")]
     pub(crate) fn has(&self, probe: i32) -> bool {
         !self.removed.contains(&probe)
@@ -81,7 +81,7 @@ fn environ_get(mut caller: Caller<'_, World>, list: i32, texts: i32) -> i32 {
     0
 }
 
-/// The folders that programs here are given.
+/// The folders that programs get here.
 const FOLDERS: [&str; 2] = ["/nothing", "/data/"];
 
 fn folder(dir: i32) -> Option<&'static str> {
@@ -106,7 +106,7 @@ fn fd_prestat_dir_name(mut caller: Caller<'_, World>, dir: i32, at: i32, len: i3
     0
 }
 
-/// The second of the folders takes every file: its path is written down where its content will be.
+/// The second folder accepts every file: its path is recorded before its contents.
 #[expect(clippy::too_many_arguments, reason = "so WASI has it")]
 fn path_open(
     mut caller: Caller<'_, World>,
@@ -156,20 +156,20 @@ fn fd_write(mut caller: Caller<'_, World>, _fd: i32, iovs: i32, count: i32, writ
     0
 }
 
-/// An engine with everything that programs here may use.
+/// An engine with all features that programs may use here.
 pub(crate) fn engine() -> Engine {
     let mut config = Config::default();
     config.wasm_multi_memory(true).wasm_tail_call(true).wasm_extended_const(true);
     Engine::new(&config)
 }
 
-/// What was written so far.
+/// The text written so far.
 #[allow(dead_code, reason = "not every test asks")]
 pub(crate) fn written(store: &Store<World>) -> String {
     String::from_utf8_lossy(&store.data().written).into_owned()
 }
 
-/// A module that is instantiated, with everything it may use.
+/// Instantiates a module, with all imports that it may use.
 #[allow(dead_code, reason = "not every test asks")]
 pub(crate) fn instantiate(
     bytes: &[u8],
@@ -208,7 +208,7 @@ fn linked(world: World, libraries: &[(&str, &[u8])]) -> (Store<World>, Linker<Wo
     (store, linker)
 }
 
-/// What an engine offers to monitors.
+/// Adds the functions that an engine provides to monitors.
 fn attach(linker: &mut Linker<World>) {
     let ext = "wasm-aot:ext";
     linker.func_wrap(ext, "v1", || {}).expect("it is the only one");
@@ -267,7 +267,7 @@ pub(crate) fn run_in(world: World, bytes: &[u8], libraries: &[(&str, &[u8])]) ->
             }
             Err(_) => {
                 outcome.trapped = true;
-                // A host that sees a trap can still ask for the report.
+                // A host can call for the report after a trap.
                 let silent =
                     store.data().written.is_empty() && kept(&mut store, &instance).is_empty();
                 if let Some(flush) = instance.get_func(&store, "whamm:flush").filter(|_| silent) {

@@ -1,4 +1,5 @@
-//! Bodies for fuzzers, plain functions: `tests/fuzz.rs` runs each for a moment, a fuzzer for days.
+//! Bodies for fuzzers, as plain functions: `tests/fuzz.rs` runs each for a short time, a fuzzer for
+//! days.
 
 use arbtest::arbitrary::{Result, Unstructured};
 use whamm::{Options, Source};
@@ -11,7 +12,7 @@ const WORDS: [&str; 60] = [
     "arg0", "T", "use",
 ];
 
-/// Text of words that scripts have, and of others.
+/// Text of words that occur in scripts, and of others.
 fn script(u: &mut Unstructured<'_>) -> Result<String> {
     let mut text = String::new();
     if u.ratio(1, 2)? {
@@ -28,7 +29,7 @@ fn script(u: &mut Unstructured<'_>) -> Result<String> {
     Ok(text)
 }
 
-/// Any text is a script, or gets an error that says why not. Formatting a formatted script changes
+/// Any text is a script, or gets an error with a reason. Formatting a formatted script changes
 /// nothing.
 pub(crate) fn text(u: &mut Unstructured<'_>) -> Result<()> {
     let text = script(u)?;
@@ -89,7 +90,7 @@ pub(crate) fn module(u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Any bytes are refused or rewritten, as a program and as a library.
+/// Any bytes are rejected or rewritten, as a program and as a library.
 pub(crate) fn bytes(u: &mut Unstructured<'_>) -> Result<()> {
     let mut bytes: Vec<u8> = if u.arbitrary()? { b"\0asm\x01\0\0\0".to_vec() } else { vec![] };
     bytes.extend(u.arbitrary::<Vec<u8>>()?);

@@ -6,25 +6,25 @@ use wasmi::{
     Val,
 };
 
-/// What the host knows and has seen.
+/// The state of the host.
 #[derive(Debug, Default)]
 pub(crate) struct World {
     /// Nanoseconds.
     pub(crate) time: i64,
-    /// What reading the clock takes.
+    /// The duration of reading the clock.
     pub(crate) reading: i64,
-    /// What was written.
+    /// The bytes written.
     pub(crate) written: Vec<u8>,
     /// Whether there is a folder that the program may write to, and the file in it.
     pub(crate) has_folder: bool,
     pub(crate) file: Option<(String, Vec<u8>)>,
-    /// How many bytes the file may have.
+    /// The size limit of the file in bytes.
     pub(crate) room: Option<usize>,
-    /// What the program has reported, before it was profiled and after.
+    /// The program's own reports, before and after it was profiled.
     pub(crate) told: Vec<i32>,
 }
 
-/// A program that runs.
+/// A running program.
 pub(crate) struct Running {
     pub(crate) store: Store<World>,
     pub(crate) instance: Instance,
@@ -64,7 +64,7 @@ fn fd_write(mut caller: Caller<'_, World>, fd: i32, vectors: i32, n: i32, done: 
     memory.write(&mut caller, done as usize, &all.to_le_bytes()).map_or(28, |()| 0)
 }
 
-/// The descriptors of the folder, which others are not, and of the file in it.
+/// The descriptors of the folder, unlike any other, and of the file in it.
 const FOLDER: i32 = 5;
 const FILE: i32 = 9;
 
@@ -124,7 +124,7 @@ fn call_back(caller: &mut Caller<'_, World>, n: i32) -> Result<(), wasmi::Error>
     function.map_or(Ok(()), |function| function.call(caller, &[], &mut []))
 }
 
-/// Calls an export back twice, and takes its time after each call: what another module may do.
+/// Calls an export back twice, and takes time after each call, as another module may do.
 fn twice(mut caller: Caller<'_, World>) -> Result<(), wasmi::Error> {
     for time in [50, 70] {
         call_back(&mut caller, 2)?;
@@ -178,12 +178,12 @@ impl Running {
         self.instance.get_func(&self.store, name).unwrap_or_else(|| panic!("{name} is exported"))
     }
 
-    /// Calls an export: whether it returned.
+    /// Calls an export; returns whether it returned normally.
     pub(crate) fn call(&mut self, name: &str) -> bool {
         self.function(name).call(&mut self.store, &[], &mut []).is_ok()
     }
 
-    /// What an export that gives a place and a length gives.
+    /// The bytes at the address and length that an export returns.
     pub(crate) fn fetch(&mut self, name: &str) -> Vec<u8> {
         let function = self.function(name);
         let mut place = [Val::I32(0), Val::I32(0)];
@@ -200,7 +200,7 @@ impl Running {
             .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&file)))
     }
 
-    /// The report for people.
+    /// The report as text.
     pub(crate) fn report(&mut self) -> String {
         String::from_utf8(self.fetch("fastinst:report")).expect("text")
     }

@@ -1,22 +1,23 @@
-//! Whether an access is inside of its memory, cheaply where it is: memories do not shrink, so what
-//! begins below a number that was found once is inside.
+//! A cheap check that an access is inside its memory: memories do not shrink, so an access that
+//! begins below a bound found once is inside.
 
 use super::Maker;
 use wasm_encoder::{BlockType, Function, ValType};
 
-/// What is known of a memory.
+/// The bounds of a memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     /// The global: accesses of [`SPAN`] bytes at most that begin below it are inside.
     pub(crate) soft: u32,
-    /// Takes an address, and how many bytes there are from it on, of 64 bits: whether some of them
+    /// Takes an address and a length in bytes, both of 64 bits; returns whether some of these bytes
     /// are outside. It sets `soft`.
     pub(crate) outside: u32,
-    /// How many bytes the memory has at least.
+    /// The memory's minimum size in bytes.
     pub(crate) least: u64,
 }
 
-/// So many bytes from the address on: most accesses have smaller offsets.
+/// The accesses that `soft` covers end at most this many bytes after the address: most have smaller
+/// offsets.
 pub(crate) const SPAN: u64 = 1024;
 
 impl Maker<'_, '_> {
@@ -40,7 +41,7 @@ impl Maker<'_, '_> {
             }
             sink.local_get(1).i64_add().local_get(2).i64_gt_u();
             if ty.memory64 {
-                // The sum of two large numbers may be a small one.
+                // The sum of two large numbers may wrap.
                 sink.local_get(0).local_get(2).i64_gt_u().i32_or();
                 sink.local_get(1).local_get(2).i64_gt_u().i32_or();
             }

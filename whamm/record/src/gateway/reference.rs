@@ -1,9 +1,10 @@
-//! References to functions that go to the host: which function each is of.
+//! Identifies the functions of references that are passed to the host.
 //!
-//! WebAssembly cannot compare references to functions. But as long as the trace goes on, all that
-//! the program has are of its own functions, or of imports that it refers to itself: one that comes
-//! from the host ends the trace. What stands for these functions can be asked. It is called with
-//! zeros while `asked` says so; it records its index, does nothing else, and returns.
+//! WebAssembly cannot compare references to functions. But as long as the trace continues, all
+//! references that the program has are to its own functions, or to imports that it refers to
+//! itself: a reference from the host ends the trace. The gateways of these functions can be
+//! queried: a gateway that is called with zeros while `asked` is -1 stores its index there, does
+//! nothing else, and returns.
 
 use super::Maker;
 use crate::Error;
@@ -11,12 +12,12 @@ use std::collections::BTreeSet;
 use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
 use wasm_encoder::{BlockType, Function, HeapType, InstructionSink, RefType, ValType};
 
-/// What is asked, and where the answer is.
+/// The query and its answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asking {
-    /// -1 while a function is asked; then its index.
+    /// -1 during a query; then the function's index.
     asked: u32,
-    /// Takes a reference that is not null: gives the function's index and 1, or 0 if it is not
+    /// Takes a reference that is not null; returns the function's index plus 1, or 0 if it is not
     /// known.
     pub(super) ask: u32,
 }
@@ -26,7 +27,7 @@ pub(super) fn is_of_functions(ty: wasmparser::ValType) -> bool {
     matches!(ty, wasmparser::ValType::Ref(ty) if ty.is_func_ref() || ty.is_concrete_type_ref())
 }
 
-/// Puts zeros of some types on the stack, if there are any.
+/// Pushes zeros of some types.
 fn zeros(sink: &mut InstructionSink<'_>, types: &[ValType]) {
     for ty in types {
         match ty {
@@ -41,7 +42,7 @@ fn zeros(sink: &mut InstructionSink<'_>, types: &[ValType]) {
 }
 
 impl Maker<'_, '_> {
-    /// Parameters and results of a function that can be asked: all of them can be zero.
+    /// Parameters and results of a function that can be queried: all of them can be zero.
     fn askable(&self, function: u32) -> Result<Option<[Vec<ValType>; 2]>, Error> {
         let ty = self.app.declared.function(function).expect("a valid module");
         let read = |types: &[wasmparser::ValType]| {
@@ -52,8 +53,8 @@ impl Maker<'_, '_> {
         Ok(both.iter().flatten().all(is_zero).then_some(both))
     }
 
-    /// Makes the function that asks, if the program has references to functions among what its
-    /// functions pass.
+    /// Defines the function that queries references, if parameters or results of the program's
+    /// functions include references to functions.
     pub(super) fn asking(&mut self) -> Result<Option<Asking>, Error> {
         let declared = &self.app.declared;
         let types = (0..).map_while(|function| declared.function(function));
@@ -66,7 +67,7 @@ impl Maker<'_, '_> {
         let asked = super::variable(self.plan, self.program, ValType::I32);
         let mut code = Function::new([]);
         let sink = &mut code.instructions();
-        // Of a program whose trace has ended, nothing is known.
+        // After the end of the trace, functions are not known.
         sink.global_get(self.runtime.alive).i32_eqz().if_(BlockType::Empty);
         sink.i32_const(0).return_().end();
         sink.i32_const(-1).global_set(asked).block(BlockType::Empty);
@@ -87,14 +88,14 @@ impl Maker<'_, '_> {
             sink.br(1).end();
         }
         sink.end();
-        // Nothing was called that could answer: -1 and 1 is 0.
+        // If no function answered, -1 plus 1 is 0.
         sink.global_get(asked).i32_const(0).global_set(asked).i32_const(1).i32_add().end();
         let ty = self.signature(&[ValType::Ref(RefType::FUNCREF)], &[ValType::I32]);
         let ask = self.add(ty, "ask", code);
         Ok(Some(Asking { asked, ask }))
     }
 
-    /// What stands for a function answers first, if it is asked.
+    /// Makes a gateway answer first, if it is queried.
     pub(super) fn answer(
         &self,
         sink: &mut InstructionSink<'_>,

@@ -1,9 +1,10 @@
-//! What a probe's code may ask for at a site, and where that is found.
+//! The values that a probe's code may read at a site, and where they are.
 
 use super::*;
 
 impl<'a> Walker<'_, 'a> {
-    /// Where everything is that an action refers to, and code that fetches what has to be fetched.
+    /// Builds the scope of an action: where its values are. Emits code for values that have to be
+    /// fetched.
     pub(super) fn scope(
         &mut self,
         action: &Action<'a>,

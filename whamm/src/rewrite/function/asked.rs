@@ -1,11 +1,11 @@
-//! What bodies of probes ask for: operands and results, by their numbers.
+//! Operands and results that bodies of probes read, by their numbers.
 
 use super::Action;
 use crate::events::{Bound, Function, Mode};
 use crate::hir::{Body, Builtin, ExprKind, Probe};
 use std::collections::BTreeSet;
 
-/// The numbers of the operands that a body asks for.
+/// The numbers of the operands that a body reads.
 pub(super) fn operands_asked(body: &Body, looked_at: u8) -> BTreeSet<u8> {
     let mut all = BTreeSet::new();
     body.walk(&mut |e| {
@@ -16,7 +16,7 @@ pub(super) fn operands_asked(body: &Body, looked_at: u8) -> BTreeSet<u8> {
                 other => all.extend(argument(other)),
             }
         }
-        // A bulk operation is done a second time with all of its operands.
+        // A bulk operation is executed a second time with all of its operands.
         if let ExprKind::Builtin(Builtin::Event(Function::DupAt), _) = e.kind {
             all.extend(0..3);
         }
@@ -25,7 +25,7 @@ pub(super) fn operands_asked(body: &Body, looked_at: u8) -> BTreeSet<u8> {
     all
 }
 
-/// How many operands a probe asks for, from the top, if not all: it asks for those in a gap, too.
+/// How many operands a probe reads, from the top. `None` if all: it skips one, or has a predicate.
 pub(crate) fn asked_for(probe: &Probe, looked_at: u8) -> Option<usize> {
     let body = &probe.body;
     if body.predicate.is_some() && probe.matched.mode == Mode::Alt {
@@ -36,7 +36,7 @@ pub(crate) fn asked_for(probe: &Probe, looked_at: u8) -> Option<usize> {
     (!gap).then_some(found.len())
 }
 
-/// The operands that a body asks for, and whether it changes them.
+/// The highest number of the operands or results that bodies read, and whether they change any.
 pub(super) fn asked(
     actions: &[&Action<'_>],
     pick: fn(Bound) -> Option<u8>,
@@ -56,7 +56,7 @@ pub(super) fn asked(
                 };
                 most = most.max(implied.and_then(pick));
             }
-            // A bulk operation is done a second time with all of its operands.
+            // A bulk operation is executed a second time with all of its operands.
             if let ExprKind::Builtin(Builtin::Event(Function::DupAt), _) = e.kind {
                 most = most.max(pick(Bound::Arg(2)));
             }
@@ -69,17 +69,17 @@ pub(super) fn asked(
     (most, changed)
 }
 
-/// Which operand a variable is, if it is one.
+/// The operand that a variable is, if it is one.
 pub(super) fn argument(b: Bound) -> Option<u8> {
     if let Bound::Arg(n) = b { Some(n) } else { None }
 }
 
-/// Which result a variable is, if it is one.
+/// The result that a variable is, if it is one.
 fn result(b: Bound) -> Option<u8> {
     if let Bound::Res(n) = b { Some(n) } else { None }
 }
 
-/// The results that bodies ask for, and whether they change them.
+/// The last result that bodies read, and whether they change any.
 pub(super) fn asked_results(actions: &[&Action<'_>]) -> (Option<u8>, bool) {
     asked(actions, result, 1)
 }

@@ -1,13 +1,13 @@
-//! Calls of libraries that are put off, to be made together.
+//! Batched calls: calls of libraries are delayed and made together.
 //!
-//! A library that is part of the module sees nothing of the program, and the program nothing of it.
-//! So it does not matter when in a straight-line region it is called, as long as the order of
-//! calls stays: the operands wait in locals until something comes behind which control may not go
-//! on, or which another probe looks at. Then sites that do the same share one call.
+//! A library that is part of the module cannot see the program, and the program cannot see the
+//! library. So it may be called anywhere in a straight-line region, as long as the order of calls
+//! stays the same: the operands wait in locals until an instruction after which control may not
+//! continue, or one that another probe reads. Sites with the same statements then share one call.
 //!
-//! Where the program is likely to spend its time, it is first seen in place whether there is
-//! anything to do for any of them. Asking changes nothing, so the answers for all hold if each is
-//! that there is nothing.
+//! Where the program is likely to spend its time, inline code first checks whether any of them has
+//! something to do. The check changes nothing, so one check of all of them is valid if each answers
+//! no.
 
 use super::outline::{Shared, bound_to, deepest, rare};
 use super::*;
@@ -16,36 +16,36 @@ use crate::fold::Nothing;
 use crate::hir::Stmt;
 use crate::syntax::ast::BinOp;
 
-/// How many sites share a call.
+/// How many sites may share a call.
 const MOST: usize = 4;
 
-/// So many sites do even what is rare in place, in a tight loop.
+/// With at most this many sites, a tight loop has even the rare case inline.
 const FEW: usize = 2;
 
-/// A site whose call is put off.
+/// A site whose call is delayed.
 #[derive(Debug)]
 pub(super) struct Waiting {
     shared: Shared,
     values: Vec<Expr>,
     operands: HashMap<Bound, Storage>,
-    /// Locals that are ours until the call is made.
+    /// Locals reserved for this site until the call is made.
     held: Vec<(u32, ValType)>,
     hot: bool,
-    /// Whether not even the rarer case is a call.
+    /// Whether even the rarer case is inline.
     tight: bool,
 }
 
-/// Calls that are put off.
+/// Delayed calls.
 #[derive(Default)]
 pub(super) struct Batch {
     waiting: Vec<Waiting>,
-    /// Locals in which operands waited.
+    /// Free locals that held operands before.
     spare: Vec<(u32, ValType)>,
 }
 
 impl<'a> Walker<'_, 'a> {
-    /// Puts off what the only action at an instruction does, if that is worth while: its operands
-    /// are kept, and stay on the stack.
+    /// Delays the only action at an instruction, if that pays off: its operands are saved, and stay
+    /// on the stack.
     pub(super) fn postpone(&mut self, action: &Action<'a>, i: usize, args: &[W]) -> bool {
         if self.r.options.exact_traps || walk::interrupts(&self.ops[i].operator) {
             return false;
@@ -67,7 +67,7 @@ impl<'a> Walker<'_, 'a> {
         true
     }
 
-    /// Whether the body begins with a question that changes nothing.
+    /// Whether the body begins with a condition that changes nothing.
     fn asks_first(&self, shared: &Shared) -> bool {
         let Some((unless, _)) = rare(&shared.stmts) else { return false };
         let mut pure = true;
@@ -93,7 +93,7 @@ impl<'a> Walker<'_, 'a> {
         only
     }
 
-    /// Whether another site that looks the same comes in the same region.
+    /// Whether another site of the same access width follows in the same region.
     fn followed(&self, i: usize) -> bool {
         let width = |op: &Op<'_>| op.event.and_then(events::Instruction::accessed);
         let ahead = self.ops[i + 1..]
@@ -103,7 +103,7 @@ impl<'a> Walker<'_, 'a> {
             == Some(width(&self.ops[i]))
     }
 
-    /// Keeps the operands that are asked for until the call is made.
+    /// Saves the operands that are read until the call is made.
     #[expect(clippy::type_complexity, reason = "where they are, and what is ours of it")]
     fn put_by(
         &mut self,
@@ -131,7 +131,7 @@ impl<'a> Walker<'_, 'a> {
         Some((bound_to(&own), held))
     }
 
-    /// Where operands that are asked for are, if all of them are still values of the program's
+    /// Where the operands that are read are, if all of them are still values of the program's
     /// locals.
     fn in_locals(&self, values: &[Expr]) -> Option<HashMap<Bound, Storage>> {
         let mut found = Some(HashMap::new());
@@ -154,7 +154,7 @@ impl<'a> Walker<'_, 'a> {
         free.map_or_else(|| self.locals.keep(ty), |n| self.batch.spare.swap_remove(n).0)
     }
 
-    /// Before an instruction: makes calls that cannot wait until it is behind.
+    /// Before an instruction: makes calls that cannot wait until after it.
     pub(super) fn before(&mut self, i: usize) {
         let due = match self.ops[i].operator {
             O::LocalSet { local_index } | O::LocalTee { local_index } => self
@@ -169,7 +169,7 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    /// Makes the calls that were put off.
+    /// Makes the delayed calls.
     pub(super) fn make_calls(&mut self) {
         let waiting = std::mem::take(&mut self.batch.waiting);
         let Some(first) = waiting.first() else { return };
@@ -186,7 +186,7 @@ impl<'a> Walker<'_, 'a> {
         self.batch.spare.extend(waiting.into_iter().flat_map(|site| site.held));
     }
 
-    /// Sees in place whether there is anything to do.
+    /// Checks inline whether there is anything to do, and calls only then.
     fn ask_and_call(&mut self, waiting: &[Waiting]) {
         let shared = &waiting[0].shared;
         let Some((unless, no)) = rare(&shared.stmts) else { return };
@@ -195,7 +195,7 @@ impl<'a> Walker<'_, 'a> {
             let start = self.plan.code.len();
             self.hand_over(&site.values, &site.operands);
             let handed = self.plan.code.split_off(start);
-            // What is asked a second time has the same answer.
+            // The same computation has the same result.
             if let Some((_, numbers)) = asked.iter().find(|before| before.0 == handed) {
                 own.extend(numbers);
                 continue;
@@ -235,7 +235,7 @@ impl<'a> Walker<'_, 'a> {
         self.put().end();
     }
 
-    /// Writes statements in place, given where the numbers are.
+    /// Writes statements inline, with the numbers in the given locals.
     fn do_plainly(&mut self, stmts: &[Stmt], at: &[u32]) {
         let scope = Scope {
             globals: self.r.globals.clone(),
@@ -257,7 +257,7 @@ impl<'a> Walker<'_, 'a> {
         self.plan.code.extend(code);
     }
 
-    /// Puts numbers from the stack into locals, and goes on with code that may begin by getting
+    /// Stores numbers from the stack in locals, and continues with code that may begin by reading
     /// one.
     fn set_and(&mut self, numbers: &[u32], code: &[u8]) {
         let (&[first, ref others @ ..], mut get) = (numbers, Vec::new()) else {
@@ -280,8 +280,7 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    /// The code that finds out whether something is to be done: it leaves a number that is zero if
-    /// not.
+    /// The code of the check: it leaves a number that is zero if there is nothing to do.
     fn question(&mut self, unless: &Expr, at: &[u32]) -> Vec<u8> {
         let scope = Scope {
             globals: self.r.globals.clone(),

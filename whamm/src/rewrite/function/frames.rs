@@ -1,5 +1,5 @@
-//! Frames: what the rewritten function keeps of its own while an activation of it lasts, and how it
-//! is wrapped.
+//! Frames: variables of probes that last as long as an activation of the rewritten function, and
+//! the function's wrapper.
 
 use super::*;
 use crate::hir::Program;
@@ -9,7 +9,7 @@ use crate::hir::Program;
 pub(super) struct Frames {
     /// Where each is while the activation lasts.
     pub(super) storage: Vec<Storage>,
-    /// Those that the report has.
+    /// Those that the report includes.
     pub(super) reported: BTreeSet<u32>,
 }
 
@@ -40,7 +40,7 @@ impl<'a> Walker<'_, 'a> {
         }))
     }
 
-    /// Variables of this activation are locals, and begin as they are declared.
+    /// Declares the variables of this activation as locals, with their initial values.
     pub(super) fn begin_frames(&mut self) {
         if !self.r.uses_frames() {
             return;
@@ -89,7 +89,7 @@ impl<'a> Walker<'_, 'a> {
         *self.r.ledger.framed.entry((self.fid, n)).or_insert_with(counters)
     }
 
-    /// At every end of an activation, what its variables hold is added to the function's sums.
+    /// At every end of an activation, adds the values of its variables to the function's sums.
     pub(super) fn end_frames(&mut self) {
         for n in self.frames.reported.clone() {
             let (variable, first) = (&self.r.program.frames[n as usize], self.sum_of_frames(n));

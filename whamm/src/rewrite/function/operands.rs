@@ -1,19 +1,19 @@
-//! Operands and results: their types, and where they are kept while a probe looks at them.
+//! Operands and results: their types, and where they are saved while a probe reads them.
 
 use super::*;
 
 impl<'a> Walker<'_, 'a> {
-    /// Types on the operand stack, the top first: of the innermost block, which sees nothing of
-    /// what lies below.
+    /// Types on the operand stack, the top first: only of the innermost block, which cannot read
+    /// the values below it.
     pub(super) fn stack(&self, n: usize) -> Vec<W> {
         let below = self.validator.get_control_frame(0).map_or(0, |frame| frame.height);
         let own = (self.validator.operand_stack_height() as usize).saturating_sub(below);
         (0..n.min(own)).map_while(|i| self.validator.get_operand_type(i).flatten()).collect()
     }
 
-    /// The type of an operand where control never comes: nothing if the instruction takes none, or
-    /// one of any type. What lies below the innermost block is not the instruction's; what is not
-    /// there is of the type that the instruction takes, `Some(None)` if that is no number.
+    /// The type of an operand in unreachable code: none if the instruction takes no such operand,
+    /// or one of any type. Values below the innermost block are not the instruction's. A missing
+    /// operand has the type that the instruction takes, `Some(None)` if that is not a number.
     pub(super) fn dead_operand(&self, i: usize, n: u8) -> Option<Option<W>> {
         let n = usize::from(n);
         if n >= self.takes(i) {
@@ -38,7 +38,7 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    /// The types of what an instruction will leave, the top first.
+    /// The types of the results of an instruction, the top first.
     pub(super) fn result_types(&self, i: usize) -> Vec<W> {
         let op = &self.ops[i].operator;
         let app = self.r.app;
@@ -129,7 +129,7 @@ impl<'a> Walker<'_, 'a> {
         })
     }
 
-    /// Keeps operands that probes ask for; they stay on the stack, unless they are changed or the
+    /// Saves operands that probes read; they stay on the stack, unless they are changed or the
     /// instruction is replaced.
     pub(super) fn save(
         &mut self,
@@ -163,7 +163,7 @@ impl<'a> Walker<'_, 'a> {
         saved
     }
 
-    /// Puts operands back that were taken off to be changed.
+    /// Restores operands that were popped to be changed.
     pub(super) fn restore(
         &mut self,
         actions: &[&Action<'_>],
@@ -218,7 +218,7 @@ fn vector_result(name: &str) -> Option<W> {
     }
 }
 
-/// What a number of a type is on the operand stack; nothing for what is no number.
+/// The operand stack's type for a number of a type; none if it is not a number.
 fn number(ty: &Ty) -> Option<W> {
     match ty.slots()[..] {
         [ValType::I32] => Some(W::I32),

@@ -1,4 +1,4 @@
-//! Operators: what is known of an instruction without looking at what is around it.
+//! Operators: properties of an instruction that do not depend on its context.
 
 use crate::emit::code::Bulk;
 use wasmparser::Operator as O;
@@ -8,7 +8,7 @@ pub(super) fn is_branch(op: &O<'_>) -> bool {
     matches!(op, O::Br { .. } | O::BrIf { .. } | O::BrTable { .. })
 }
 
-/// Whether an instruction leaves the function, without a trap.
+/// Whether an instruction leaves the function without a trap.
 pub(super) fn ends_function(op: &O<'_>) -> bool {
     matches!(
         op,
@@ -26,7 +26,7 @@ pub(super) fn never_traps(event: &crate::events::Instruction) -> bool {
     plain || arith || convert || simd
 }
 
-/// The table that an instruction takes an entry of.
+/// The table whose entry an instruction uses.
 pub(super) fn table_of(op: &O<'_>) -> Option<u32> {
     match op {
         O::CallIndirect { table_index, .. } | O::ReturnCallIndirect { table_index, .. } => {

@@ -1,16 +1,16 @@
-//! Where operands come from: of some it is plain that they are still the value of one of the
-//! program's locals.
+//! Origins of operands: some operands are known to be the value of one of the program's locals
+//! still.
 //!
-//! Such an operand need not be kept for a probe that asks for it later: the local is read again,
-//! until it is set. What lies between the place where a value is pushed and the place where it is
-//! taken also stands between them in the code, so one pass in order sees every change.
+//! Such an operand need not be saved for a probe that reads it later: the local is read again,
+//! until it is set. The instructions between the push of a value and its use also lie between them
+//! in the code, so one pass in order sees every change.
 
 use super::*;
 
-/// Where the operands on the stack come from.
+/// The origins of the operands on the stack.
 #[derive(Default)]
 pub(super) struct Origins {
-    /// Whether operands are followed: no probe changes values.
+    /// Whether operands are tracked: only if no probe changes values.
     pub(super) followed: bool,
     /// The local whose value each operand is.
     pub(super) stack: Vec<Option<u32>>,
@@ -32,7 +32,7 @@ impl Walker<'_, '_> {
         self.origins.stack[below_top]
     }
 
-    /// Goes on behind an instruction, which is valid.
+    /// Validates an instruction, and updates the origins.
     pub(super) fn validated(&mut self, i: usize) -> Result<(), wasmparser::Error> {
         let operator = self.ops[i].operator.clone();
         let taken = operator.operator_arity(&self.validator).map(|arity| arity.0 as usize);

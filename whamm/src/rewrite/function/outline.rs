@@ -1,10 +1,10 @@
-//! Bodies that call libraries, which sites share.
+//! Outlined bodies: bodies that call libraries, shared by sites.
 //!
-//! What such a body needs of a site is a few numbers, computed from operands. So it stands in a
-//! function of its own, which is handed these numbers; where nothing else wants to see the
-//! operands, the function gives them back, so that they need not be kept. Where the program is
-//! likely to spend its time the body is written out in place, library and all; but what is done
-//! only in the rarer case of a choice stays behind a call.
+//! Such a body needs only a few numbers from a site, computed from operands. So it is a function of
+//! its own with these numbers as parameters. Where no other probe reads the operands, the function
+//! takes and returns them, so that they need not be saved. Where the program is likely to spend its
+//! time, the body is inlined, library and all; but the rarer case of a choice stays an outlined
+//! call.
 
 use super::*;
 use crate::fold::Nothing;
@@ -12,7 +12,7 @@ use crate::hir::{Body, Builtin, Stmt};
 use crate::syntax::ast::BinOp;
 use crate::types::Ty;
 
-/// What is known of a site but for the distance from its operand's address, which is handed over.
+/// What is known of a site except for the offset from its operand's address, which is a parameter.
 pub(super) struct WithoutOffset<'s>(pub(super) &'s Site<'s>);
 
 impl Known for WithoutOffset<'_> {
@@ -29,7 +29,7 @@ impl Known for WithoutOffset<'_> {
     }
 }
 
-/// Whether a body calls a library, and needs nothing but operands and global variables.
+/// Whether a body calls a library, and uses only operands and global variables.
 pub(crate) fn is_shared(body: &Body) -> bool {
     let (mut calls, mut more) = (false, false);
     body.walk(&mut |e| match &e.kind {
@@ -47,34 +47,34 @@ pub(crate) fn is_shared(body: &Body) -> bool {
     plain && calls && !more
 }
 
-/// What a function is given that gives operands back: their types, the deepest first, and perhaps
+/// The parameters of a function that returns operands: their types, the deepest first, and perhaps
 /// the offset.
 struct Way {
     types: Vec<ValType>,
     offset: bool,
 }
 
-/// Statements in which operands are the numbers that are handed over.
+/// Statements in which operands are replaced by parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Shared {
     pub(super) stmts: Vec<Stmt>,
     pub(super) types: Vec<ValType>,
-    /// What is added to sums before them.
+    /// Amounts added to sums before them.
     pub(super) increments: region::Increments,
 }
 
-/// The numbers, as the site computes them; and the type of each.
+/// The arguments, as the site computes them, and the type of each.
 #[derive(Default)]
 struct Handing {
     values: Vec<Expr>,
-    /// Whether constants that a library is called with are handed over too, so that all sites share
-    /// one function.
+    /// Whether constant arguments of libraries are parameters too, so that all sites share one
+    /// function.
     constants: bool,
 }
 
 impl Handing {
-    /// Statements, with what is computed from operands handed over; none if they are not of the
-    /// simple kinds.
+    /// Statements in which values computed from operands are parameters; none if the statements are
+    /// not of the simple kinds.
     fn stmts(&mut self, stmts: &[Stmt], known: &dyn Known) -> Option<Vec<Stmt>> {
         let stmt = |stmt: &Stmt| {
             Some(match stmt {
@@ -100,7 +100,7 @@ impl Handing {
         self.with(e, false)
     }
 
-    /// An expression; perhaps constants are handed over too.
+    /// An expression; perhaps its constants become parameters too.
     fn with(&mut self, e: Expr, constant: bool) -> Option<Expr> {
         let Expr { kind, ty, span } = e;
         let kind = match kind {
@@ -152,7 +152,7 @@ fn depends(kind: &ExprKind) -> bool {
     }
 }
 
-/// Whether it is computed from operands and constants, and always can be.
+/// Whether it is computed from operands and constants, without a possible trap.
 fn is_arithmetic(kind: &ExprKind) -> bool {
     match kind {
         ExprKind::Bound(Bound::Arg(_) | Bound::Offset) | ExprKind::Int(_) => true,
@@ -167,7 +167,8 @@ fn is_arithmetic(kind: &ExprKind) -> bool {
     }
 }
 
-/// If only the rarer case of a choice is left: when it is not so, and what is to be done then.
+/// If only the rarer case of a choice is left: the condition under which it is skipped, and its
+/// statements.
 pub(super) fn rare(stmts: &[Stmt]) -> Option<(&Expr, &[Stmt])> {
     let [Stmt::If(unless, yes, no)] = stmts else { return None };
     let mut calls = false;
@@ -175,14 +176,14 @@ pub(super) fn rare(stmts: &[Stmt]) -> Option<(&Expr, &[Stmt])> {
     (yes.is_empty() && calls).then_some((unless, no))
 }
 
-/// Where numbers that are handed over are.
+/// Maps parameters to the locals that hold them.
 pub(super) fn bound_to(locals: &[u32]) -> HashMap<Bound, Storage> {
     (0..).zip(locals).map(|(n, &local)| (Bound::Arg(n), Storage::Locals(local))).collect()
 }
 
 impl<'a> Walker<'_, 'a> {
-    /// What an action does, as what other sites can do too, and the numbers that this site hands
-    /// over.
+    /// The statements of an action in a form that other sites can share, and the arguments of this
+    /// site.
     pub(super) fn handed(
         &self,
         action: &Action<'a>,
@@ -208,7 +209,7 @@ impl<'a> Walker<'_, 'a> {
     }
 
     /// The code of statements, given where the numbers are; the rarer case of a choice is a call,
-    /// unless everything is to be in place.
+    /// unless everything is to be inlined.
     pub(super) fn written(
         &mut self,
         stmts: &[Stmt],
@@ -240,8 +241,7 @@ impl<'a> Walker<'_, 'a> {
         Some(std::mem::take(&mut emitter.out))
     }
 
-    /// The function that does something which is seldom done, for all sites; and the numbers that
-    /// it is handed.
+    /// The function of a rare case, for all sites, and its arguments.
     pub(super) fn apart(&mut self, stmts: &[Stmt]) -> Option<(u32, Vec<Expr>)> {
         let mut handing = Handing { constants: true, ..Handing::default() };
         let stmts = handing.stmts(stmts, &Nothing)?;
@@ -249,8 +249,8 @@ impl<'a> Walker<'_, 'a> {
         Some((self.callee(&Shared { stmts, types, increments: vec![] }, 1, false)?, handing.values))
     }
 
-    /// The function that does something several times, each time with other numbers; perhaps even
-    /// what is rare in place.
+    /// The function that executes statements several times, each time with other arguments; perhaps
+    /// even with the rare case inlined.
     pub(super) fn callee(&mut self, shared: &Shared, times: usize, in_place: bool) -> Option<u32> {
         let params = shared.types.repeat(times);
         let mut locals = Locals::new(u32::try_from(params.len()).ok()?);
@@ -270,7 +270,7 @@ impl<'a> Walker<'_, 'a> {
         Some(self.r.support.shared_body("whamm.probe", (params, vec![]), locals.types(), &code))
     }
 
-    /// Writes numbers that are handed over, given where operands are.
+    /// Writes the arguments of a call, given where operands are.
     pub(super) fn hand_over(&mut self, values: &[Expr], operands: &HashMap<Bound, Storage>) {
         let scope = Scope { bounds: operands.clone(), ..Scope::default() };
         let (program, libraries) = (self.r.program, self.r.libraries);
@@ -287,8 +287,8 @@ impl<'a> Walker<'_, 'a> {
         self.plan.code.extend(code);
     }
 
-    /// Writes a call of a function with the body of an action, if it can be one and is not better
-    /// written out in place.
+    /// Writes a call of a function with the body of an action, unless it cannot be one or is better
+    /// inlined.
     pub(super) fn call_body(
         &mut self,
         action: &Action<'a>,
@@ -307,8 +307,8 @@ impl<'a> Walker<'_, 'a> {
         true
     }
 
-    /// Writes a call of a function that does what the only action at an instruction does and gives
-    /// its operands back.
+    /// Writes a call of a function that executes the only action at an instruction and returns the
+    /// instruction's operands.
     pub(super) fn pass(&mut self, action: &Action<'a>, i: usize, args: &[W]) -> bool {
         if self.is_hot(i) {
             return false;
@@ -327,9 +327,9 @@ impl<'a> Walker<'_, 'a> {
         true
     }
 
-    /// The function that does something with numbers computed from what it is given, and gives the
-    /// operands back. The rarer case of a choice is another such function, so that nothing has to
-    /// be kept while it runs.
+    /// The function that computes numbers from its parameters, executes statements with them, and
+    /// returns the operands. The rarer case of a choice is another such function, so that nothing
+    /// has to be saved while it runs.
     fn passing(
         &mut self,
         shared: &Shared,
@@ -400,7 +400,7 @@ impl<'a> Walker<'_, 'a> {
         ))
     }
 
-    /// The code of something.
+    /// The code that an emitter writes.
     fn emitted(
         &mut self,
         locals: &mut Locals,
@@ -425,7 +425,7 @@ impl<'a> Walker<'_, 'a> {
     }
 }
 
-/// The deepest operand that is asked for.
+/// The deepest operand that is read.
 pub(super) fn deepest(values: &[Expr]) -> Option<u8> {
     let mut most = None;
     values.iter().for_each(|e| {
@@ -442,7 +442,7 @@ fn asks_offset(values: &[Expr]) -> bool {
     asks
 }
 
-/// Leaves the first parameters on the stack again.
+/// Pushes the first parameters again.
 fn give_back(code: &mut Vec<u8>, parameters: u32) {
     for local in 0..parameters {
         InstructionSink::new(code).local_get(local);

@@ -1,10 +1,10 @@
-//! Instructions and blocks that a probe's code stands in for.
+//! Instructions and blocks that a probe's code replaces.
 //!
-//! What stands there instead has to leave what the instruction would: what the body returns or what
-//! a function gives that it calls, on top of the operands that stay. As in version 2.0.1, an
-//! operand stays if the probe neither asks for it nor drops it, and a predicate asks for all. Where
-//! what is returned is all that the instruction gives, or it gives nothing, the operands are left
-//! out, whatever was asked for.
+//! The replacement has to leave what the instruction would: the values that the body returns, or
+//! the results of a function that it calls, on top of the operands that stay. As in version 2.0.1,
+//! an operand stays if the probe neither reads nor drops it, and a predicate reads all. If the
+//! returned values are all results of the instruction, or it has no results, the operands are
+//! dropped, whether they are read or not.
 
 use super::*;
 use crate::emit::replacement::{Callee, Callees, Calls, Deeds, Replacement, always_gives};
@@ -16,7 +16,7 @@ type Replaced = wasm_aot_body::replacement::Replaced<ValType>;
 type Remains = wasm_aot_body::replacement::Remains<ValType>;
 
 impl<'a> Walker<'_, 'a> {
-    /// Writes probes instead of an instruction. Where a predicate is left to be tested, the
+    /// Writes probes instead of an instruction. If a predicate has to be tested at run time, the
     /// instruction is the other arm.
     pub(super) fn replace(
         &mut self,
@@ -63,7 +63,7 @@ impl<'a> Walker<'_, 'a> {
         Ok(())
     }
 
-    /// The types of what an instruction gives, which the validator passes.
+    /// The types of an instruction's results; the validator advances past it.
     fn results_of(&mut self, i: usize) -> Result<Vec<ValType>, wasmparser::Error> {
         let operator = self.ops[i].operator.clone();
         let gives = operator.operator_arity(&self.validator).map_or(0, |arity| arity.1 as usize);
@@ -74,8 +74,8 @@ impl<'a> Walker<'_, 'a> {
         Ok(results)
     }
 
-    /// Control goes on behind an instruction that never falls through by itself, and the validator
-    /// with it, where that is valid; and where it is not, the whole program will not be.
+    /// Makes control continue after an instruction that never falls through by itself, and the
+    /// validator with it, if that is valid. If it is not, the whole program is invalid.
     fn fall_through(
         &mut self,
         i: usize,
@@ -112,7 +112,7 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    /// What remains where a probe replaces something, and where it puts that.
+    /// The operands that remain where a probe replaces something, and where it puts its values.
     fn replacement(
         &mut self,
         action: &Action<'a>,
@@ -159,7 +159,7 @@ impl<'a> Walker<'_, 'a> {
         (remains, Replacement { calls: Calls::Here { callees, left }, results, returned })
     }
 
-    /// Writes what stands there instead, and what it leaves.
+    /// Writes the replacement, and the values that it leaves.
     fn stand_in(
         &mut self,
         action: &Action<'a>,
@@ -201,7 +201,7 @@ impl<'a> Walker<'_, 'a> {
         found
     }
 
-    /// Nothing is known of what is on the stack in the place of an instruction's results.
+    /// Marks the origins of an instruction's replaced results as unknown.
     fn forget_origins(&mut self, gives: usize) {
         let height = self.validator.operand_stack_height() as usize;
         self.origins.stack.truncate(height.saturating_sub(gives));
@@ -270,7 +270,7 @@ impl<'a> Walker<'_, 'a> {
         std::mem::take(&mut emitter.out)
     }
 
-    /// A probe that replaces the whole block which begins here.
+    /// The probe that replaces the whole block that begins here.
     pub(super) fn block_replacement(&mut self, i: usize) -> Option<Action<'a>> {
         let probes = self.probes(i, &[Mode::BlockAlt]);
         if probes.is_empty() || !self.reachable() && self.ops[i].nesting != Nesting::Else {
@@ -282,8 +282,8 @@ impl<'a> Walker<'_, 'a> {
         (!actions.is_empty()).then(|| actions.remove(0))
     }
 
-    /// Writes a probe instead of a block, or instead of the second arm of a choice: the number of
-    /// the next instruction.
+    /// Writes a probe instead of a block, or instead of the `else` arm of an `if`: returns the
+    /// number of the next instruction.
     pub(super) fn replace_block(
         &mut self,
         i: usize,
@@ -330,7 +330,7 @@ impl<'a> Walker<'_, 'a> {
         Ok(next)
     }
 
-    /// What a block takes and gives, the lowest first.
+    /// The types of a block's parameters and results, the lowest first.
     fn block_types(&self, i: usize) -> (Vec<ValType>, Vec<ValType>) {
         let ty = match &self.ops[i].operator {
             O::Block { blockty } | O::Loop { blockty } | O::If { blockty } | O::Try { blockty } => {

@@ -1,5 +1,5 @@
-//! Shadows of tables follow what instructions do to the tables, and answer which function an entry
-//! holds.
+//! Keeps shadows of tables up to date with the program's instructions, and looks up which function
+//! an entry holds.
 
 use super::super::shadow::{self, Reference};
 use super::*;
@@ -21,7 +21,7 @@ impl<'a> Walker<'_, 'a> {
         shadow::reference(&self.ops[i].operator, self.ops[..i].iter().rev().map(|op| &op.operator))
     }
 
-    /// Pushes a function as a shadow's user sees it: -1 if it is not known.
+    /// Pushes a function's index as probes see it: -1 if it is not known.
     pub(super) fn put_reference(&mut self, reference: Reference) {
         match reference {
             Reference::Function(function) => self.put().i32_const(function.cast_signed()),
@@ -30,7 +30,7 @@ impl<'a> Walker<'_, 'a> {
         };
     }
 
-    /// Pushes an operand as 32 bits: what does not fit is an entry that no table has.
+    /// Pushes an operand as 32 bits: a larger value becomes an entry that no table has.
     pub(super) fn put_index(&mut self, (local, ty): (u32, ValType)) {
         if ty != ValType::I64 {
             self.put().local_get(local);
@@ -40,8 +40,8 @@ impl<'a> Walker<'_, 'a> {
         self.put().local_get(local).i64_const(0xffff_ffff).i64_lt_u().select();
     }
 
-    /// Keeps the operands of an instruction that changes a table or uses up a segment, if a probe
-    /// wants to know.
+    /// Saves the operands of an instruction that changes a table or uses up a segment, if a probe
+    /// depends on it.
     pub(super) fn before_change(&mut self, i: usize) -> Option<Change> {
         if !self.r.tables.shadows.changing {
             return None;
@@ -74,7 +74,7 @@ impl<'a> Walker<'_, 'a> {
         Some(Change { operands, reference })
     }
 
-    /// The instruction is done: its table's shadow follows.
+    /// After the instruction, updates the shadow of its table.
     pub(super) fn after_change(&mut self, i: usize, change: Option<Change>) {
         let Some(Change { operands, reference }) = change else { return };
         match self.ops[i].operator {
@@ -132,7 +132,7 @@ impl<'a> Walker<'_, 'a> {
         self.put().call(callee);
     }
 
-    /// The old size is on the stack, and stays there; a table that could not grow has not changed.
+    /// The old size is on the stack, and stays there. A table that could not grow is unchanged.
     fn grown(&mut self, table: u32, count: (u32, ValType), reference: Reference) {
         let size = (self.locals.take(count.1), count.1);
         self.put().local_tee(size.0).local_get(size.0);
@@ -149,7 +149,7 @@ impl<'a> Walker<'_, 'a> {
         self.put().end();
     }
 
-    /// Writes an instruction of the program; shadows and what is noted of segments follow it.
+    /// Writes an instruction of the program, and updates the shadows and the lengths of segments.
     pub(super) fn write_op(&mut self, i: usize) {
         let change = if self.reachable() { self.before_change(i) } else { None };
         self.plan.keep(self.ops[i].place());
@@ -186,7 +186,7 @@ impl<'a> Walker<'_, 'a> {
             self.put().call(get);
             return;
         }
-        // What never changes is looked up in place.
+        // A table that never changes is looked up inline.
         let (at, len) = *self.r.tables.fixed.get(&table).unwrap_or(&(0, 0));
         let (at, len) = if self.r.tables.fixed.contains_key(&table) {
             (at, len)

@@ -1,7 +1,8 @@
-//! Sums: what probes add to a counter at every site of a region is counted once, for the region.
+//! Sums: additions of probes to a counter at the sites of a region are counted once, for the
+//! region.
 //!
-//! Where it depends on whether a branch is taken, what is counted is how often control goes on
-//! behind the branch: the rest of the runs took it.
+//! If an addition depends on whether a branch is taken, the counter is placed after the branch and
+//! counts fall-throughs: the rest of the runs took the branch.
 
 use super::*;
 use crate::emit::cells::rise;
@@ -10,15 +11,15 @@ use crate::rewrite::region::{Constant, Summed};
 use crate::syntax::ast::BinOp;
 use crate::types::Ty;
 
-/// What is added to a place: each time, and in addition each time that control goes on behind the
-/// branch.
+/// An addition to a place: an amount each time, and another each time that control falls through
+/// the branch.
 pub(super) struct Increment<'p> {
     addend: Addend<'p>,
     always: i64,
     through: i64,
 }
 
-/// What a sum is added to.
+/// The place of an addition.
 enum Addend<'p> {
     /// A variable of the site.
     Site(u32, &'p Ty),
@@ -28,15 +29,15 @@ enum Addend<'p> {
     Element { number: u32, constants: Vec<Constant>, map: &'p Expr, key: Expr, ty: Ty },
 }
 
-/// What statements do instead of what is usual.
+/// How statements differ from the usual ones.
 enum Instead<'p> {
-    /// The same.
+    /// Not at all.
     Nothing,
-    /// They only add something else to global variables.
+    /// They only add other amounts to global variables.
     Sums(&'p [Stmt], region::Increments),
-    /// One or the other.
+    /// The one or the other, by a condition.
     Choice(&'p Expr, Box<[Self; 2]>),
-    /// All that they do.
+    /// Entirely: all of these statements have to be executed.
     All(&'p [Stmt]),
 }
 
@@ -55,7 +56,8 @@ impl Addend<'_> {
     }
 }
 
-/// Whether a condition is that the operand of a branch, or of a choice, is not zero; or that it is.
+/// Whether a condition tests that the operand of a branch, or of an `if`, is not zero; or that it
+/// is.
 fn of_operand(cond: &Expr) -> Option<bool> {
     let ExprKind::Binary(op, a, b) = &cond.kind else { return None };
     let sides = [&a.kind, &b.kind];
@@ -71,19 +73,19 @@ fn of_operand(cond: &Expr) -> Option<bool> {
     }
 }
 
-/// Straight-line regions, as far as they are known at the instruction at hand.
+/// Straight-line regions at the current instruction.
 #[derive(Default)]
 pub(super) struct Regions {
-    /// The one that goes on here.
+    /// The current region.
     open: Option<Region>,
     /// Whether the program is likely to spend its time in it.
     is_hot: bool,
-    /// Counters of what goes on behind the present branch, by whether they are i64.
+    /// Counters of fall-throughs of the current branch, by whether they are i64.
     behind_branch: BTreeMap<bool, u32>,
 }
 
 impl<'a> Walker<'_, 'a> {
-    /// What a body adds to what, if that is all it does.
+    /// The additions of a body, if it does nothing else.
     pub(super) fn sums(
         &self,
         body: &'a Body,
@@ -108,7 +110,7 @@ impl<'a> Walker<'_, 'a> {
         all_used.then_some(list)
     }
 
-    /// What statements add that are run (always, through) times.
+    /// The additions of statements that are run (always, through) times.
     fn increments(
         &self,
         stmts: &'a [Stmt],
@@ -134,8 +136,8 @@ impl<'a> Walker<'_, 'a> {
             }
             let (place, amount) = region::addition(stmt)?;
             let addend = self.addend(place, site)?;
-            // An element that is added to is there, whatever it becomes: sums of elements must not
-            // fall.
+            // An addition creates the element, whatever its value becomes: sums of elements must
+            // not decrease.
             if let (Addend::Element { .. }, Stmt::Update(_, op, value)) = (&addend, stmt) {
                 rise(*op, value)?;
             }
@@ -155,11 +157,11 @@ impl<'a> Walker<'_, 'a> {
         Some(())
     }
 
-    /// How often the operand of a branch is not zero, and how often it is; if it is a branch, and
-    /// what is split is not part of either.
+    /// How often the operand of a branch is not zero, and how often it is zero; if the instruction
+    /// is a branch, and the statements are not themselves part of such a choice.
     fn split(&self, site: &Site<'_>, times: (i64, i64)) -> Option<[(i64, i64); 2]> {
         let op = site.op.filter(|_| times == (1, 0))?;
-        // What takes the place of the branch need not branch.
+        // The replacement of the branch need not branch.
         if !self.probes(site.index as usize, &[Mode::Alt, Mode::BlockAlt]).is_empty() {
             return None;
         }
@@ -187,10 +189,10 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    /// Of a choice that only the site can make, and that usually only adds: this is added for the
-    /// region, and the site undoes it if the choice falls otherwise. What a script says first is
-    /// taken to be the usual. Where the program is not likely to spend its time and sites share
-    /// what they do, it is added there: that is smaller.
+    /// Handles a choice that only the site can make, and that usually only adds: the region adds
+    /// the usual amount, and the site undoes it on the other arm. A script's first arm is taken to
+    /// be the usual one. Where the program is not likely to spend its time and sites share an
+    /// outlined body, the body adds it: that is smaller.
     pub(super) fn usual(
         &mut self,
         body: &'a Body,
@@ -223,14 +225,14 @@ impl<'a> Walker<'_, 'a> {
         Some((vec![Stmt::If(cond.clone(), vec![], otherwise)], own))
     }
 
-    /// What statements add to global variables, if that is all they do.
+    /// The amounts that statements add to global variables, if they do nothing else.
     fn sum_of(&self, stmts: &'a [Stmt], site: &Site<'_>) -> Option<region::Increments> {
         let mut increments = Vec::new();
         self.increments(stmts, site, (1, 0), &mut increments)?;
         self.globals(&increments)
     }
 
-    /// How statements differ from what is taken to be usual.
+    /// How statements differ from those that are taken to be usual.
     fn instead(
         &self,
         stmts: &'a [Stmt],
@@ -247,7 +249,7 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    /// The statements that undo what is usual and do something else.
+    /// The statements that undo the usual increments and then run the others.
     fn written_out(
         &mut self,
         instead: Instead<'a>,
@@ -273,7 +275,7 @@ impl<'a> Walker<'_, 'a> {
         std::iter::once(count).chain(rest.iter().cloned()).collect()
     }
 
-    /// Where increments go that are all of global variables.
+    /// The sums of increments, if all of them are of global variables.
     fn globals(&self, increments: &[Increment<'a>]) -> Option<region::Increments> {
         let of = |increment: &Increment<'a>| match (&increment.addend, increment.through) {
             (Addend::Global(n, ty), 0) => match self.r.globals[*n as usize] {
@@ -285,8 +287,8 @@ impl<'a> Walker<'_, 'a> {
         increments.iter().map(of).collect()
     }
 
-    /// A counter, as a global variable of its own, of how often this is done instead of what is
-    /// usual.
+    /// A counter, as a global variable of its own, of how often this happens instead of the usual
+    /// case.
     fn otherwise(
         &mut self,
         wide: bool,
@@ -308,7 +310,7 @@ impl<'a> Walker<'_, 'a> {
         variable
     }
 
-    /// Adds to the current region, and to the one behind the branch.
+    /// Adds to the current region, and to the one after the branch.
     pub(super) fn sum_up(&mut self, probe: &Probe, pc: u32, sums: Vec<Increment<'a>>) {
         for Increment { addend, always, through } in sums {
             match addend {
@@ -351,8 +353,8 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    /// A value that goes up by an amount each time, and by another each time that control goes on
-    /// behind the branch.
+    /// A value that grows by an amount each time, and by another each time that control falls
+    /// through the branch.
     fn count(&mut self, always: i64, through: i64, slot: ValType) -> Source {
         let wide = slot == ValType::I64;
         match (always, through) {
@@ -389,7 +391,7 @@ impl<'a> Walker<'_, 'a> {
             .counter(amount, wide, || support.counter(slot))
     }
 
-    /// The region that goes on here, or begins here.
+    /// The current region, or a new one.
     fn present_region(&mut self) -> &mut Region {
         if self.regions.open.is_none() {
             self.regions.is_hot = self.is_hot(self.here);
@@ -398,14 +400,14 @@ impl<'a> Walker<'_, 'a> {
         self.regions.open.get_or_insert_with(|| Region::new(at))
     }
 
-    /// A counter of the region that begins behind the branch.
+    /// A counter of the region that begins after the branch.
     fn passages(&mut self, wide: bool) -> u32 {
         let support = &mut self.r.support;
         let slot = if wide { ValType::I64 } else { ValType::I32 };
         *self.regions.behind_branch.entry(wide).or_insert_with(|| support.counter(slot))
     }
 
-    /// Behind a branch whose passages are counted a region begins.
+    /// Begins a region after a branch whose fall-throughs are counted.
     pub(super) fn begin_region(&mut self) {
         let counters = std::mem::take(&mut self.regions.behind_branch);
         if !counters.is_empty() {
@@ -418,7 +420,7 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    /// Ends a region: its runs are counted, and what they add is noted for the report.
+    /// Ends a region: adds the code that counts its runs, and records for the report what they add.
     pub(super) fn end_region(&mut self) {
         let Some(mut region) = self.regions.open.take() else { return };
         let sums = std::mem::take(&mut region.sums);

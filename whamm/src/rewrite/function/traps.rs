@@ -1,8 +1,8 @@
-//! Whether an instruction is about to trap, where more than its operands has to be looked at:
-//! tables, segments, references.
+//! Whether an instruction is about to trap, where the answer depends on more than its operands: on
+//! tables, segments or references.
 //!
-//! Sizes and operands are compared as 64 bits, so that nothing wraps. What a stack overflow or a
-//! lack of memory ends is not foreseen.
+//! Sizes and operands are compared as 64 bits, so that nothing wraps. Stack overflow and lack of
+//! memory cannot be predicted.
 
 use super::*;
 
@@ -26,7 +26,7 @@ fn width(ty: &wasmparser::StorageType) -> i64 {
     }
 }
 
-/// How many operands have to be kept to decide whether an instruction traps.
+/// How many operands have to be saved to decide whether an instruction traps.
 pub(super) fn looked_at(op: &O<'_>) -> u8 {
     match op {
         O::CallIndirect { .. }
@@ -65,8 +65,8 @@ impl<'a> Walker<'_, 'a> {
         self.put().i64_const(found.page.into()).i64_shl();
     }
 
-    /// The global that says how long a segment is that the program gives up at some time, or its
-    /// length.
+    /// The global with the length of a segment that the program drops at some time, or the length
+    /// itself.
     fn segment(&mut self, segment: Segment) -> Result<u32, i64> {
         if let Some(&global) = self.r.tables.segments.get(&segment) {
             return Ok(global);
@@ -92,7 +92,7 @@ impl<'a> Walker<'_, 'a> {
         };
     }
 
-    /// A segment that the program gives up is empty from now on.
+    /// Sets the length of a dropped segment to zero.
     pub(super) fn dropped(&mut self, i: usize) {
         if !self.r.probes.ask_traps || !self.reachable() {
             return;
@@ -107,7 +107,7 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    /// Pushes whether so many from a place on reach beyond a size.
+    /// Pushes whether a range, by its first element and its length, exceeds a size.
     fn beyond(
         &mut self,
         from: Operand,
@@ -115,7 +115,7 @@ impl<'a> Walker<'_, 'a> {
         scale: i64,
         size: &mut dyn FnMut(&mut Self),
     ) {
-        // Either there are not so many at all, or they begin too late.
+        // Either the length exceeds the size, or the range begins too late.
         self.wide(count);
         self.put().i64_const(scale).i64_mul();
         size(self);
@@ -199,7 +199,7 @@ impl<'a> Walker<'_, 'a> {
         self.put().i64_ge_u();
     }
 
-    /// An indirect call: the entry is not there, or it is null, or of another type.
+    /// An indirect call: the index is out of bounds, or the entry is null or of another type.
     fn indirect(&mut self, ty: u32, table: u32, index: Operand) {
         self.at_least(index, table);
         self.put().if_(BlockType::Result(ValType::I32)).i32_const(1).else_();
@@ -220,7 +220,7 @@ impl<'a> Walker<'_, 'a> {
                 .i32_const(wanted.cast_signed())
                 .i32_ne();
         } else {
-            // Of a reference of which nothing is known, the engine knows the type.
+            // The type of an unknown reference is known to the engine only.
             self.put()
                 .local_get(index.0)
                 .table_get(table)
@@ -230,7 +230,8 @@ impl<'a> Walker<'_, 'a> {
         self.put().end();
     }
 
-    /// Waiting traps in a memory that no thread shares, and where the access is misplaced.
+    /// A wait traps in a memory that is not shared, and where the access is out of bounds or
+    /// misaligned.
     fn waiting(&mut self, i: usize, address: Operand) -> Option<()> {
         let found = self.ops[i].access()?;
         if !self.r.app.memories.get(found.memory as usize)?.shared {
@@ -246,7 +247,7 @@ impl<'a> Walker<'_, 'a> {
         let found = self.ops[i].access()?;
         let offset = found.offset.cast_signed();
         let end = self.locals.take(ValType::I64);
-        // The last address at which it has room; none if the memory is too small for offset and
+        // The last valid address of the access; none if the memory is too small for offset and
         // size.
         self.memory_size(found.memory);
         self.put().i64_const(offset).i64_sub().i64_const(size).i64_sub().local_set(end);
