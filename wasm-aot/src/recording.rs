@@ -40,7 +40,8 @@ pub struct Recorded<S> {
 }
 
 impl<S> Recorded<S> {
-    /// One line about a trace of this name: how many events it has, and why it ends early.
+    /// Returns one line about a trace of this name: the number of its events, and why it ends
+    /// early.
     pub fn summary(&self, path: &Path) -> String {
         let (path, events) = (path.display(), several(self.events, "event"));
         match &self.failure {

@@ -10,8 +10,8 @@
 
 use wasmparser::{BrTable, Catch, FunctionBody, Operator};
 
-/// The block for everything outside of the function: the source of its first edges, and the target
-/// of its last ones.
+/// The block that represents everything outside the function: the source of its first edges, and
+/// the target of its last ones.
 pub const OUTSIDE: u32 = 0;
 
 /// The maximum size of a branch table whose entries are distinguished; entries of larger ones are
@@ -21,9 +21,9 @@ const CASES: usize = 1024;
 /// A sequence of instructions that are executed one after the other, unless one traps or throws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Where the first instruction is in the module.
+    /// The offset of the first instruction in the module.
     pub start: u32,
-    /// Where the last one ends.
+    /// The offset of the end of the last one.
     pub end: u32,
 }
 

@@ -43,7 +43,7 @@ impl Loop {
 }
 
 /// All such loops of a function, in order, and the locals that are live at any of them, those that
-/// are live at most loops first.
+/// are live at the most loops first.
 #[derive(Clone, Debug, Default)]
 pub struct Loops {
     all: Vec<Loop>,

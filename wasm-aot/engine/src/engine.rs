@@ -30,7 +30,7 @@ impl Config {
         self
     }
 
-    /// Which modules are valid.
+    /// The specification that modules have to conform to.
     pub fn specification(&mut self, specification: Specification) -> &mut Self {
         self.options.features = Features::of(specification);
         self
@@ -48,7 +48,7 @@ impl Config {
         self
     }
 
-    /// Where probes can be switched on while programs run.
+    /// The places at which probes can be switched on while programs run.
     pub fn sites(&mut self, sites: Sites) -> &mut Self {
         self.options.sites = sites;
         self

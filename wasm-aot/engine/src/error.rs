@@ -55,7 +55,7 @@ pub enum CompileError {
     Invalid {
         /// What is wrong.
         message: String,
-        /// Where.
+        /// The place.
         place: Place,
     },
     /// It is valid but uses a feature that this engine does not support.
@@ -63,7 +63,7 @@ pub enum CompileError {
     Unsupported {
         /// What it uses.
         what: String,
-        /// Where.
+        /// The place.
         place: Place,
     },
     /// It is larger than this engine allows.
@@ -71,7 +71,7 @@ pub enum CompileError {
     TooLarge {
         /// What is too large.
         what: String,
-        /// Where.
+        /// The place.
         place: Place,
     },
     /// The processor lacks a feature, or an option is unknown.
@@ -189,7 +189,7 @@ impl From<Trap> for Error {
 pub struct TrapReport {
     /// The reason.
     pub trap: Trap,
-    /// Where.
+    /// The frames.
     pub backtrace: Backtrace,
 }
 
@@ -204,7 +204,7 @@ impl fmt::Display for TrapReport {
 pub struct ProbeReport {
     /// Which probe, and why.
     pub why: String,
-    /// Where.
+    /// The frames.
     pub backtrace: Backtrace,
 }
 

@@ -48,9 +48,9 @@ pub struct FunctionSummary {
     pub index: u32,
     /// Its name.
     pub name: String,
-    /// Where its body is in the module's bytes.
+    /// The offset of its body in the module's bytes.
     pub wasm_offset: u32,
-    /// Where its code begins.
+    /// The offset of its code.
     pub code_offset: u32,
     /// The size of its code.
     pub code_bytes: u32,

@@ -35,7 +35,7 @@ use wordpatch::os::sockets::Listener;
 const LOOK: Duration = Duration::from_millis(2);
 /// The maximum length of a request.
 const LINE: u64 = 4096;
-/// How long a client that has connected may take to send its line.
+/// The time that a connected client may take to send its request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What requests are answered with.

@@ -36,7 +36,7 @@ pub(super) fn write_executable(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 #[derive(Debug)]
 enum Output {
-    /// Written beside a file that it will replace.
+    /// Written next to a file that it will replace.
     Draft(Replacement),
     /// Written to: something other than a file, such as /dev/stdout, or a file that cannot be
     /// replaced.

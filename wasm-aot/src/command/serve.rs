@@ -233,7 +233,7 @@ fn parsed(head: &str, begun: Vec<u8>) -> Option<Request> {
 }
 
 fn answer(mut stream: &TcpStream, status: &str) -> io::Result<()> {
-    // A browser shows an answer to pages of any origin: it says nothing but that.
+    // Pages of any origin can read the answer: it contains nothing but the status.
     write!(
         stream,
         "HTTP/1.1 {status}\r\nAccess-Control-Allow-Origin: *\r\n\

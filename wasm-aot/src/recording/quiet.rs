@@ -50,7 +50,8 @@ impl<S: Sink + Send + std::fmt::Debug + 'static> Recorder<S> {
             return Err(refused(format!("it has {what}")));
         }
         let mut state = State {
-            // The snapshot is taken before the writer is made, so that a refusal leaves no trace.
+            // The snapshot is taken before the writer is created, so that a refusal leaves no
+            // trace.
             writer: None,
             instances: vec![Some(instance)],
             modules: vec![module.clone()],

@@ -151,7 +151,7 @@ struct Layout {
     /// The resolution of each import of a part: `None` for one from the host.
     resolved: Vec<Vec<Option<(usize, u32)>>>,
     names: Vec<String>,
-    /// Imports from the host, by their names: their indices.
+    /// Imports from the host, by kind and names: their indices.
     host: HashMap<(ExternalKindKey, String, String), u32>,
     counts: HashMap<ExternalKindKey, u32>,
     /// Whether an import of a part is the first one of its item.

@@ -303,9 +303,9 @@ fn output(sink: Sink, stream: &'static str, own: BorrowedFd<'_>) -> Result<Entry
     }
 }
 
-/// A descriptor of the guest's own for a stream of the host, so that closing one leaves the other
-/// open. If the host's stream is closed, there is none to pass on; the number must be used all the
-/// same, or the program's first file would become its output.
+/// Duplicates a stream of the host for the guest, so that closing one leaves the other open. If the
+/// host's stream is closed, there is none to pass on; the number must be used all the same, or the
+/// program's first file would become its output.
 fn duplicate(own: BorrowedFd<'_>, stream: &'static str) -> Result<Option<OwnedFd>, BuildError> {
     match rustix::io::fcntl_dupfd_cloexec(own, 3) {
         Ok(fd) => Ok(Some(fd)),

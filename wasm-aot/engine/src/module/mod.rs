@@ -64,7 +64,7 @@ pub struct ModuleInfo {
     pub(crate) data: Vec<DataSegment>,
     /// Functions to which there may be a reference, in order: each has an entry in the instance.
     pub(crate) referenced: Vec<u32>,
-    /// Where the bodies of the defined functions are in the module's bytes.
+    /// The ranges of the defined functions' bodies in the module's bytes.
     pub bodies: Vec<Range<u32>>,
     /// Where the code section begins: debug information counts from there.
     pub code_start: u32,
@@ -112,7 +112,7 @@ pub enum Space {
 /// An import.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Import {
-    /// From which module.
+    /// The name of the module.
     pub module: String,
     /// Under which name.
     pub name: String,
@@ -140,7 +140,7 @@ pub(crate) enum SegmentMode {
     Active {
         /// The table or memory.
         target: u32,
-        /// Where in it.
+        /// The offset.
         offset: ConstExpr,
     },
     /// By an instruction.
@@ -174,7 +174,7 @@ pub(crate) enum Elements {
 pub(crate) struct DataSegment {
     /// When it is copied.
     pub(crate) mode: SegmentMode,
-    /// Where the bytes are in the module.
+    /// The range of the bytes in the module.
     pub(crate) range: Range<u32>,
 }
 
@@ -232,12 +232,12 @@ impl ModuleInfo {
         Some(&self.exports[*place].name)
     }
 
-    /// Where the body of function `index`, which the module defines, is in its bytes.
+    /// The range of the body of function `index`, which the module defines, in its bytes.
     pub fn body(&self, index: u32) -> Range<u32> {
         self.bodies[(index - self.imported.functions) as usize].clone()
     }
 
-    /// Where the contents of the name section are in the module's bytes.
+    /// The range of the name section's contents in the module's bytes.
     pub(crate) fn names_section(&self) -> Option<Range<u32>> {
         self.custom_range("name")
     }

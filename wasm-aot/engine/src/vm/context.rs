@@ -26,8 +26,8 @@ pub struct ContextNode {
     pub next: AtomicUsize,
     /// When the call that is being timed began.
     pub entered: AtomicU64,
-    /// Ticks of timed calls, with what was called from there, each as far as it goes for whether
-    /// they are short.
+    /// Ticks of timed calls, including their callees. It only serves to decide whether calls are
+    /// short: a call adds at most [`MOST`] times the least.
     pub spent: AtomicU64,
     /// How many calls were timed.
     pub samples: AtomicU64,
@@ -50,7 +50,8 @@ pub struct AccountClock {
     pub least: u64,
 }
 
-/// No function has this number: it ends the contexts of a bucket.
+/// A timed call counts at most this many times the least: a longer one may have waited for a CPU. A
+/// power of two.
 pub const NO_FUNCTION: u32 = u32::MAX;
 /// How many times as much as the least one call may have taken: a longer one may have waited for a
 /// processor. A power of two.

@@ -19,7 +19,7 @@ pub struct Layout {
     counts: crate::module::Imported,
 }
 
-/// Where the [`Memory`] of a memory is.
+/// The place of the [`Memory`] of a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemoryAt {
     /// In the vmctx, at that offset.
@@ -28,7 +28,7 @@ pub(crate) enum MemoryAt {
     Pointer(u32),
 }
 
-/// Where imported functions begin.
+/// The offset of the first imported function.
 const FUNCTIONS: u32 = 48;
 
 impl Layout {
@@ -71,7 +71,7 @@ impl Layout {
         }
     }
 
-    /// How large the vmctx is.
+    /// The size of the vmctx.
     pub(crate) fn size(&self) -> usize {
         self.size as usize
     }

@@ -18,7 +18,7 @@ pub(super) struct Received {
     len: u64,
     before: u64,
     early: BTreeMap<u64, Vec<u8>>,
-    /// Where the trace ends, once that is known.
+    /// The length of the trace, once known.
     end: Option<u64>,
 }
 

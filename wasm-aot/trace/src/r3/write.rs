@@ -17,7 +17,7 @@ pub struct R3Writer<'a> {
     events: u64,
     /// The pending calls: imports, or `None` for calls by the host.
     waiting: Vec<Option<u32>>,
-    /// The host's changes since it has had control: written when the program runs.
+    /// The host's changes since the program last had control: written when it continues.
     pending: Vec<Change>,
     has_entered: bool,
 }
