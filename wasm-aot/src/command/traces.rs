@@ -46,7 +46,7 @@ enum Command {
     },
 }
 
-/// Text formats of traces.
+/// Forms of traces in text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Form {
     /// fi-trace text
