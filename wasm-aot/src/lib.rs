@@ -1,9 +1,9 @@
 //! An ahead-of-time WebAssembly engine whose machine code carries probe sites.
 //!
 //! A [`Module`] is validated and compiled, function by function, to machine code for this
-//! processor; or loaded from a file that was compiled before. In a [`Store`], a [`Linker`] makes
-//! instances of it, giving it what it imports: functions of the host's, or what other instances
-//! export. Functions are called with their types known to Rust ([`TypedFunc`]) or not ([`Func`]).
+//! processor; or loaded from a file that was compiled before. In a [`Store`], a [`Linker`] creates
+//! instances of it, with its imports: host functions, or exports of other instances. Functions are
+//! called with their types known to Rust ([`TypedFunc`]) or not ([`Func`]).
 //!
 //! ```
 //! use wasm_aot::{Caller, Engine, Error, Linker, Module, Store, Trap};
@@ -40,13 +40,12 @@
 //! # }
 //! ```
 //!
-//! Programs for WASI are given their world by [`wasi`]; `examples/embed.rs` shows limits, deadlines
-//! and memories; `DESIGN.md` is the overview, `doc/` has a
-//! document for each subject.
+//! [`wasi`] provides the world of WASI programs; `examples/embed.rs` shows limits, deadlines and
+//! memories; `DESIGN.md` is the overview, `doc/` has a document for each subject.
 //!
-//! What it does not do: objects of the garbage collection proposal, the component model, processors
-//! other than x86-64, systems other than Linux. Files of machine code are trusted as executables
-//! are; modules are not trusted at all.
+//! Not supported: objects of the garbage collection proposal, the component model, processors other
+//! than x86-64, systems other than Linux. Files of machine code are trusted as executables are;
+//! modules are not trusted at all.
 
 #[cfg(feature = "trace")]
 pub mod recording;

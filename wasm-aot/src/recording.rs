@@ -1,7 +1,7 @@
-//! Recording: what crosses the boundary between a program and its host becomes a trace.
+//! Recording: events at the boundary between a program and its host become a trace.
 //!
-//! Nothing is put into the program: calls across the boundary are reported by the engine, and so is
-//! what the host writes. A program that computes runs at full speed.
+//! The program's code is not changed: the engine reports calls across the boundary, and writes by
+//! the host. A program that computes runs at full speed.
 
 mod host_time;
 mod quiet;
@@ -24,23 +24,24 @@ use wasm_aot_trace::{
 };
 
 /// A recorder of one program: of the first instance of its module that is made in a store, or of
-/// the first instances of several modules that import from one another.
+/// the first instances of several modules that import from each other.
 #[derive(Debug)]
 pub struct Recorder<S: Sink>(Arc<Mutex<State<S>>>);
 
-/// What a recorder has made.
+/// The result of a recording.
 #[derive(Debug)]
 pub struct Recorded<S> {
     /// How many events the trace has.
     pub events: u64,
-    /// Where it went.
+    /// The sink that it was written to.
     pub sink: S,
-    /// Why it ends before the program, if it does.
+    /// Why it ends before the program ends, if it does.
     pub failure: Option<io::Error>,
 }
 
 impl<S> Recorded<S> {
-    /// One line about a trace of this name: how many events it has, and why it ends early.
+    /// Returns one line about a trace of this name: the number of its events, and why it ends
+    /// early.
     pub fn summary(&self, path: &Path) -> String {
         let (path, events) = (path.display(), several(self.events, "event"));
         match &self.failure {
@@ -51,7 +52,7 @@ impl<S> Recorded<S> {
 }
 
 impl<S: Sink + Send + std::fmt::Debug + 'static> Recorder<S> {
-    /// Records a module from when an instance of it is made in the store.
+    /// Records a module from the creation of its instance in the store.
     pub fn new<T>(
         store: &mut Store<T>,
         module: &Module,
@@ -61,10 +62,10 @@ impl<S: Sink + Send + std::fmt::Debug + 'static> Recorder<S> {
         Self::begin(store, vec![module.clone()], None, program, sink)
     }
 
-    /// Records modules that import from one another as one program, from when the first instance of
-    /// each is made, in that order. `program` is of the module that `linked` is.
+    /// Records modules that import from each other as one program, each from the creation of its
+    /// first instance, in that order. `program` describes the module of `linked`.
     ///
-    /// What happens before the last of them is there is kept in memory until then.
+    /// Events before the last of them is instantiated are kept in memory until then.
     pub fn linked<T>(
         store: &mut Store<T>,
         modules: &[&Module],
@@ -106,7 +107,7 @@ impl<S: Sink + Send + std::fmt::Debug + 'static> Recorder<S> {
         Ok(Self::observe(store, state))
     }
 
-    /// Records from now on.
+    /// Starts to record.
     fn observe<T>(store: &mut Store<T>, state: State<S>) -> Self {
         let state = Arc::new(Mutex::new(state));
         let flushed = Arc::downgrade(&state);
@@ -139,10 +140,10 @@ impl<S: Sink + Send + std::fmt::Debug + 'static> Recorder<S> {
     }
 }
 
-/// How old an event may become before it is on the disk.
+/// The maximum age of an event that is not on the disk yet.
 const LATEST: Duration = Duration::from_millis(200);
 
-/// Has what was recorded on the disk while the program does something else, until it is finished.
+/// Writes recorded events to the disk while the program runs, until the recording is finished.
 fn flush<S: Sink>(state: &Weak<Mutex<State<S>>>) {
     while let Some(state) = state.upgrade() {
         match &mut state.lock().unwrap_or_else(PoisonError::into_inner).writer {
@@ -159,22 +160,22 @@ struct Observer<S: Sink>(Arc<Mutex<State<S>>>);
 
 #[derive(Debug)]
 struct State<S: Sink> {
-    /// Nothing when it is finished.
+    /// `None` when it is finished.
     writer: Option<Writer<S>>,
-    /// The modules, and the instance of each that is recorded.
+    /// The modules, and the recorded instance of each.
     modules: Vec<Module>,
     instances: Vec<Option<Instance>>,
-    /// If there are several, what they are as one.
+    /// The linked module, if there are several.
     linked: Option<Linked>,
     /// What the program declares: the module, or the linked one.
     declared: Declared,
-    /// What the program is given before anything of it is executed; and while some module has no
-    /// instance yet, what has happened since.
+    /// The values that the program gets before any of its code is executed; and until all modules
+    /// have instances, the events since then.
     first: Vec<Event>,
     held: Option<Vec<Event>>,
-    /// What of the host's the program has seen, by the order in which that was.
+    /// The host values that the program has seen, in that order.
     externs: Vec<ExternRef>,
-    /// Memories that the host may have written to, as they were.
+    /// Memories that the host may have written to, with their contents before.
     lent: Vec<(u32, Memory, Vec<u8>)>,
     host_time: HostTime,
 }
@@ -221,7 +222,7 @@ impl<S: Sink> State<S> {
         self.take_change(store, crossing)
     }
 
-    /// Records that control goes to and fro.
+    /// Records a transfer of control between the program and its host.
     fn take_control(
         &mut self,
         store: &mut StoreContextMut<'_, ()>,
@@ -262,7 +263,7 @@ impl<S: Sink> State<S> {
         Ok(())
     }
 
-    /// Records what the host changes.
+    /// Records a change by the host.
     fn take_change(
         &mut self,
         store: &mut StoreContextMut<'_, ()>,
@@ -275,7 +276,7 @@ impl<S: Sink> State<S> {
             | Crossing::Calls(..)
             | Crossing::Returns(..) => {}
             Crossing::Writes(memory, address, bytes) => {
-                // What is lent is compared anyway.
+                // Memories that are lent to the host are compared anyway.
                 if let Some(memory) = self.index_of(store, memory.into())
                     && !self.lent.iter().any(|(lent, ..)| *lent == memory)
                 {
@@ -325,7 +326,7 @@ impl<S: Sink> State<S> {
         }
     }
 
-    /// Writes what has waited for the last module's instance.
+    /// Writes the events that have waited for the last module's instance.
     fn release(&mut self) {
         let held = self.held.take().unwrap_or_default();
         let first = std::mem::take(&mut self.first);
@@ -334,13 +335,13 @@ impl<S: Sink> State<S> {
         }
     }
 
-    /// Which of the modules an instance is of that is recorded.
+    /// The module of a recorded instance.
     fn part_of(&self, instance: Option<Instance>) -> Option<usize> {
         let instance = instance?;
         self.instances.iter().position(|own| *own == Some(instance))
     }
 
-    /// The index that something has in the program.
+    /// The index of an item in the program.
     fn index_of(&self, store: &mut StoreContextMut<'_, ()>, item: Extern) -> Option<u32> {
         self.instances.iter().enumerate().find_map(|(part, instance)| {
             let index = (*instance)?.index_of(store.core(), item)?;
@@ -354,7 +355,7 @@ impl<S: Sink> State<S> {
         })
     }
 
-    /// Where something of a module is in the program.
+    /// The index in the program of a module's item.
     fn place_of(
         &self,
         part: usize,
@@ -367,7 +368,7 @@ impl<S: Sink> State<S> {
         }
     }
 
-    /// The import of the program that one of a module is.
+    /// The program's import for a module's import.
     fn import_of(&self, part: usize, import: u32) -> Result<u32, Refusal> {
         let place = self.place_of(part, import, |indices| &indices.functions);
         place.filter(|place| (*place as usize) < self.declared.imports.len()).ok_or_else(|| {
@@ -375,7 +376,7 @@ impl<S: Sink> State<S> {
         })
     }
 
-    /// Which function of the program the host calls, and how it has come by it.
+    /// Which function of the program the host calls, and how it has obtained it.
     fn callee(&self, store: &mut StoreContextMut<'_, ()>, callee: Callee) -> Option<(u32, Door)> {
         match callee {
             Callee::Start(own) => {
@@ -390,13 +391,13 @@ impl<S: Sink> State<S> {
     }
 
     fn by_export(&self, index: u32) -> Option<(u32, Door)> {
-        // What is imported and exported again is the host's.
+        // An import that is exported again belongs to the host.
         let is_own = index as usize >= self.declared.imports.len();
         let name = self.declared.exported_function(index).map(str::to_owned);
         is_own.then(|| (index, name.map_or(Door::Reference, Door::Export)))
     }
 
-    /// A module has an instance.
+    /// Called when a module has an instance.
     fn begin(
         &mut self,
         store: &mut StoreContextMut<'_, ()>,
@@ -417,7 +418,7 @@ impl<S: Sink> State<S> {
             && !linked.parts[part].has_start
             && let Some((function, door)) = self.by_export(function)
         {
-            // The engine has copied the segments; the start function is recorded by itself.
+            // The engine has copied the segments; the start function is recorded separately.
             self.push(Event::Enter { function, door, args: Vec::new() });
             self.push(Event::Leave(End::Values(Vec::new())));
         }
@@ -427,7 +428,8 @@ impl<S: Sink> State<S> {
         Ok(())
     }
 
-    /// Whether a module imports from the others what the linked module has in these places.
+    /// Whether a module's imports from the others are those that the linked module has in these
+    /// places.
     fn is_linked_as_recorded(
         &self,
         store: &mut StoreContextMut<'_, ()>,
@@ -475,7 +477,7 @@ impl<S: Sink> State<S> {
         Ok(())
     }
 
-    /// What a module is given before anything of it is executed, as far as it is the host's.
+    /// The values that a module gets from the host before any of its code is executed.
     fn given(
         &mut self,
         store: &mut StoreContextMut<'_, ()>,
@@ -509,8 +511,8 @@ impl<S: Sink> State<S> {
         Ok(())
     }
 
-    /// The memories, globals and tables that a module imports from the host, and no module before
-    /// it: by their own indices.
+    /// The memories, globals and tables that a module imports from the host and no earlier module
+    /// imports, by their own indices.
     fn imported_first(&self, part: usize) -> Vec<(Space, u32)> {
         use wasmparser::ExternalKind as Kind;
         let imported = self.declared.imported;
@@ -557,7 +559,7 @@ impl<S: Sink> State<S> {
         Ok(())
     }
 
-    /// What the host has written to memories that it was lent.
+    /// Records the host's writes to memories that it was lent.
     fn compare(&mut self, store: &mut StoreContextMut<'_, ()>) -> Result<(), Refusal> {
         for (index, memory, before) in std::mem::take(&mut self.lent) {
             let now = memory.contents(store.core()).unwrap_or_default().to_vec();
@@ -566,14 +568,14 @@ impl<S: Sink> State<S> {
         Ok(())
     }
 
-    /// The rows of bytes that differ; what is new was zero.
+    /// Records the ranges of bytes that differ; bytes of new pages were zero.
     fn differences(&mut self, memory: u32, before: &[u8], now: &[u8]) {
-        /// A row goes on over so many bytes that are as they were.
+        /// The maximum number of unchanged bytes within a range.
         const GAP: usize = 8;
         let differs = |at: usize| now[at] != before.get(at).copied().unwrap_or_default();
         let mut at = 0;
         while at < now.len() {
-            // Most of a memory is as it was: many bytes at a time.
+            // Most of a memory is unchanged: many bytes are compared at a time.
             const PIECE: usize = 4096;
             let piece = at..(at + PIECE).min(now.len());
             let is_same = match before.get(piece.clone()) {
@@ -626,7 +628,7 @@ impl<S: Sink> State<S> {
         })
     }
 
-    /// The calls of the program that an exit takes away.
+    /// The calls of the program that an exit unwinds.
     fn frames(&self, store: &mut StoreContextMut<'_, ()>) -> Vec<Frame> {
         let frame = |(module, function, offset): (&ModuleInner, u32, u32)| {
             let Some(linked) = &self.linked else { return Some(Frame { function, offset }) };

@@ -1,8 +1,8 @@
-//! Replaying a trace in this engine: the program itself runs, with its own code, and the trace is
-//! its host. So every monitor sees what it would have seen when the trace was recorded.
+//! Replaying a trace in this engine: the program itself runs, with its own code, and the trace acts
+//! as its host. So every monitor observes what it would have observed during the recording.
 //!
-//! What the program does is compared with the trace at every event. The first difference ends the
-//! replay, and is reported as a [`Divergence`].
+//! Every event of the program is compared with the trace. The first difference ends the replay, and
+//! is reported as a [`Divergence`].
 
 use crate::instrument::module::Space;
 use crate::{
@@ -14,16 +14,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use wasm_aot_body::report::several;
 use wasm_aot_trace::{Change, Declared, Door, End, Event, Placed, Value};
 
-/// Where a program leaves its trace.
+/// The place at which a program diverges from its trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Divergence {
     /// The number of the event, from 0 on.
     pub event: u64,
-    /// What it is about.
+    /// Its subject.
     pub about: String,
-    /// What the trace has.
+    /// The value in the trace.
     pub expected: String,
-    /// What the program does.
+    /// The value in the program.
     pub found: String,
 }
 
@@ -39,7 +39,7 @@ impl fmt::Display for Divergence {
 
 impl std::error::Error for Divergence {}
 
-/// The trace ends before the program.
+/// The trace ends before the program does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceEnds {
     /// How many events it has.
@@ -58,7 +58,7 @@ impl fmt::Display for TraceEnds {
 
 impl std::error::Error for TraceEnds {}
 
-/// What the host has failed with when the trace was recorded.
+/// The error with which the host failed when the trace was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostFailed(String);
 
@@ -70,13 +70,13 @@ impl fmt::Display for HostFailed {
 
 impl std::error::Error for HostFailed {}
 
-/// What is done with what the program has written to its streams.
+/// The function that gets the program's output.
 pub type Print = fn(is_error: bool, bytes: &[u8]);
 
 type Events = dyn Iterator<Item = Result<Event, wasm_aot_trace::Error>> + Send;
 
-/// Repeats a run of a module in a store. `print` gets what the program writes to its output and its
-/// errors, if it is one of WASI. It fails as the run has failed, or with a [`Divergence`].
+/// Repeats a run of a module in a store. `print` gets the program's output to stdout and stderr, if
+/// it is a WASI program. Fails as the recorded run failed, or with a [`Divergence`].
 pub fn replay<T: 'static>(
     store: &mut Store<T>,
     module: &Module,
@@ -86,7 +86,7 @@ pub fn replay<T: 'static>(
     replay_instance(store, module, events, print).1
 }
 
-/// The same; gives the instance, too, if there is one.
+/// The same; also returns the instance, if there is one.
 pub fn replay_instance<T: 'static>(
     store: &mut Store<T>,
     module: &Module,
@@ -96,8 +96,8 @@ pub fn replay_instance<T: 'static>(
     replay_script(store, module, events, (print, false))
 }
 
-/// The same for a program into which code was put that begins in a start function: that is called,
-/// whatever the trace has of the program's own.
+/// The same for a program with inserted code that begins in a start function: that function is
+/// called, whatever the trace contains about the program's own.
 pub fn replay_rewritten<T: 'static>(
     store: &mut Store<T>,
     module: &Module,
@@ -130,18 +130,18 @@ fn replay_script<T: 'static>(
     (Some(instance), script.play(store).map(|_| ()))
 }
 
-/// What the host does, event by event.
+/// The actions of the host, event by event.
 struct Script {
     events: Box<Events>,
-    /// An event that was read and comes next.
+    /// The next event, if it was read already.
     ahead: Option<Event>,
-    /// The number of the event that comes next.
+    /// The number of the next event.
     number: u64,
     instance: Option<Instance>,
     externs: Vec<ExternRef>,
     declared: Declared,
     print: Option<Print>,
-    /// Whether a start function is called of which the trace does not say.
+    /// Whether a start function is called that the trace does not contain.
     always_starts: bool,
 }
 
@@ -167,7 +167,7 @@ impl Script {
         Ok(self.ahead.as_ref())
     }
 
-    /// The event that was read last is not what the program does.
+    /// Returns an error: the event that was read last differs from the program's action.
     fn diverges(
         &self,
         about: impl fmt::Display,
@@ -233,7 +233,8 @@ impl Script {
         })
     }
 
-    /// Whether the program gives what the trace has. NaNs are equal, as engines choose their bits.
+    /// Whether the program's value is that of the trace. NaNs are equal, as engines choose their
+    /// bits.
     fn is(&mut self, store: &mut impl AsContextMut, expected: Value, found: &Val) -> bool {
         let is_nan = |bits: u32| f32::from_bits(bits).is_nan();
         let is_wide_nan = |bits: u64| f64::from_bits(bits).is_nan();
@@ -279,7 +280,7 @@ impl Script {
     }
 }
 
-/// A value as traces spell it.
+/// A value in the spelling of traces.
 struct Shown<'a>(&'a Val);
 
 impl fmt::Display for Shown<'_> {
@@ -300,7 +301,7 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// Whether a memory has these bytes there.
+/// Whether a memory has these bytes at an address.
 fn has_bytes<T>(
     store: &mut Store<T>,
     instance: Instance,
@@ -317,8 +318,8 @@ fn has_bytes<T>(
     memory.contents(core).and_then(|all| all.get(at..end)).is_some_and(|own| own == bytes)
 }
 
-/// A new instance as a replay has it that begins with these changes of its imports, before it makes
-/// any others.
+/// Creates a new instance as a replay does that begins with these changes of its imports, before
+/// any other changes.
 pub(crate) fn begun(
     store: &mut Store<()>,
     module: &Module,
@@ -338,7 +339,7 @@ impl Shared {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the instance, with what it imported.
+    /// Creates the instance, with its imports.
     fn instantiate<T: 'static>(
         &self,
         store: &mut Store<T>,
@@ -358,7 +359,7 @@ impl Shared {
         if starts {
             self.lock().next()?;
         }
-        // Where the trace has no start, the instance had started before it was recorded.
+        // If the trace has no start, the instance had started before it was recorded.
         let made = match starts || self.lock().always_starts {
             true => Instance::new(&mut *store, module, &imports),
             false => Instance::without_start(&mut *store, module, &imports),
@@ -371,8 +372,7 @@ impl Shared {
         self.lock().instance = Some(instance);
         for change in first {
             let is_own = match change {
-                // Elements name functions of the instance, whose own segments may have set them.
-                // What a start function has found it has changed since.
+                // Changes by a start function have happened since.
                 Change::Element { table, index, value } => {
                     !starts && !self.has_element(store, instance, (table, index), value)?
                 }
@@ -400,7 +400,7 @@ impl Shared {
         Ok(instance)
     }
 
-    /// Whether an element of a table is that already.
+    /// Whether an element of a table has that value already.
     fn has_element<T>(
         &self,
         store: &mut Store<T>,
@@ -414,8 +414,8 @@ impl Shared {
         Ok(found.is_some_and(|found| self.lock().is(store, value, &found)))
     }
 
-    /// What the module imports: functions that follow the trace, and what else was there at the
-    /// beginning.
+    /// The module's imports: functions that follow the trace, and the other items as they were at
+    /// the beginning.
     fn imports<T: 'static>(
         &self,
         store: &mut Store<T>,
@@ -490,7 +490,7 @@ impl Shared {
         Ok(imports)
     }
 
-    /// The program calls its host.
+    /// Called when the program calls its host.
     fn called<T: 'static>(
         &self,
         mut caller: Caller<'_, T>,
@@ -541,7 +541,7 @@ impl Shared {
         }
     }
 
-    /// Does what the host does: up to the end of its call, or to that of the trace.
+    /// Performs the actions of the host, up to the end of its call or of the trace.
     fn play<T: 'static>(
         &self,
         store: &mut impl AsContextMut<Data = T>,
@@ -584,7 +584,7 @@ impl Shared {
         }
     }
 
-    /// A call into the program has ended: so it should have.
+    /// Called when a call into the program has ended: checks that the trace has the same end.
     fn left(
         &self,
         store: &mut impl AsContextMut,
@@ -623,7 +623,7 @@ impl Shared {
                 script.compare(store, (about, "value"), &values, &found)
             }
             (Some(Event::Leave(End::Trap(_))), Err(Error::Host(_))) => Ok(()),
-            // A program that records itself does not always see how it has trapped.
+            // A program that records itself does not always know the reason of its trap.
             (Some(Event::Leave(End::Trap(why))), Err(_)) if why.is_empty() => Ok(()),
             (Some(Event::Leave(End::Trap(why))), Err(error))
                 if error.trap().is_some_and(|trap| trap.to_string() == why) =>
@@ -681,7 +681,7 @@ impl Shared {
         }
     }
 
-    /// Prints what a call of WASI has written to a stream.
+    /// Prints the data that a WASI call has written to a stream.
     fn print<T: 'static>(
         &self,
         caller: &mut Caller<'_, T>,
@@ -713,7 +713,7 @@ impl Shared {
             let at = list.cast_unsigned().wrapping_add(i.wrapping_mul(8));
             let from = word(caller, at);
             let (Some(from), Some(len)) = (from, word(caller, at.wrapping_add(4))) else { break };
-            // No more than there is in memory, whatever the program says.
+            // Limited by the memory's size, whatever the program claims.
             let most = memory.size(caller.as_context_mut())?.saturating_mul(65536);
             let mut bytes = vec![0; (len as usize).min(left).min(most as usize)];
             left -= bytes.len();

@@ -1,6 +1,6 @@
-//! Scripts of the specification: modules, and what is expected of them.
+//! Scripts of the specification: modules with expected results.
 //!
-//! Every directive counts: it has passed or failed, and there is nothing in between.
+//! Every directive counts: it passes or fails.
 
 mod expectation;
 mod host;
@@ -16,18 +16,18 @@ use wast::core::{AbstractHeapType, HeapType, WastArgCore};
 use wast::token::Id;
 use wast::{QuoteWat, Wast, WastArg, WastDirective, WastExecute, WastInvoke, WastThread, Wat};
 
-/// How a script went.
+/// The outcome of a script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// How many directives there are, those of threads included.
+    /// The number of directives, including those of threads.
     pub directives: usize,
-    /// How many did as expected.
+    /// The number of directives with the expected outcome.
     pub passed: usize,
-    /// Those that did not: where, and what happened.
+    /// The others: where they are, and what happened.
     pub failed: Vec<Failure>,
 }
 
-/// A directive that did not do as expected.
+/// A directive with an unexpected outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Its line in the script, from 1.
@@ -59,7 +59,7 @@ fn parsed<R>(text: &str, take: impl FnOnce(Wast<'_>) -> R) -> Result<R, Error> {
     Ok(take(wast::parser::parse(&buffer).map_err(text_error)?))
 }
 
-/// How many directives there are, and in threads.
+/// Counts directives, including those in threads.
 fn count(directives: &[WastDirective<'_>]) -> usize {
     let within = |directive: &WastDirective<'_>| match directive {
         WastDirective::Thread(thread) => count(&thread.directives),
@@ -267,7 +267,7 @@ impl Runner {
         Ok(function.call(&mut self.store, &args))
     }
 
-    /// Runs what a thread does, with a store of its own and the memories that it is given.
+    /// Runs a thread's directives, with its own store and the memories that it shares.
     fn thread(&mut self, thread: &WastThread<'_>) -> Checked {
         let mut memories: Vec<(String, SharedMemory)> = Vec::new();
         if let Some(shared) = thread.shared_module {
@@ -308,8 +308,8 @@ impl Runner {
         Ok(())
     }
 
-    /// An instance under the name of another thread's, which exports the memories that are shared
-    /// with it.
+    /// Creates an instance under the name of another thread's instance, which exports the memories
+    /// that are shared with it.
     fn give(
         &mut self,
         name: Option<String>,

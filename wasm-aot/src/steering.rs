@@ -1,10 +1,10 @@
-//! What the session of a running program is asked from outside, as lines: `status`, `attach
-//! hotness,top=5`, `report json hotness`, `detach all`. The control socket of `wasm-aot run` takes
-//! these words, and so does an embedder's ([`Requests::steered`](crate::recording::Requests)), or
-//! whatever an embedder has lines come by.
+//! Requests to the session of a running program, as lines: `status`, `attach hotness,top=5`,
+//! `report json hotness`, `detach all`. The control socket of `wasm-aot run` takes these requests,
+//! and so does an embedder's ([`Requests::steered`](crate::recording::Requests)), or any other
+//! source of lines that an embedder has.
 //!
-//! It takes the words of native programs ([`control::Request`]), and some of its own. Those that
-//! change what is measured apply to built-in monitors that are attached, which begin anew then.
+//! It takes the requests of native programs ([`control::Request`]), and some of its own. Requests
+//! that change what is measured apply to attached built-in monitors, which then begin again.
 
 use control::Request;
 use profiler::Packing;
@@ -16,12 +16,12 @@ use wasm_aot_instrument::monitor::Report;
 use wasm_aot_instrument::observer::Switched;
 use wasm_aot_instrument::session::{Attached, Client, ClientKind, Session, SessionError, Set};
 
-/// Monitors that make a profile, the one that costs least first.
+/// Monitors that make a profile, the cheapest first.
 const TIMING: [&str; 2] = ["latency", "profile"];
-/// The monitor that has a budget.
+/// The only monitor with a budget.
 const BUDGETED: &str = "latency";
 
-/// A session that is asked by lines.
+/// A session that takes requests as lines.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -57,17 +57,17 @@ pub struct Steering {
 }
 
 impl Steering {
-    /// Of a program, by what it is called in lists of programs.
+    /// Steers the session of a program with this name in lists of programs.
     pub fn new(program: impl Into<String>, session: Arc<Session>) -> Self {
         Self { program: program.into(), session, begun: Instant::now() }
     }
 
-    /// The program, and all that observes it.
+    /// The session of the program.
     pub fn session(&self) -> &Arc<Session> {
         &self.session
     }
 
-    /// Does what a line asks for: a text, or the bytes of a profile; or why not, in one line.
+    /// Obeys a request; returns a text, or the bytes of a profile; or one line that says why not.
     pub fn obey(&self, line: &str) -> Result<Vec<u8>, String> {
         survived(|| self.obey_shared(line))
     }
@@ -110,7 +110,7 @@ impl Steering {
         }
     }
 
-    /// What it runs, and what is attached; `turns` is said behind whether it observes.
+    /// The program, and the attached monitors; `turns` is added after whether it observes.
     pub fn status(&self, turns: &str) -> String {
         let mut text =
             format!("program   {}\nrunning   {:.1?}\n", self.program, self.begun.elapsed());
@@ -157,7 +157,7 @@ impl Steering {
         Ok(format!("what is attached {state}"))
     }
 
-    /// What became of each client in the program's code.
+    /// How each client was lowered in the program's code.
     fn explain(&self) -> Result<String, String> {
         let each = self.session.explain();
         match each.is_empty() {
@@ -166,7 +166,7 @@ impl Steering {
         }
     }
 
-    /// The profile of a monitor that has times, as a file has it.
+    /// The profile of a monitor that measures times, in the file format.
     fn snapshot(&self) -> Result<Vec<u8>, String> {
         let has_times = |client: &&Client| {
             client.kind != ClientKind::Module && TIMING.contains(&client.monitor.as_str())
@@ -181,7 +181,7 @@ impl Steering {
         Ok(profile.to_bytes(Packing::Plain))
     }
 
-    /// What built-in monitors have seen so far.
+    /// Reports of built-in monitors so far.
     fn report(&self, monitor: Option<&str>, format: &str) -> Result<String, String> {
         let reports = self.session.reports(monitor).map_err(said)?;
         let reports = reports.into_iter().filter_map(|(client, report)| Some((client, report?)));
@@ -190,7 +190,7 @@ impl Steering {
             texts.join("\n")
         };
         match format {
-            // What commands of other versions ask for.
+            // The names that commands of other versions use.
             "table" | "text" => Ok(joined(Report::text)),
             "csv" => Ok(joined(Report::csv)),
             "json" => {
@@ -201,7 +201,7 @@ impl Steering {
         }
     }
 
-    /// Has monitors look at the functions that patterns name, or not at them.
+    /// Makes monitors observe only the functions that match patterns, or exclude these.
     fn select(&self, option: &str, patterns: &[String]) -> Result<String, String> {
         let is_other = |pattern: &&String| {
             pattern.contains(',') || pattern.starts_with(['/', '@']) || pattern.starts_with("file:")
@@ -227,8 +227,8 @@ impl Steering {
         }
     }
 
-    /// Attaches built-in monitors that are attached anew, those that are wanted, with the options
-    /// that `change` makes of their own.
+    /// Attaches those of the built-in monitors again that are wanted, with the options that
+    /// `change` makes of their own.
     fn again(
         &self,
         is_wanted: impl Fn(&str) -> bool,
@@ -281,7 +281,7 @@ impl Steering {
     }
 }
 
-/// What is said when a monitor was attached.
+/// The answer when a monitor was attached.
 pub fn attached_as(monitor: &str, Attached { name, before, .. }: &Attached) -> String {
     let when = "takes effect at each function's next call or loop iteration";
     match before {
@@ -291,7 +291,7 @@ pub fn attached_as(monitor: &str, Attached { name, before, .. }: &Attached) -> S
     }
 }
 
-/// What came of something that is asked for. A panic is reported to the caller only.
+/// Obeys a request. A panic is reported to the caller only.
 pub fn survived<T>(obey: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(obey)).unwrap_or_else(|panic| {
         let why = panic
@@ -305,13 +305,13 @@ pub fn survived<T>(obey: impl FnOnce() -> Result<T, String>) -> Result<T, String
     })
 }
 
-/// An error as it is printed.
+/// Formats an error.
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` hands it over")]
 fn said(error: SessionError) -> String {
     error.to_string()
 }
 
-/// What a monitor was attached by, without one of its options.
+/// The text by which a monitor was attached, without one of its options.
 fn without(text: &str, option: &str) -> String {
     let is_other = |part: &&str| part.split('=').next() != Some(option);
     text.split(',').filter(is_other).collect::<Vec<_>>().join(",")

@@ -1,34 +1,34 @@
 //! Counter placement: the edges that are counted are those outside of a spanning tree of the graph,
-//! in which lie the edges that are executed most often (Knuth and Stevenson, *Optimal measurement
+//! which contains the edges that are executed most often (Knuth and Stevenson, *Optimal measurement
 //! points for program frequency counts*, BIT 13, 1973; Ball and Larus, *Optimally profiling and
 //! tracing programs*, TOPLAS 16, 1994).
 //!
-//! An edge from a block to itself lies in no tree. It would need code of its own between here and
-//! there, in the smallest of loops: instead the block is counted, where the loop begins; how often
-//! the edge was executed is what is left when all else that comes there is known.
+//! An edge from a block to itself is not in any tree. To count it, extra code would be needed on
+//! the edge, in the smallest of loops: instead the block is counted, at the beginning of the loop;
+//! the edge's count is the block's count less those of all other edges into it.
 
 use crate::graph::{Graph, Way};
 use std::collections::HashMap;
 
-/// What names an edge to the compiler of its code: the instruction, and which way it is left.
+/// Identifies an edge for the compiler: the instruction, and the way by which control leaves it.
 pub(crate) type Key = (u32, Way);
 
 /// The edges of a function that are counted, and the number of each counter.
 #[derive(Clone, Debug, Default)]
 pub struct CounterPlacement {
     counters: HashMap<Key, u32>,
-    /// Blocks that are counted instead of edges to themselves, by where they begin.
+    /// Blocks that are counted instead of edges to themselves, by their beginnings.
     turns: HashMap<u32, u32>,
     /// The edges, by the numbers of their counters.
     edges: Vec<usize>,
-    /// Loops: behind the counters of edges, each has one for activations that come there from
-    /// another variant of the code, and one for those that go.
+    /// Loops: after the counters of edges, each loop has a counter of OSR entries from another
+    /// variant of the code, and one of OSR exits.
     loops: Vec<u32>,
 }
 
 impl CounterPlacement {
-    /// Chooses the edges of a graph that are counted; their counters are numbered from 0 in the
-    /// order of edges.
+    /// Chooses the edges of a graph to be counted; their counters are numbered from 0 in the order
+    /// of edges.
     pub fn of(graph: &Graph) -> Self {
         let edges = counted(graph);
         let (mut counters, mut turns) = (HashMap::new(), HashMap::new());
@@ -52,23 +52,23 @@ impl CounterPlacement {
         self.turns.get(&at).copied()
     }
 
-    /// The edges whose counters say how often their blocks were entered.
+    /// The edges whose counters hold how often their blocks were entered.
     pub(crate) fn turns(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
         self.turns.values().map(|counter| (self.edges[*counter as usize], *counter))
     }
 
-    /// The counter of activations that come from another variant to the loop at `at`.
+    /// The counter of OSR entries from another variant at the loop at `at`.
     pub fn coming(&self, at: u32) -> Option<u32> {
         let loops = self.loops.binary_search(&at).ok()?;
         Some((self.edges.len() + 2 * loops) as u32)
     }
 
-    /// The counter of those that go into another one.
+    /// The counter of OSR exits to another variant.
     pub fn going(&self, at: u32) -> Option<u32> {
         self.coming(at).map(|counter| counter + 1)
     }
 
-    /// What came to each loop and went, from the counters of the function.
+    /// The OSR entries and exits of each loop, from the counters of the function.
     pub(crate) fn crossed<'a>(
         &'a self,
         counters: &'a [u64],
@@ -82,7 +82,7 @@ impl CounterPlacement {
         self.counters.get(&(at, way)).copied()
     }
 
-    /// How often counters are added to, about.
+    /// The approximate number of additions to counters.
     pub fn cost(&self, graph: &Graph) -> u64 {
         self.edges.iter().map(|edge| often(graph.edges[*edge].depth)).sum()
     }
@@ -92,13 +92,14 @@ impl CounterPlacement {
         (self.edges.len() + 2 * self.loops.len()) as u32
     }
 
-    /// The edges that are counted, in the order of their counters.
+    /// The counted edges, in the order of their counters.
     pub(crate) fn edges(&self) -> &[usize] {
         &self.edges
     }
 }
 
-/// How often what lies in so many loops is executed, for each time that the function is, about.
+/// The approximate number of executions of code in `depth` nested loops, for each execution of the
+/// function.
 pub fn often(depth: u32) -> u64 {
     8u64.pow(depth.min(16))
 }
@@ -112,8 +113,7 @@ fn counted(graph: &Graph) -> Vec<usize> {
         .into_iter()
         .filter(|index| {
             let edge = &graph.edges[*index];
-            // What comes from outside in the middle is known to no other code; so is what leaves by
-            // throwing.
+            // Only these edges record entries into the middle from outside, and exits by throwing.
             matches!(edge.way, Way::Catch(_) | Way::Thrown) || !sets.join(edge.from, edge.to)
         })
         .collect();
@@ -121,13 +121,13 @@ fn counted(graph: &Graph) -> Vec<usize> {
     counted
 }
 
-/// How much is gained if an edge is not counted.
+/// The gain of not counting an edge.
 fn worth(graph: &Graph, index: usize) -> (bool, u32, bool) {
     let edge = &graph.edges[index];
-    // A call in place of the caller may trap behind its counter: exits are never counted. (They all
-    // lead to one place, so they close no circle.)
+    // A tail call may trap after its counter: exits are never counted. (They all lead to one block,
+    // so they do not close a cycle.)
     let exit = edge.way == Way::Exit;
-    // A branch that is counted needs code of its own between here and there.
+    // A branch that is counted needs extra code on the edge.
     let jumps = matches!(edge.way, Way::Taken | Way::Case(_));
     (exit, edge.depth, jumps)
 }
@@ -145,7 +145,7 @@ impl Sets {
         block
     }
 
-    /// Connects two blocks; returns whether they were not.
+    /// Connects two blocks; returns whether they were not connected before.
     fn join(&mut self, a: u32, b: u32) -> bool {
         let (a, b) = (self.root(a), self.root(b));
         self.0[a as usize] = b;

@@ -1,52 +1,53 @@
 //! The control-flow graph of a function: basic blocks and the edges between them, as the compiler
 //! sees them. Unreachable code is in no block.
 //!
-//! A block begins at the function's beginning, at a loop, at an `end` that a branch leads to,
-//! and behind whatever may branch. A branch to a block lands on its `end`; a branch to a loop lands
-//! on the `loop`.
+//! A block begins at the function's beginning, at a loop, at an `end` that is the target of a
+//! branch, and after every instruction that may branch. A branch to a block lands on its `end`; a
+//! branch to a loop lands on the `loop`.
 //!
-//! Bodies are read before they are validated. What is not valid gives some graph, or none, and is
-//! refused by the validator afterwards.
+//! Bodies are read before they are validated. An invalid body results in some graph, or none, and
+//! is refused by the validator afterwards.
 
 use wasmparser::{BrTable, Catch, FunctionBody, Operator};
 
-/// What is outside of the function: where its edges come from at first, and go at last.
+/// The block that represents everything outside the function: the source of its first edges, and
+/// the target of its last ones.
 pub const OUTSIDE: u32 = 0;
 
-/// The largest table of a branch whose entries are distinguished; those of larger ones are counted
-/// by their labels.
+/// The maximum size of a branch table whose entries are distinguished; entries of larger ones are
+/// counted by their labels.
 const CASES: usize = 1024;
 
-/// A row of instructions of which each is executed after the one before, if nothing goes wrong.
+/// A sequence of instructions that are executed one after the other, unless one traps or throws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Where the first instruction is in the module.
+    /// The offset of the first instruction in the module.
     pub start: u32,
-    /// Where the last one ends.
+    /// The offset of the end of the last one.
     pub end: u32,
 }
 
-/// Which way an instruction is left.
+/// The way by which control leaves an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Way {
     /// Into the function.
     Entry,
-    /// To the instruction behind it.
+    /// To the next instruction.
     Next,
-    /// To its label, or to the other side of a condition.
+    /// To its label, or to the other arm of an `if`.
     Taken,
     /// By an entry of its table; the last one is the default. See [`Ways`].
     Case(u32),
     /// Out of the function, to the caller.
     Exit,
-    /// By throwing, or by a trap that is all that the instruction does.
+    /// By throwing, or by a trap if the instruction always traps.
     Thrown,
-    /// From an exception, to a clause.
+    /// By an exception, to a clause.
     Catch(u32),
 }
 
 impl Way {
-    /// What kind of way it is, in a word.
+    /// A word for this kind of way.
     pub fn name(self) -> &'static str {
         match self {
             Self::Entry => "call",
@@ -60,22 +61,22 @@ impl Way {
     }
 }
 
-/// A way from block to block.
+/// An edge from block to block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge {
     /// The block that it leaves.
     pub from: u32,
-    /// The block that it goes to.
+    /// The block that it enters.
     pub to: u32,
-    /// The instruction that goes it, in the module; 0 for the entry.
+    /// The offset in the module of the instruction that it leaves; 0 for the entry.
     pub at: u32,
-    /// Which way that one is left.
+    /// The way by which control leaves that instruction.
     pub way: Way,
-    /// In how many loops it lies.
+    /// The number of loops that contain it.
     pub depth: u32,
 }
 
-/// The blocks of a function. The first stands for [`OUTSIDE`].
+/// The blocks of a function. The first is [`OUTSIDE`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Graph {
     /// The blocks, in order.
@@ -89,7 +90,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Where blocks begin that are executed, in order, and in how many loops they lie.
+    /// The beginnings of reachable blocks, in order, and the number of loops that contain each.
     pub fn depths(&self) -> Vec<(u32, u32)> {
         let mut depths: Vec<(u32, u32)> =
             self.blocks.iter().map(|block| (block.start, 0)).collect();
@@ -99,40 +100,40 @@ impl Graph {
                 *depth = edge.depth.max(*depth);
             }
         }
-        // The first stands for what is outside.
+        // The first is [`OUTSIDE`].
         let mut depths: Vec<(u32, u32)> = depths.into_iter().skip(1).collect();
         depths.sort_unstable();
         depths
     }
 }
 
-/// What encloses an instruction.
+/// A construct that encloses an instruction.
 struct Frame {
     kind: NodeKind,
-    /// The block that branches land in, once there is one.
+    /// The target block of branches, once it exists.
     join: Option<u32>,
-    /// In how many loops it lies.
+    /// The number of loops that contain it.
     depth: u32,
 }
 
 #[derive(Clone, Copy)]
 enum NodeKind {
-    /// In code that is not reached.
+    /// In unreachable code.
     Dead,
     Block,
-    /// The block that branches to it land in.
+    /// The target block of branches to it.
     Loop(u32),
-    /// A condition without another side so far: the block that ends with it, and where it is.
+    /// An `if` without an `else` so far: the block that ends with it, and its place.
     If(u32, u32),
 }
 
 struct Builder {
     graph: Graph,
     frames: Vec<Frame>,
-    /// The block that goes on here, if the place is reached.
+    /// The current block, if the place is reachable.
     current: Option<u32>,
     depth: u32,
-    /// In how many loops each block lies.
+    /// The number of loops that contain each block.
     depths: Vec<u32>,
 }
 
@@ -140,7 +141,7 @@ struct Builder {
 const UNKNOWN: u32 = u32::MAX;
 
 impl Graph {
-    /// The graph of a function; none if its body cannot be read.
+    /// Builds the graph of a function; `None` if its body cannot be read.
     pub fn of(body: &FunctionBody<'_>) -> Option<Self> {
         let mut reader = body.get_operators_reader().ok()?;
         let mut builder = Builder {
@@ -184,7 +185,7 @@ impl Builder {
             if block.start == UNKNOWN {
                 block.start = at;
             }
-            // What begins a block of its own takes this back.
+            // An instruction that begins a new block undoes this.
             block.end = next;
         }
         match op {
@@ -204,7 +205,7 @@ impl Builder {
         Some(())
     }
 
-    /// Instructions that go elsewhere, for a while or for good.
+    /// Handles instructions that transfer control: calls through tables, branches and exits.
     fn leave(&mut self, op: &Operator<'_>, from: u32, at: u32) -> Option<()> {
         if let Operator::CallIndirect { .. }
         | Operator::CallRef { .. }
@@ -298,7 +299,7 @@ impl Builder {
         self.current = Some(then);
     }
 
-    /// Where a branch lands.
+    /// Returns the target block of a branch.
     fn label(&mut self, label: u32) -> Option<u32> {
         let index = self.frames.len().checked_sub(1 + label as usize)?;
         match self.frames[index].kind {
@@ -307,7 +308,7 @@ impl Builder {
         }
     }
 
-    /// The block that begins where a frame ends.
+    /// Returns the block that begins at the end of a frame.
     fn join(&mut self, index: usize) -> u32 {
         if let Some(known) = self.frames[index].join {
             return known;
@@ -319,7 +320,7 @@ impl Builder {
         join
     }
 
-    /// Goes to the end of the innermost frame.
+    /// Adds the edge to the end of the innermost frame.
     fn fall_through(&mut self, at: u32) {
         if let Some(current) = self.current.take() {
             let join = self.join(self.frames.len() - 1);
@@ -337,7 +338,7 @@ impl Builder {
         Some(())
     }
 
-    /// A clause behind the body of a region.
+    /// Handles a clause after the body of a region.
     fn clause(&mut self, at: u32) -> Option<()> {
         if matches!(self.frames.last()?.kind, NodeKind::Dead) {
             return Some(());
@@ -373,8 +374,8 @@ impl Builder {
     }
 }
 
-/// How the ways out of a table of labels are distinguished: by the entry, or, where there are very
-/// many, by the label.
+/// How the ways out of a table of labels are distinguished: by the entry, or, for very large
+/// tables, by the label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ways {
     /// By the entry.
@@ -384,12 +385,12 @@ pub enum Ways {
 }
 
 impl Ways {
-    /// How those of a table are distinguished.
+    /// Returns how the ways of a table are distinguished.
     pub fn of(targets: &BrTable<'_>) -> Self {
         if (targets.len() as usize) < CASES { Self::ByEntry } else { Self::ByLabel }
     }
 
-    /// The way of an entry.
+    /// Returns the way of an entry.
     pub fn of_entry(self, entry: u32, label: u32) -> Way {
         match self {
             Self::ByEntry => Way::Case(entry),

@@ -1,16 +1,17 @@
-//! Analysis of WebAssembly function bodies, before anything is compiled: basic blocks, loops, which
-//! edges need a counter, and which events can be observed; and the format of monitors' reports.
+//! Analysis of WebAssembly function bodies, before anything is compiled: basic blocks, loops, the
+//! edges that need a counter, and the events that can be observed; and the format of monitors'
+//! reports.
 //!
-//! # How often each instruction was executed, from as few counters as there can be
+//! # How often each instruction was executed, with the minimum number of counters
 //!
-//! Control flows through a function as water does: what comes into a block leaves it. So of the
-//! [`Graph`] of a function's blocks it is enough to count the edges outside of a spanning tree
-//! ([`CounterPlacement`]); the others follow ([`solve`]). The tree takes the edges that are
-//! executed most often, and leaves those for counting that are executed seldom.
+//! Control flow is conserved: a block is left as often as it is entered. So it is sufficient to
+//! count the edges of a function's [`Graph`] that are outside of a spanning tree
+//! ([`CounterPlacement`]); the other counts are computed ([`solve`]). The tree contains the edges
+//! that are executed most often; the counted edges are executed seldom.
 //!
-//! What leaves a block in its middle (a trap, an exception, an exit from a call) is counted by the
-//! code that takes the frame away, as a partial exit from the instruction that it was at; so the
-//! counts are exact to the instruction.
+//! If control leaves a block in its middle (by a trap, an exception, an exit from a call), the code
+//! that unwinds the frame counts a partial exit at the frame's instruction; so the counts are exact
+//! to the instruction.
 
 #![forbid(unsafe_code)]
 

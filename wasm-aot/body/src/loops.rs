@@ -1,36 +1,37 @@
 //! The loops of a function at which threads can change the variant of its code (on-stack
-//! replacement): where each is, what encloses it, and which locals are live at its header.
+//! replacement): their places, the blocks around them, and the locals that are live at their
+//! headers.
 //!
-//! A local is *live* at a loop if its value there is read before it is written again, on any way
-//! from there. All others are not part of the live state. Ways through exceptions are not edges
-//! between blocks: what a clause of the function reads is live everywhere.
+//! A local is *live* at a loop if its value there is read before it is written again, on any path
+//! from there. Other locals are not part of the live state. Paths through exceptions are not edges
+//! between blocks: a local that a clause of the function reads is live everywhere.
 
 use crate::graph::{Graph, OUTSIDE, Way};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use wasmparser::{FunctionBody, Operator};
 
-/// The most locals of the live state, and the most words of all sets of locals of a function:
-/// where there are more, a thread stays in its variant.
+/// The maximum number of locals in the live state, and of words of all sets of locals of a
+/// function. If there are more, a thread stays in its variant.
 const LIVE: usize = 1000;
-/// The most that all loops of a function have as live state together.
+/// The maximum number of live locals of all loops of a function together.
 pub const OSR_LOCALS: usize = 8192;
 const WORDS: usize = 1 << 22;
-/// The most loops of a function that have a place to go over.
+/// The maximum number of loops of a function with OSR points.
 const LOOPS: usize = 4096;
 
 /// A loop that a branch leads back to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loop {
-    /// Where it begins in the module.
+    /// Its offset in the module.
     pub at: u32,
-    /// Where it ends.
+    /// The offset of its end.
     pub end: u32,
-    /// The blocks around it, outermost first: where they begin.
+    /// The offsets of the blocks around it, outermost first.
     pub around: Vec<u32>,
     /// Locals that are live at its beginning, in order.
     pub live: Vec<u32>,
-    /// Those of them that are written inside.
+    /// The locals among them that are written inside.
     pub written: Vec<u32>,
 }
 
@@ -41,8 +42,8 @@ impl Loop {
     }
 }
 
-/// All such loops of a function, in order, and the locals that are live at any of them, first those
-/// that are so at most.
+/// All such loops of a function, in order, and the locals that are live at any of them, those that
+/// are live at the most loops first.
 #[derive(Clone, Debug, Default)]
 pub struct Loops {
     all: Vec<Loop>,
@@ -50,12 +51,12 @@ pub struct Loops {
 }
 
 impl Loops {
-    /// Those of a function without any.
+    /// The loops of a function without any.
     pub const fn none() -> Self {
         Self { all: Vec::new(), osr_locals: Vec::new() }
     }
 
-    /// Finds them. A body that cannot be read has none; the validator refuses it afterwards.
+    /// Finds the loops. A body that cannot be read has none; the validator refuses it afterwards.
     pub fn of(body: &FunctionBody<'_>, graph: &Graph, locals: usize) -> Self {
         let Some(mut loops) = repeated(body, graph) else { return Self::default() };
         let words = locals.div_ceil(64);
@@ -96,17 +97,17 @@ impl Loops {
         }
     }
 
-    /// Locals that are live at any of them, in an order that is always the same.
+    /// Locals that are live at any of them, in a fixed order.
     pub fn osr_locals(&self) -> &[u32] {
         &self.osr_locals
     }
 
-    /// How many there are.
+    /// The number of loops.
     pub fn count(&self) -> usize {
         self.all.len()
     }
 
-    /// One of them.
+    /// Returns a loop.
     pub fn get(&self, index: usize) -> &Loop {
         &self.all[index]
     }
@@ -117,12 +118,12 @@ impl Loops {
     }
 }
 
-/// The loops with edges back, and the blocks that they begin with.
+/// The loops with back edges, and the blocks that they begin with.
 fn repeated(body: &FunctionBody<'_>, graph: &Graph) -> Option<Vec<(u32, Loop)>> {
     let mut back = HashMap::new();
     for edge in &graph.edges {
         let header = graph.blocks[edge.to as usize].start;
-        // The way in is the loop's own instruction; every other one comes back.
+        // The loop's own instruction is the entry; every other edge is a back edge.
         if edge.to != OUTSIDE && edge.at != header && !matches!(edge.way, Way::Entry) {
             back.insert(header, edge.to);
         }
@@ -156,7 +157,7 @@ fn repeated(body: &FunctionBody<'_>, graph: &Graph) -> Option<Vec<(u32, Loop)>> 
             _ => {}
         }
     }
-    // What is open to the end of a body that ends too early belongs to no valid function.
+    // A loop that is not closed at the end of the body is in an invalid function.
     found.iter().all(|(_, here)| here.end != 0).then_some(found)
 }
 
@@ -184,7 +185,7 @@ impl Sets {
     }
 }
 
-/// What each block does with locals.
+/// The accesses of each block to locals.
 struct Accesses {
     /// Read before they are written.
     read: Sets,
@@ -238,7 +239,7 @@ impl Accesses {
         Some(())
     }
 
-    /// Locals that are live where each block begins.
+    /// The locals that are live at the beginning of each block.
     fn live(&self, graph: &Graph) -> Sets {
         let (count, words) = (graph.blocks.len(), self.read.words);
         let mut before: Vec<Vec<u32>> = vec![Vec::new(); count];

@@ -1,53 +1,53 @@
-//! What remains where something else stands in place of an instruction or a block.
+//! The stack effect of a probe that replaces an instruction or a block.
 //!
-//! What stands there has to leave what the instruction would: what it gives itself, or a function
-//! that it calls, on top of the operands that stay. An operand stays if it is neither asked for nor
-//! dropped. Where what is given is all that the instruction gives, or it gives nothing, the
-//! operands are left out, whatever was asked for.
+//! The substitute has to leave the instruction's results: values that it returns itself, or the
+//! results of a function that it calls, on top of the operands that stay. An operand stays if it is
+//! neither requested nor dropped. If these values are all of the instruction's results, or it has
+//! no results, the operands are dropped, whichever were requested.
 
 use wasmparser::{BinaryReaderError, FuncValidator, Operator, V128, ValType, WasmModuleResources};
 
-/// What there is to replace.
+/// An instruction or block to be replaced.
 #[derive(Clone, Debug)]
 pub struct Replaced<T> {
     /// The types of the operands, the lowest first.
     pub operands: Vec<T>,
-    /// How many of them are not the instruction's own, but go along with a branch.
+    /// How many of them are not the instruction's own, but are passed by a branch.
     pub passing: usize,
-    /// What has to be there behind it, unless control never gets there.
+    /// The types of the values that have to be there after it, unless control never gets there.
     pub results: Option<Vec<T>>,
 }
 
-/// What stands there instead.
+/// The substitute.
 #[derive(Clone, Copy, Debug)]
 pub struct Substitute<'a, T> {
-    /// How many operands it asks for, from the top.
+    /// How many operands it requests, from the top.
     pub asked: usize,
-    /// Whether it leaves the operands out.
+    /// Whether it drops the operands.
     pub drops: bool,
     /// Whether it calls functions.
     pub calls: bool,
-    /// What the first of these gives, if it is known.
+    /// The results of the first of these, if known.
     pub called: Option<&'a [T]>,
-    /// What it gives itself, if it does.
+    /// The values that it returns itself, if any.
     pub returned: Option<&'a [T]>,
 }
 
-/// What remains.
+/// The stack after the substitute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remains<T> {
     /// How many operands stay, the lowest first.
     pub kept: usize,
-    /// The types of the values that are given on top of them.
+    /// The types of the values on top of them.
     pub given: Vec<T>,
 }
 
-/// Why something cannot stand there: what is wrong, and what helps.
+/// Why a substitute does not fit: what is wrong, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misfit {
     /// What is wrong.
     pub message: String,
-    /// What helps.
+    /// How to fix it.
     pub help: &'static str,
 }
 
@@ -57,7 +57,7 @@ impl<T: Clone + PartialEq> Replaced<T> {
         self.operands.len() - self.passing
     }
 
-    /// What remains, or why it does not fit.
+    /// Returns the stack after the substitute, or why it does not fit.
     pub fn remains(&self, by: &Substitute<'_, T>) -> Result<Remains<T>, Misfit> {
         let own = self.own();
         let stay = self.operands.len() - if by.drops { own } else { by.asked.min(own) };
@@ -102,8 +102,8 @@ impl<T: Clone + PartialEq> Replaced<T> {
         Err(Misfit { message, help })
     }
 
-    /// The first of the operands that a function takes which is called instead: all but what an
-    /// indirect call was to call, or the last ones if the others were dropped.
+    /// The first of the operands that are passed to a function that is called instead: all except
+    /// the callee of an indirect call, or the last ones if the others were dropped.
     pub fn passed(&self, by: &Substitute<'_, T>, params: &[T]) -> Option<usize> {
         let left = if by.drops && by.asked < self.own() { by.asked } else { 0 };
         let last = self.operands.len() - left;
@@ -114,8 +114,8 @@ impl<T: Clone + PartialEq> Replaced<T> {
     }
 }
 
-/// How many of the values that a function gives are given by what calls it, which gives `returned`
-/// more itself: all, or none; nothing if it has another type.
+/// How many results of a called function its caller passes on, in addition to `returned` values of
+/// its own: all, or none; `None` if the types do not fit.
 pub fn kept_of_call<T: PartialEq>(called: &[T], wanted: &[T], returned: usize) -> Option<usize> {
     let before = wanted.len().checked_sub(returned)?;
     match called {
@@ -126,16 +126,16 @@ pub fn kept_of_call<T: PartialEq>(called: &[T], wanted: &[T], returned: usize) -
     }
 }
 
-/// Whether something may stand in place of instructions of that name while a program runs: not of
-/// those that throw, that call and return, that branch on references, nor of the borders of blocks.
-/// Blocks are replaced as a whole, `else` is the second arm of its choice.
+/// Whether instructions of that name can be replaced while a program runs: not those that throw,
+/// tail calls, branches on references, or the borders of blocks. Blocks are replaced as a whole,
+/// `else` is the second arm of its `if`.
 pub fn is_replaced(name: &str) -> bool {
     const CONTROL: [&str; 7] =
         ["end", "throw", "throw_ref", "catch", "catch_all", "rethrow", "delegate"];
     !(["br_on_", "return_"].iter().any(|kind| name.starts_with(kind)) || CONTROL.contains(&name))
 }
 
-/// How many of a branch's operands go along to its label, or to the caller.
+/// How many of a branch's operands are passed to its label, or to the caller.
 pub fn passing(operator: &Operator<'_>, operands: usize) -> usize {
     match operator {
         Operator::Br { .. } | Operator::Return => operands,
@@ -149,8 +149,8 @@ pub fn passing(operator: &Operator<'_>, operands: usize) -> usize {
     }
 }
 
-/// Whether control goes on behind an instruction only if something stands in its place. What else
-/// is like that is not replaced while a program runs.
+/// Whether control continues after an instruction only if a probe replaces it. Other instructions
+/// of that kind are not replaced while a program runs.
 pub fn never_falls_through(operator: &Operator<'_>) -> bool {
     matches!(
         operator,
@@ -164,21 +164,21 @@ pub fn never_falls_through(operator: &Operator<'_>) -> bool {
     )
 }
 
-/// How control goes on behind an instruction that [never falls through](never_falls_through) by
-/// itself: what is on the stack there. For a validator, the code behind it is reached only so.
+/// How control continues after an instruction that [never falls through](never_falls_through) by
+/// itself: the stack there. For a validator, the code after it is reachable only in this way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FallThrough {
-    /// How many of the instruction's operands are left out, from the top.
+    /// How many of the instruction's operands are dropped, from the top.
     pub dropped: usize,
-    /// The types of the values that are given instead. None of them is a reference.
+    /// The types of the values that replace them. None of them is a reference.
     pub given: Vec<ValType>,
 }
 
 impl FallThrough {
-    /// Has a validator go on behind the instruction, which it is not shown.
+    /// Makes a validator continue after the instruction, which it does not get.
     ///
     /// # Errors
-    /// If the operands are not there.
+    /// If the operands are missing.
     pub fn validate<R: WasmModuleResources>(
         &self,
         validator: &mut FuncValidator<R>,
@@ -202,7 +202,7 @@ impl FallThrough {
     }
 }
 
-/// What is wrong where control goes on behind an instruction, and the code there is not valid.
+/// The message for invalid code after an instruction where control continues.
 pub fn invalid_behind(error: &BinaryReaderError) -> String {
     format!(
         "control goes on behind something that is replaced, where the code would not be valid: {}",

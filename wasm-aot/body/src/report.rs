@@ -1,10 +1,11 @@
 //! The rows of monitors' reports, and the merging of reports of several instances, one for each
 //! thread.
 //!
-//! Two instances that looked at different threads have seen different events. A variable that is
-//! only added to says of both together what it would have said if one had seen all events; so does
-//! a truth that only ever becomes true. A monitor says of its own variables which are which, in a
-//! section of its module. The compiler of scripts writes that section, and an engine reads it:
+//! Two instances that observed different threads have seen different events. The sum of a variable
+//! that is only added to is the value that a single instance would have computed from all events;
+//! the same holds for a Boolean that only ever becomes true. A monitor declares the kind of each of
+//! its variables in a section of its module. The compiler of scripts writes that section, and an
+//! engine reads it:
 //!
 //! ```text
 //!     sum script0 calls
@@ -13,7 +14,7 @@
 //!     key script0 calls fid<tab>arg0
 //! ```
 //!
-//! The last line says what the keys of a map are made of, as it is written in the script.
+//! The last line lists the expressions that the keys of a map consist of, as in the script.
 
 mod document;
 
@@ -30,14 +31,14 @@ use std::collections::btree_map::Entry;
 use std::fmt::{self, Display};
 use std::str::FromStr;
 
-/// What the CSV begins with.
+/// The heading of the CSV.
 pub const HEADING: &str = "\n================================= REPORT CSV FLUSH ====================================\n\
 id, id_type, name, whamm_type, wasm_type, script_id, fname, fid, pc, probe_id, value(s)\n";
 
-/// The section of a monitor in which it says what its reports are made of.
+/// The section in which a monitor declares the parts of its reports.
 pub const SECTION: &str = "whamm:report";
 
-/// How the values that a variable has in several reports become one.
+/// How the values of a variable in several reports are merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Merging {
     /// Their sum.
@@ -48,7 +49,7 @@ pub enum Merging {
     Not(String),
 }
 
-/// What the reports of a monitor are made of: its variables, by their scripts.
+/// The parts of a monitor's reports: its variables, by their scripts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Declaration {
     merging: BTreeMap<(String, String), Merging>,
@@ -56,8 +57,9 @@ pub struct Declaration {
 }
 
 impl Declaration {
-    /// Says of a variable of a script how its values become one. Several rules may have variables
-    /// of one name: if these differ, the latest counts, but what cannot be merged stays so.
+    /// Declares how the values of a script's variable are merged. Several rules may have variables
+    /// of one name: if these differ, the latest counts, but a variable that cannot be merged stays
+    /// so.
     pub fn declare(&mut self, script: u16, name: &str, merging: Merging) {
         let key = (format!("script{script}"), name.to_owned());
         let entry = self.merging.entry(key).or_insert_with(|| merging.clone());
@@ -71,7 +73,7 @@ impl Declaration {
         self.merging.is_empty()
     }
 
-    /// From what is in a module's section.
+    /// Reads the contents of a module's section.
     pub fn read(section: &[u8]) -> Option<Self> {
         let mut read = Self::default();
         for line in std::str::from_utf8(section).ok()?.lines() {
@@ -102,17 +104,17 @@ impl Declaration {
         })
     }
 
-    /// Says of a map which variables its keys are made of.
+    /// Declares the variables that a map's keys consist of.
     pub fn declare_keys(&mut self, script: u16, name: &str, parts: &[String]) {
         self.keys.insert((format!("script{script}"), name.to_owned()), parts.to_vec());
     }
 
-    /// Which variables the keys of a map are made of, if that is known.
+    /// The variables that a map's keys consist of, if known.
     pub fn keys(&self, script: &str, name: &str) -> Option<&[String]> {
         self.keys.get(&(script.to_owned(), name.to_owned())).map(Vec::as_slice)
     }
 
-    /// Makes one report of several. What is not in rows is kept as it is.
+    /// Merges several reports into one. Text outside of rows is kept unchanged.
     pub fn merge(&self, reports: &[&str]) -> Result<String, String> {
         let mut whole = Document::default();
         let mut places: BTreeMap<[String; 9], usize> = BTreeMap::new();
@@ -157,7 +159,7 @@ impl Display for Declaration {
     }
 }
 
-/// Two values of a variable of a type.
+/// Merges two values of a variable of a type.
 fn merged(how: &Merging, ty: &str, one: &Value, other: &Value) -> Result<Value, String> {
     let unknown = || format!("values of type {ty} are not added up");
     let ty = Ty::parse(ty).ok_or_else(unknown)?;

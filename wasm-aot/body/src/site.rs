@@ -1,20 +1,20 @@
-//! The instructions of a function with their context: how blocks nest, where branches land, and
-//! where basic blocks begin and end.
+//! The instructions of a function with their context: how blocks nest, the targets of branches, and
+//! the borders of basic blocks.
 //!
 //! A branch to a block lands on its `end`, a branch to a loop on the `loop`. A basic block begins
-//! at the function's beginning, at a loop, at an `end` that is branched to, and behind whatever may
-//! branch; it ends before the next one, or where control leaves.
+//! at the function's beginning, at a loop, at an `end` that is the target of a branch, and after
+//! every instruction that may branch; it ends before the next one, or where control leaves.
 
 use crate::events::{self, Instruction, Nesting, labels, leaves};
 use std::ops::Range;
 use wasmparser::{BinaryReader, BinaryReaderError, FunctionBody, Operator};
 
-/// An instruction where it stands.
+/// An instruction with its context.
 #[derive(Clone, Debug)]
 pub struct Site<'a> {
-    /// From the beginning of the function's locals.
+    /// The offset from the beginning of the function's locals.
     pub pc: u32,
-    /// From the beginning of the module.
+    /// The offset from the beginning of the module.
     pub offset: u32,
     /// Its encoding.
     pub bytes: &'a [u8],
@@ -24,16 +24,16 @@ pub struct Site<'a> {
     pub event: Option<&'static Instruction>,
     /// What it does to the nesting of blocks.
     pub nesting: Nesting,
-    /// For what opens a block: its end, or the other arm. For an end, an else or a clause that
-    /// catches: what it belongs to. For all others: itself.
+    /// For an instruction that opens a block: its end, or the other arm. For an end, an else or a
+    /// catch clause: the instruction that it belongs to. For all others: itself.
     pub partner: usize,
-    /// For what opens a block, or goes on with one: where it ends. For all others: itself.
+    /// For an instruction that opens or continues a block: its end. For all others: itself.
     pub end: usize,
-    /// For an end: whether control comes there by a branch.
+    /// For an end: whether it is the target of a branch.
     pub targeted: bool,
-    /// A basic block begins with it.
+    /// Whether a basic block begins with it.
     pub leads: bool,
-    /// A basic block ends with it.
+    /// Whether a basic block ends with it.
     pub closes: bool,
     /// How many instructions the basic block has up to it.
     pub count: u32,
@@ -42,38 +42,37 @@ pub struct Site<'a> {
 /// An access to memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
-    /// As a power of two.
+    /// The alignment as a power of two.
     pub align: u32,
-    /// Which memory.
+    /// The memory's index.
     pub memory: u32,
-    /// What is added to the address.
+    /// The offset that is added to the address.
     pub offset: u64,
 }
 
 impl<'a> Site<'a> {
-    /// Where its bytes are in the module.
+    /// The place of its bytes in the module.
     pub fn place(&self) -> Range<u64> {
         let offset = u64::from(self.offset);
         offset..offset + self.bytes.len() as u64
     }
 
-    /// Whether control may come here from elsewhere than the instruction before.
+    /// Whether control may arrive from another place than the previous instruction.
     pub fn is_label(&self) -> bool {
         self.nesting == Nesting::Loop || (self.nesting == Nesting::End && self.targeted)
     }
 
-    /// Whether it ends what is before it in a `try`, and begins what is done where an exception was
-    /// caught.
+    /// Whether it ends the preceding part of a `try`, and begins a handler.
     pub fn is_clause(&self) -> bool {
         matches!(self.operator, Operator::Catch { .. } | Operator::CatchAll)
     }
 
-    /// Whether what is before it happens behind it, where branches land.
+    /// Whether probes before it act after it, where branches land.
     pub fn is_behind(&self) -> bool {
         matches!(self.nesting, Nesting::End | Nesting::Loop)
     }
 
-    /// What follows its opcode.
+    /// The bytes that follow its opcode.
     pub fn behind_opcode(&self) -> Option<BinaryReader<'a>> {
         let mut reader = BinaryReader::new(self.bytes, 0);
         if reader.read_u8().ok()? >= 0xfb {
@@ -82,12 +81,12 @@ impl<'a> Site<'a> {
         Some(reader)
     }
 
-    /// The access to memory that it is.
+    /// Its memory access, if it makes one.
     pub fn access(&self) -> Option<Access> {
         self.access_and_rest().map(|(access, _)| access)
     }
 
-    /// The access to memory that it is, and what follows it: a lane.
+    /// Its memory access, and the bytes that follow: a lane.
     pub fn access_and_rest(&self) -> Option<(Access, BinaryReader<'a>)> {
         self.event?.accessed()?;
         let mut reader = self.behind_opcode()?;
@@ -98,14 +97,14 @@ impl<'a> Site<'a> {
     }
 }
 
-/// The sites of a function.
+/// Returns the sites of a function.
 pub fn sites<'a>(
     module: &'a [u8],
     body: &FunctionBody<'a>,
 ) -> Result<Vec<Site<'a>>, BinaryReaderError> {
     let base = body.range().start;
     let mut sites: Vec<Site<'a>> = Vec::new();
-    // What has been opened, and what is branched to: the function itself is none.
+    // The open blocks, and the branch targets: the function itself is `None`.
     let (mut open, mut landed): (Vec<Option<usize>>, Vec<Option<usize>>) = (vec![None], Vec::new());
     let mut reader = body.get_operators_reader()?;
     while !reader.eof() {
@@ -126,7 +125,7 @@ pub fn sites<'a>(
                     open.last().copied().flatten()
                 };
                 if let Some(opener) = opener {
-                    // A choice without a second arm, or what comes to it, jumps to the end.
+                    // An `if` without a second arm jumps to the end if its condition is false.
                     if sites[opener].nesting == Nesting::If && sites[opener].partner == opener {
                         landed.push(Some(opener));
                     }
@@ -138,7 +137,7 @@ pub fn sites<'a>(
         if let (Operator::Catch { .. } | Operator::CatchAll, Some(opener)) =
             (&operator, open.last().copied().flatten())
         {
-            // What comes to it jumps to the end.
+            // Control that reaches it jumps to the end.
             landed.push(Some(opener));
             partner = opener;
         }
@@ -171,7 +170,8 @@ pub fn sites<'a>(
     }
     for i in 0..sites.len() {
         sites[i].end = match sites[i].nesting {
-            // Of two arms, the first has the other as its partner, and that knows where both end.
+            // If there are two arms, the first has the other as its partner, and that has the end
+            // of both.
             Nesting::Block | Nesting::Loop | Nesting::If => sites[i].partner,
             Nesting::Else => sites[sites[i].partner].partner,
             _ => i,
@@ -181,8 +181,9 @@ pub fn sites<'a>(
     Ok(sites)
 }
 
-/// Where control falls out of what an instruction opens: before its end; out of the first arm of a
-/// choice before the second; out of a `try` also before each of its clauses.
+/// The places at which control falls out of the block that an instruction opens: before its end;
+/// out of the first arm of an `if` before the second; out of a `try` also before each of its
+/// clauses.
 pub fn closings(sites: &[Site<'_>], opener: usize) -> Vec<usize> {
     let end = sites[opener].end;
     let own = |k: &usize| sites[*k].partner == opener;

@@ -5,30 +5,30 @@ use crate::counter_placement::CounterPlacement;
 use crate::graph::{Block, Graph, OUTSIDE};
 use std::collections::BTreeMap;
 
-/// How many frames were taken away while they were at an instruction; less than none if frames
-/// went on from there that had been taken for gone.
+/// How many frames were unwound while they were at an instruction; negative if frames continued
+/// from there that had been considered unwound.
 pub type PartialExits = BTreeMap<u32, i64>;
 
-/// How often everything of a function was executed.
+/// The execution counts of a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
     /// How often each block was entered.
     pub blocks: Vec<u64>,
     /// How often each edge was executed.
     pub edges: Vec<u64>,
-    /// What has left in the middle.
+    /// The exits from the middle of blocks.
     partial_exits: PartialExits,
 }
 
-/// Derives everything from the counters of the edges that are counted.
+/// Computes all counts from the counters of the counted edges.
 pub fn solve(
     graph: &Graph,
     places: &CounterPlacement,
     counters: &[u64],
     partial_exits: &PartialExits,
 ) -> Flow {
-    // At the headers of loops activations come from another variant of the code, or go into one
-    // before anything of the block is executed.
+    // At the headers of loops, activations enter from another variant of the code, or leave to one,
+    // before any instruction of the block is executed.
     let crossed = places
         .crossed(counters)
         .map(|(at, came, went)| (at, i128::from(came) - i128::from(went)))
@@ -46,8 +46,8 @@ pub fn solve(
             }
         }
     }
-    // What is not counted is a forest: some block has a single such edge, which follows from the
-    // others, and so on.
+    // The edges that are not counted form a forest: some block has a single such edge, whose count
+    // is computed from the others, and so on.
     let mut leaves: Vec<usize> =
         (1..blocks.len()).filter(|block| blocks[*block].unknown == 1).collect();
     while let Some(block) = leaves.pop() {
@@ -57,8 +57,8 @@ pub fn solve(
         let index = blocks[block].sum;
         let surplus = surplus(graph, &blocks[block].edges, &edges, block, &crossed, partial_exits);
         let edge = &graph.edges[index];
-        // Snapshots of what runs may be off by what is on its way; nothing was executed less than
-        // never.
+        // Snapshots of running code may be off by activations in progress; a count is never
+        // negative.
         let value = if edge.from as usize == block { surplus } else { -surplus };
         edges[index] = Some(u64::try_from(value).unwrap_or(0));
         for end in [edge.from, edge.to] {
@@ -69,7 +69,7 @@ pub fn solve(
         }
     }
     let mut edges: Vec<u64> = edges.into_iter().map(Option::unwrap_or_default).collect();
-    // So far such an edge says how often its block was entered; no other edge depends on it.
+    // So far the count of such an edge is that of its block; no other edge depends on it.
     for (turn, _) in places.turns() {
         let block = graph.edges[turn].to;
         let others =
@@ -86,20 +86,19 @@ pub fn solve(
     Flow { blocks, edges, partial_exits: partial_exits.clone() }
 }
 
-/// How many activations came to the header of each loop from another variant, less those that went
-/// into one.
+/// The number of OSR entries at the header of each loop, less that of OSR exits.
 type Crossed = BTreeMap<u32, i128>;
 
 fn came_to(crossed: &Crossed, block: &Block) -> i128 {
     crossed.get(&block.start).copied().unwrap_or_default()
 }
 
-/// A block, and which of its edges are not known yet.
+/// A block, and its edges whose counts are not known yet.
 #[derive(Clone, Debug, Default)]
 struct Unsolved {
     edges: Vec<usize>,
     unknown: usize,
-    /// Their numbers, exclusive-or: of a single one it is the number.
+    /// The exclusive-or of their numbers: for a single one, its number.
     sum: usize,
 }
 
@@ -110,7 +109,7 @@ impl Unsolved {
     }
 }
 
-/// What is known to come into a block, less what is known to leave it.
+/// The known flow into a block, less the known flow out of it.
 fn surplus(
     graph: &Graph,
     incident: &[usize],
@@ -141,7 +140,7 @@ fn surplus(
 }
 
 impl Flow {
-    /// How often the instruction at `at`, which is in `block`, was begun.
+    /// How often the execution of the instruction at `at`, which is in `block`, has begun.
     pub fn executed(&self, graph: &Graph, block: usize, at: u32) -> u64 {
         let left: i64 =
             self.partial_exits.range(graph.blocks[block].start..at).map(|(_, count)| count).sum();
@@ -155,7 +154,7 @@ mod tests {
     use crate::graph::{Edge, Way};
     use arbtest::arbitrary::{Result, Unstructured};
 
-    /// Any graph, and a walk through it: what goes each edge, and what leaves in the middle.
+    /// Any graph, and a walk through it: the counts of its edges, and its partial exits.
     fn walk(u: &mut Unstructured<'_>) -> Result<(Graph, Vec<u64>, PartialExits)> {
         let count = u.int_in_range(1..=8u32)?;
         let blocks =

@@ -1,8 +1,8 @@
 //! The value types of scripts, and how their values are passed to Wasm functions.
 //!
-//! A value is a row of slots: one for a number, a map (its handle) or a reference, two for a string
-//! (address and length), and the parts of a tuple one after the other. Everything that stores,
-//! passes or compares values works on slots.
+//! A value is a sequence of slots: one for a number, a map (its handle) or a reference, two for a
+//! string (address and length), and the parts of a tuple one after the other. Everything that
+//! stores, passes or compares values works on slots.
 
 use std::fmt;
 use std::rc::Rc;
@@ -31,7 +31,7 @@ pub enum Ty {
     F32,
     /// Floating point, 64 bits.
     F64,
-    /// Truth.
+    /// Boolean.
     Bool,
     /// Text.
     Str,
@@ -39,7 +39,7 @@ pub enum Ty {
     FuncRef,
     /// Several values.
     Tuple(Rc<[Ty]>),
-    /// Values found by keys.
+    /// Values by keys.
     Map(Rc<(Ty, Ty)>),
     /// Not known before a site is matched: a bound is needed to use it.
     Any,
@@ -71,13 +71,13 @@ impl Ty {
         })
     }
 
-    /// The type that is written so, as `map<(u32,str),u64>`.
+    /// Parses a type, such as `map<(u32,str),u64>`.
     pub fn parse(text: &str) -> Option<Self> {
         let (ty, rest) = Self::begins(text)?;
         rest.is_empty().then_some(ty)
     }
 
-    /// The type that a text begins with, and what is behind it.
+    /// Reads the type at the beginning of a text; also returns the rest.
     fn begins(text: &str) -> Option<(Self, &str)> {
         if let Some(inner) = text.strip_prefix("map<") {
             let (key, rest) = Self::begins(inner)?;
@@ -100,7 +100,7 @@ impl Ty {
         Some((Self::named(&text[..end])?, &text[end..]))
     }
 
-    /// Its name behind the article: `an i32`, `a u32`.
+    /// Its name with the article: `an i32`, `a u32`.
     pub fn with_article(&self) -> String {
         let name = self.to_string();
         let article = if name.starts_with(['i', 'a']) || matches!(self, Self::F32 | Self::F64) {
@@ -111,7 +111,7 @@ impl Ty {
         format!("{article} {name}")
     }
 
-    /// A tuple without parts: what a function without a result gives.
+    /// A tuple without parts: the result of a function without one.
     pub fn unit() -> Self {
         Self::Tuple(Rc::from([]))
     }
@@ -171,7 +171,7 @@ impl Ty {
         })
     }
 
-    /// A number cut down to what this type holds.
+    /// A number wrapped to the range of this type.
     pub fn wrap(&self, n: i128) -> i128 {
         let Some((bits, signed)) = self.bits() else { return n };
         let low = n & ((1i128 << bits) - 1);
@@ -191,7 +191,7 @@ impl Ty {
         }
     }
 
-    /// How a report names the Wasm side of this type.
+    /// The name in reports of the Wasm type for this type.
     pub fn wasm_name(&self) -> String {
         let one = |v: &ValType| match *v {
             ValType::I64 => "i64",
@@ -229,7 +229,7 @@ impl Ty {
         }
     }
 
-    /// Whether this may be the key of a map: a number, a truth, a text, or a tuple of such.
+    /// Whether this may be the key of a map: a number, a Boolean, a text, or a tuple of such.
     pub fn is_key(&self) -> bool {
         match self {
             Self::Tuple(parts) => !parts.is_empty() && parts.iter().all(Self::is_key),
@@ -238,7 +238,7 @@ impl Ty {
         }
     }
 
-    /// Whether this can lie in memory: everything but references and what is unknown.
+    /// Whether this can be stored in memory: all types except for references and unknown ones.
     pub fn is_storable(&self) -> bool {
         match self {
             Self::Tuple(parts) => {
@@ -280,7 +280,7 @@ impl Ty {
         }
     }
 
-    /// The type of the language which a Wasm type has where nothing else is said.
+    /// The type of the language for a Wasm type, if none is specified.
     pub fn natural(wasm: wasmparser::ValType) -> Option<Self> {
         Some(match wasm {
             wasmparser::ValType::I32 => Self::I32,

@@ -2,8 +2,8 @@
 //!
 //! # Safety
 //!
-//! This module exists to read a mapped file in place. Lengths and alignment are compared when a row
-//! is made; the file is mapped privately, and is trusted not to be cut short.
+//! This module exists to read a mapped file in place. Lengths and alignment are checked when an
+//! array is made; the file is mapped privately, and is trusted not to be cut short.
 #![allow(unsafe_code)]
 
 use crate::error::Error;
@@ -37,31 +37,31 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: (1) mapped in `new`, and every row keeps the mapping.
+        // SAFETY: (1) mapped in `new`, and every array keeps the mapping.
         let _ = unsafe { pages::unmap(self.base, self.len) };
     }
 }
 
-/// Values of which every pattern of bits is one.
+/// Values for which every bit pattern is valid.
 ///
 /// # Safety
-/// The type has no padding and no invalid patterns.
+/// The type has no padding and no invalid bit patterns.
 pub unsafe trait Plain: Copy + 'static {}
 
 // SAFETY: (1) integers.
 unsafe impl Plain for u8 {}
 
-/// A row of values.
+/// An array of values.
 #[derive(Debug)]
 pub enum Array<T> {
-    /// Made just now.
+    /// In memory of its own.
     Owned(Vec<T>),
     /// Part of a file.
     Mapped(Arc<Mapping>, Range<usize>),
 }
 
 impl<T: Plain> Array<T> {
-    /// A part of a file, if it is one.
+    /// Returns that part of a file, if it is within the file and aligned.
     pub(crate) fn mapped(file: &Arc<Mapping>, range: Range<usize>) -> Option<Self> {
         let bytes = file.bytes().get(range.clone())?;
         let fits = bytes.len().is_multiple_of(size_of::<T>())
@@ -78,8 +78,8 @@ impl<T: Plain> Deref for Array<T> {
             Self::Owned(values) => values,
             Self::Mapped(file, range) => {
                 let bytes = &file.bytes()[range.clone()];
-                // SAFETY: (1) length and alignment were compared in `mapped`; (2) every pattern is
-                // a value.
+                // SAFETY: (1) length and alignment were checked in `mapped`; (2) every bit pattern
+                // is a value.
                 unsafe {
                     std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / size_of::<T>())
                 }
@@ -88,7 +88,7 @@ impl<T: Plain> Deref for Array<T> {
     }
 }
 
-/// The bytes of a row.
+/// The bytes of an array.
 pub(crate) fn bytes_of<T: Plain>(values: &[T]) -> &[u8] {
     // SAFETY: (1) plain values have no padding.
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }

@@ -1,9 +1,9 @@
 //! A cache of compiled modules: a folder of files, each named for the hash of everything that its
 //! code depends on.
 //!
-//! A file appears by renaming, so that others see all of it or nothing. What cannot be loaded is
-//! compiled again and replaced. When the folder is larger than it may be, what has not been used
-//! for longest goes.
+//! A file is renamed into place, so that other processes see all of it or nothing. A file that
+//! cannot be loaded is compiled again and replaced. When the folder exceeds its limit, the least
+//! recently used files are removed.
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -24,7 +24,7 @@ pub struct Cache {
 
 impl Cache {
     /// The folder of this user: `$XDG_CACHE_HOME/fastinst/wasm-aot` or
-    /// `~/.cache/fastinst/wasm-aot`, which may hold a gigabyte. None if the environment names
+    /// `~/.cache/fastinst/wasm-aot`, which may hold a gigabyte. `None` if the environment names
     /// neither.
     pub fn of_user() -> Option<Self> {
         let absolute = |name: &str| {
@@ -34,12 +34,12 @@ impl Cache {
         Some(Self::at(base.join("fastinst/wasm-aot"), 1 << 30))
     }
 
-    /// A folder that may hold so many bytes. It is made when something is put there.
+    /// A folder that may hold `limit` bytes. It is created when the first file is stored.
     pub fn at(folder: impl Into<PathBuf>, limit: u64) -> Self {
         Self { folder: folder.into(), limit }
     }
 
-    /// The module, compiled now or before. A folder that cannot be used is no reason to fail.
+    /// Returns the module, compiled now or before. A folder that cannot be used is not an error.
     pub fn module(&self, engine: &Engine, bytes: &[u8]) -> Result<Module, Error> {
         if !self.is_trusted() || engine.target().options.frames {
             return Module::new(engine, bytes);
@@ -62,8 +62,8 @@ impl Cache {
         Module::compiled(engine, compilation, bytes.into_owned())
     }
 
-    /// Whether no one but us puts anything into the folder, or another one into its place: what is
-    /// in there is executed. A folder that is still to be made is ours, where we may make it.
+    /// Whether only this user can put files into the folder, or replace the folder: files in it are
+    /// executed. A folder that does not exist yet is trusted if this process may create it.
     fn is_trusted(&self) -> bool {
         let is_own = match fs::metadata(&self.folder) {
             Ok(metadata) => {
@@ -86,8 +86,8 @@ impl Cache {
         self.shrink()
     }
 
-    /// Removes what has not been used for longest, until the folder is as small as it has to be.
-    /// Others may do the same meanwhile.
+    /// Removes the least recently used files until the folder is within its limit. Other processes
+    /// may do the same meanwhile.
     fn shrink(&self) -> std::io::Result<()> {
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.folder)? {

@@ -1,11 +1,11 @@
-//! The engine: what modules are compiled for, and with which options.
+//! The engine: the target and the options that modules are compiled with.
 
 use crate::compile::{Budget, Cpu, Optimize, Options, Sites, Target};
 use crate::error::Error;
 use crate::features::{Features, Proposal, Specification};
 use std::sync::Arc;
 
-/// How an [`Engine`] works.
+/// The configuration of an [`Engine`].
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     options: Options,
@@ -17,38 +17,38 @@ impl Config {
         Self::default()
     }
 
-    /// How hard the compiler tries.
+    /// The optimisation level.
     pub fn optimize(&mut self, optimize: Optimize) -> &mut Self {
         self.options.optimize = optimize;
         self
     }
 
-    /// Which processors code is for. A module whose code this one cannot execute is compiled, and
-    /// not instantiated.
+    /// The processors that code is for. A module whose code this processor cannot execute is
+    /// compiled, but cannot be instantiated.
     pub fn cpu(&mut self, cpu: Cpu) -> &mut Self {
         self.options.cpu = cpu;
         self
     }
 
-    /// Which modules are valid.
+    /// The specification that modules have to conform to.
     pub fn specification(&mut self, specification: Specification) -> &mut Self {
         self.options.features = Features::of(specification);
         self
     }
 
-    /// Whether modules may use a proposal.
+    /// Whether modules may use the proposal.
     pub fn proposal(&mut self, proposal: Proposal, on: bool) -> &mut Self {
         self.options.features.set(proposal, on);
         self
     }
 
-    /// Whether code keeps the processor from speculating past bounds checks.
+    /// Whether code prevents the processor from speculating past bounds checks.
     pub fn spectre(&mut self, on: bool) -> &mut Self {
         self.options.spectre = on;
         self
     }
 
-    /// Where probes can be switched on while programs run.
+    /// The places at which probes can be switched on while programs run.
     pub fn sites(&mut self, sites: Sites) -> &mut Self {
         self.options.sites = sites;
         self
@@ -61,22 +61,23 @@ impl Config {
         self
     }
 
-    /// Whether code that counts also counts which functions calls through tables and references go
-    /// to. Where they go to another one each time, that takes its time.
+    /// Whether code that counts also counts the callees of calls through tables and references.
+    /// This is slow where the callee changes from call to call.
     pub fn call_targets(&mut self, on: bool) -> &mut Self {
         self.options.targets = on;
         self
     }
 
-    /// Whether code pays for each instruction from its store's budget, see
+    /// Whether code deducts each instruction from its store's budget, see
     /// [`Store::set_instruction_budget`](crate::Store::set_instruction_budget).
     pub fn instruction_budgets(&mut self, on: bool) -> &mut Self {
         self.options.budget = if on { Budget::Pays } else { Budget::Unknown };
         self
     }
 
-    /// Whether frames keep their locals where they can be read when a trap takes them away, see
-    /// [`Store::core_dump`](crate::Store::core_dump). Code of such modules is in no file.
+    /// Whether frames keep their locals where they can be read when a trap unwinds them, see
+    /// [`Store::core_dump`](crate::Store::core_dump). Code of such modules is never stored in a
+    /// file.
     pub fn readable_frames(&mut self, on: bool) -> &mut Self {
         self.options.frames = on;
         self
@@ -90,7 +91,7 @@ impl Config {
     }
 }
 
-/// Compiles modules. Copies are cheap and share everything.
+/// Compiles modules. Clones are cheap and share everything.
 #[derive(Clone, Debug)]
 pub struct Engine {
     target: Arc<Target>,
@@ -110,30 +111,30 @@ impl Engine {
         Ok(Self { target: Arc::new(Target::new(options)?) })
     }
 
-    /// The same, for modules that are not the program's, as monitors: what they execute is not paid
-    /// for.
+    /// The same, for modules that are not the program's, such as monitors: their instructions are
+    /// not deducted from a budget.
     pub fn exempt(&self) -> Result<Self, Error> {
         let options = Options { budget: Budget::Exempt, ..self.target.options };
         Ok(Self { target: Arc::new(Target::new(options)?) })
     }
 
-    /// Whether all of its code counts, see [`Config::counts`].
+    /// Whether all of its code counts executions, see [`Config::counts`].
     pub fn counts(&self) -> bool {
         self.target.options.counts
     }
 
-    /// Whether accesses to memories with 32-bit addresses go unchecked, see
+    /// Whether accesses to memories with 32-bit addresses are unchecked, see
     /// [`Config::reservations`].
     pub fn has_reservations(&self) -> bool {
         self.target.options.reservations
     }
 
-    /// Whether something can be switched on while programs run that are compiled by it.
+    /// Whether probes or other hooks can be switched on in its modules while programs run.
     pub fn is_patchable(&self) -> bool {
         self.target.options.sites != Sites::NONE && self.target.options.reservations
     }
 
-    /// What it compiles for.
+    /// The target of its code.
     pub fn target(&self) -> &Target {
         &self.target
     }
@@ -141,7 +142,6 @@ impl Engine {
 
 impl Default for Engine {
     /// # Panics
-    /// On processors that machine code cannot be generated for.
     fn default() -> Self {
         Self::new(&Config::default()).expect("a processor with SSE4.1")
     }

@@ -4,17 +4,17 @@ use crate::exception::ExnRef;
 use crate::trap::Trap;
 use std::fmt;
 
-/// Where in a module.
+/// A place in a module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// The function, by index, and its name if it has one.
     pub function: Option<(u32, Option<String>)>,
-    /// How many bytes from the module's start.
+    /// The offset from the module's start, in bytes.
     pub offset: Option<usize>,
 }
 
 impl Place {
-    /// Somewhere outside of functions.
+    /// A place outside of functions.
     pub(crate) fn module(offset: usize) -> Self {
         Self { function: None, offset: Some(offset) }
     }
@@ -31,14 +31,14 @@ impl fmt::Display for Place {
     }
 }
 
-/// A name that a module gives, as it is printed: nothing in it ends the line or commands the
-/// terminal.
+/// A name from a module, prepared for printing: it cannot end the line or contain terminal
+/// commands.
 #[derive(Clone, Copy, Debug)]
 pub struct Printable<'a>(pub &'a str);
 
 impl fmt::Display for Printable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What reverses or hides text would let a name pass for another.
+        // Characters that reverse or hide text would make a name look like another.
         let is_hidden = |c: char| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
         self.0.chars().try_for_each(|c| match c.is_control() || is_hidden(c) {
             true => write!(f, "{}", c.escape_unicode()),
@@ -47,54 +47,54 @@ impl fmt::Display for Printable<'_> {
     }
 }
 
-/// Why a module is not compiled.
+/// Why a module cannot be compiled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
-    /// It is no valid module.
+    /// It is not a valid module.
     #[error("invalid module: {message} (at {place})")]
     Invalid {
         /// What is wrong.
         message: String,
-        /// Where.
+        /// The place.
         place: Place,
     },
-    /// It is valid and uses what this engine has not.
+    /// It is valid but uses a feature that this engine does not support.
     #[error("not supported: {what} (at {place})")]
     Unsupported {
         /// What it uses.
         what: String,
-        /// Where.
+        /// The place.
         place: Place,
     },
-    /// It is larger than this engine takes.
+    /// It is larger than this engine allows.
     #[error("too large: {what} (at {place})")]
     TooLarge {
         /// What is too large.
         what: String,
-        /// Where.
+        /// The place.
         place: Place,
     },
-    /// The processor lacks something, or an option is unknown to it.
+    /// The processor lacks a feature, or an option is unknown.
     #[error("this processor cannot be compiled for: {0}")]
     Target(String),
-    /// Text that is no module.
+    /// Text that is not a module.
     #[error("{0}")]
     Text(String),
 }
 
 impl CompileError {
-    /// What is wrong with a text, and where, in one line.
+    /// Describes what is wrong with a text, and where, in one line.
     pub fn text(error: &wast::Error, text: &str) -> Self {
         let (line, column) = error.span().linecol_in(text);
         Self::Text(format!("line {}, column {}: {}", line + 1, column + 1, error.message()))
     }
 
-    /// It is valid, and this engine lacks what it uses.
+    /// It is valid, but this engine does not support a feature that it uses.
     pub fn unsupported(what: impl Into<String>, place: Place) -> Self {
         Self::Unsupported { what: what.into(), place }
     }
 
-    /// The same, known to lie in a function.
+    /// The same, with the function that it is in.
     #[must_use]
     pub fn within(mut self, index: u32, name: Option<&str>) -> Self {
         if let Self::Invalid { place, .. }
@@ -111,7 +111,7 @@ impl From<wasmparser::BinaryReaderError> for CompileError {
     fn from(error: wasmparser::BinaryReaderError) -> Self {
         let message = error.message().to_owned();
         let place = Place::module(error.offset() as usize);
-        // Validators report what they do not know by naming the proposal.
+        // Validators report unsupported types by naming the proposal.
         match message.contains("gc proposal") || message.contains("requires `gc`") {
             true => Self::Unsupported { what: format!("gc: {message}"), place },
             false => Self::Invalid { message, place },
@@ -119,7 +119,7 @@ impl From<wasmparser::BinaryReaderError> for CompileError {
     }
 }
 
-/// Why something did not go well.
+/// An error of the engine.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -129,7 +129,7 @@ pub enum Error {
     /// A module is not instantiated: an import is missing or of another type.
     #[error("{0}")]
     Link(String),
-    /// The program was stopped by its own doing.
+    /// The program trapped.
     #[error("{0}")]
     Trap(TrapReport),
     /// A probe has ended the program.
@@ -138,19 +138,19 @@ pub enum Error {
     /// The program threw an exception that was not caught.
     #[error("uncaught exception{0}")]
     Exception(ExceptionReport),
-    /// The program has ended itself with that code.
+    /// The program exited with that code.
     #[error("exit with code {0}")]
     Exit(i32),
     /// Values of other types than a function takes, or a handle of another store.
     #[error("{0}")]
     Type(String),
-    /// The machine, or a limit, does not allow it.
+    /// The machine or a limit does not allow it.
     #[error("{0}")]
     Resource(String),
-    /// A file of machine code is not taken.
+    /// A file of machine code was refused.
     #[error("{0}")]
     Artifact(String),
-    /// Nothing can be attached to a program that runs.
+    /// Nothing can be attached to this running program.
     #[error("nothing can be attached: {0}")]
     Attach(String),
     /// A host function has failed.
@@ -159,17 +159,17 @@ pub enum Error {
 }
 
 impl Error {
-    /// The failure of a host function.
+    /// Wraps the failure of a host function.
     pub fn host(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Host(error.into())
     }
 
-    /// A call of the system has failed.
+    /// Describes a failed system call.
     pub(crate) fn system(error: impl fmt::Display) -> Self {
         Self::Resource(error.to_string())
     }
 
-    /// Why the program was stopped, if that is what happened.
+    /// Returns the reason of the trap, if the program trapped.
     pub fn trap(&self) -> Option<Trap> {
         match self {
             Self::Trap(report) => Some(report.trap),
@@ -187,9 +187,9 @@ impl From<Trap> for Error {
 /// A trap, and where it happened.
 #[derive(Clone, Debug)]
 pub struct TrapReport {
-    /// Why the program was stopped.
+    /// The reason.
     pub trap: Trap,
-    /// Where.
+    /// The frames.
     pub backtrace: Backtrace,
 }
 
@@ -204,7 +204,7 @@ impl fmt::Display for TrapReport {
 pub struct ProbeReport {
     /// Which probe, and why.
     pub why: String,
-    /// Where.
+    /// The frames.
     pub backtrace: Backtrace,
 }
 
@@ -245,18 +245,18 @@ pub struct FrameInfo {
     pub function: u32,
     /// The function's name, or the one that it is exported by, if it has one.
     pub name: Option<String>,
-    /// How many bytes from the module's start the instruction is, if that is known.
+    /// The offset of the instruction from the module's start, in bytes, if known.
     pub offset: Option<u32>,
-    /// Whether a monitor's code is executed there, which stands at the instruction but is not what
-    /// it does.
+    /// Whether the frame executes a monitor's code, which belongs to the instruction's place but
+    /// does not implement the instruction.
     pub aside: bool,
-    /// File and line of the source, where the module has debug information.
+    /// File and line of the source, if the module has debug information.
     pub source: Option<(String, u32)>,
 }
 
 impl fmt::Display for Backtrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A recursion without end has said enough by then.
+        // More frames of an endless recursion would not be informative.
         const SHOWN: usize = 24;
         for (i, frame) in self.frames.iter().take(SHOWN).enumerate() {
             write!(f, "\n  {i:3}: {frame}")?;
@@ -284,7 +284,7 @@ impl fmt::Display for FrameInfo {
     }
 }
 
-/// A name as its language spells it, fit to be printed.
+/// A name as its source language spells it, fit to be printed.
 pub fn demangled(name: &str) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         return Printable(&format!("{rust:#}")).to_string();

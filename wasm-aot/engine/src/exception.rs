@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::Seq
 pub struct StoreId(u64);
 
 impl StoreId {
-    /// One that no store has had.
+    /// Returns an identity that no store has had.
     pub(crate) fn fresh() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self(NEXT.fetch_add(1, Relaxed))
     }
 }
 
-/// An exception of a store. While it is held, the exception stays.
+/// An exception of a store. The store keeps the exception as long as this exists.
 #[derive(Debug)]
 pub struct ExnRef {
     address: usize,
@@ -23,7 +23,7 @@ pub struct ExnRef {
     held: Arc<Held>,
 }
 
-/// How many hold an exception.
+/// How many references to an exception the host holds.
 #[derive(Debug, Default)]
 pub(crate) struct Held(AtomicUsize);
 

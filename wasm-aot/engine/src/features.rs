@@ -10,8 +10,8 @@ pub enum Specification {
     V1,
     /// WebAssembly 2.0.
     V2,
-    /// WebAssembly 3.0, and threads, legacy exceptions and wide arithmetic. Of garbage collection
-    /// there are the types, but no objects.
+    /// WebAssembly 3.0, and threads, legacy exceptions and wide arithmetic. Garbage collection is
+    /// limited to its types: there are no objects.
     #[default]
     Latest,
 }
@@ -23,10 +23,10 @@ macro_rules! proposals {
         pub enum Proposal { $($(#[$doc])* $name),* }
 
         impl Proposal {
-            /// All of them.
+            /// All proposals.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// As it is called on the command line.
+            /// Its name on the command line.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$name => $text),* }
             }
@@ -43,7 +43,7 @@ proposals! {
     MultiValue = MULTI_VALUE, "multi-value";
     /// Filling and copying memories and tables.
     BulkMemory = BULK_MEMORY, "bulk-memory";
-    /// References to functions and to what is the host's.
+    /// References to functions and to host values.
     ReferenceTypes = REFERENCE_TYPES, "reference-types";
     /// Extending numbers by their sign.
     SignExtension = SIGN_EXTENSION, "sign-extension";
@@ -67,7 +67,7 @@ proposals! {
     Gc = GC, "gc";
     /// Exceptions.
     Exceptions = EXCEPTIONS, "exceptions";
-    /// Exceptions, in the encoding before the standard's.
+    /// Exceptions, in the encoding that preceded the standard's.
     LegacyExceptions = LEGACY_EXCEPTIONS, "legacy-exceptions";
     /// Shared memories and atomic instructions.
     Threads = THREADS, "threads";

@@ -8,13 +8,13 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// A compiled module, to be looked at.
+/// A compiled module that can be inspected.
 #[derive(Debug)]
 pub struct Inspection {
     module: Module,
 }
 
-/// What it consists of.
+/// Summary of a module.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
     /// Its name.
@@ -27,13 +27,13 @@ pub struct Summary {
     pub trampolines: usize,
     /// How many instructions can trap.
     pub traps: usize,
-    /// In how many places something can be switched on while instances run.
+    /// The number of places where probes or hooks can be switched on while instances run.
     pub sites: usize,
-    /// How many calls have somewhere for exceptions to go.
+    /// The number of calls that have an exception handler.
     pub handlers: usize,
-    /// What it imports.
+    /// Its imports.
     pub imports: Vec<String>,
-    /// What it exports.
+    /// Its exports.
     pub exports: Vec<String>,
     /// Its custom sections.
     pub custom: Vec<String>,
@@ -48,17 +48,17 @@ pub struct FunctionSummary {
     pub index: u32,
     /// Its name.
     pub name: String,
-    /// Where its body is in the module.
+    /// The offset of its body in the module's bytes.
     pub wasm_offset: u32,
-    /// Where its code begins.
+    /// The offset of its code.
     pub code_offset: u32,
-    /// How long its code is.
+    /// The size of its code.
     pub code_bytes: u32,
     /// How many of its instructions can trap.
     pub traps: usize,
 }
 
-/// Looks at a file of machine code, or compiles what `bytes` gives.
+/// Reads a file of machine code, or compiles the module that `bytes` returns.
 pub fn inspect(
     engine: &Engine,
     path: &Path,
@@ -76,7 +76,7 @@ pub fn inspect(
 }
 
 impl Inspection {
-    /// What it consists of.
+    /// Returns a summary of the module.
     pub fn summary(&self) -> Summary {
         let inner = &self.module.inner;
         let tables = &inner.code.tables;
@@ -123,7 +123,7 @@ impl Inspection {
         }
     }
 
-    /// One function's machine code beside its Wasm.
+    /// One function's machine code interleaved with its Wasm.
     pub fn listing(&self, wanted: &str) -> Result<String, String> {
         let inner = &self.module.inner;
         let defined = self.find(wanted)?;
@@ -160,7 +160,7 @@ impl Inspection {
         Ok(out)
     }
 
-    /// The defined function with that name or index.
+    /// The defined function that has that name or index.
     fn find(&self, wanted: &str) -> Result<usize, String> {
         let inner = &self.module.inner;
         let imported = inner.info.imported.functions;

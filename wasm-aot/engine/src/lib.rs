@@ -1,10 +1,10 @@
 //! An ahead-of-time WebAssembly engine: from a module's bytes to machine code, files of it, and the
 //! runtime around it.
 //!
-//! `wasm-aot` is the crate that embedders use; it has all names of this one. What looks at programs
-//! (monitors, probes) is made of what is in [`instrument`]. `DESIGN.md` walks through the files.
+//! `wasm-aot` is the crate that embedders use; it re-exports all names of this one. Monitors and
+//! probes are built on [`instrument`]. `DESIGN.md` walks through the files.
 
-// Programs that tests share speak of the crate by its name.
+// Programs that tests share refer to the crate by this name.
 #[cfg(test)]
 extern crate self as wasm_aot;
 
@@ -46,8 +46,8 @@ pub use trap::Trap;
 pub use types::*;
 pub use verification::verify;
 
-/// The engine's interface for instruments: what a monitor's or a probe's code is made of,
-/// and what they may ask of modules and stores.
+/// The engine's interface for instruments: the parts that the code of monitors and probes is built
+/// from, and their access to modules and stores.
 pub mod instrument {
     pub use crate::error::Printable;
     pub use crate::features::Features;
@@ -62,14 +62,14 @@ pub mod instrument {
         };
     }
 
-    /// What a module declares.
+    /// The declarations of a module.
     pub mod module {
         pub use crate::module::{
             Body, Import, ModuleInfo, Reading, Space, debug_information, operand_type, read,
         };
     }
 
-    /// Tables from offsets of code to numbers.
+    /// Tables that map code offsets to numbers.
     pub mod offsets {
         pub use crate::offsets::{ASIDE, NOTHING, Offsets};
     }
@@ -85,7 +85,7 @@ pub mod instrument {
         };
     }
 
-    /// What machine code and the runtime both see.
+    /// Data structures that machine code and the runtime share.
     pub mod vm {
         pub use crate::vm::{Builtin, Cell, context};
     }

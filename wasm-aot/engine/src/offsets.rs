@@ -1,9 +1,9 @@
 //! Compact tables from code offsets to numbers.
 //!
-//! Most instructions of a module have an entry: which instruction of Wasm they come from, why they
-//! may trap. In whole words such tables would be as large as the code. Here an entry says how it
-//! differs from the one before, which takes two or three bytes; every [`STRIDE`] entries begin
-//! anew, so that a place is found by halves and a few steps.
+//! Most instructions of a module have an entry: the Wasm instruction that they implement, and why
+//! they may trap. In whole words such tables would be as large as the code. Here an entry is stored
+//! as its difference from the one before, which takes two or three bytes; every [`STRIDE`] entries
+//! a new block begins with absolute values, so that a lookup is a binary search and a few steps.
 //!
 //! ```text
 //! blocks   offset, number, where its steps begin     of the first entry of each block
@@ -15,15 +15,15 @@
 
 use crate::array::Array;
 
-/// The number of what has none.
+/// The number of code that has none.
 pub const NOTHING: u32 = u32::MAX;
-/// Set in the number of what belongs to an instruction of Wasm, but is not what it does: a
-/// monitor's code that stands there.
+/// Set in the number of code that belongs to a Wasm instruction's place but does not implement the
+/// instruction: a monitor's code there.
 pub const ASIDE: u32 = 1 << 31;
 /// Entries of a block.
 const STRIDE: usize = 64;
 
-/// A number, from an offset of code on.
+/// A number that holds from an offset of code on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OffsetEntry {
     pub(crate) offset: u32,
@@ -53,7 +53,7 @@ impl Default for Offsets {
 }
 
 impl Offsets {
-    /// The table of entries that come in the order of their offsets.
+    /// Builds the table of entries that are sorted by their offsets.
     pub(crate) fn of(entries: impl IntoIterator<Item = OffsetEntry>) -> Self {
         let (mut blocks, mut steps) = (Vec::new(), Vec::new());
         let mut last = OffsetEntry { offset: 0, number: 0 };
@@ -70,8 +70,8 @@ impl Offsets {
                     write(&mut steps, step(last.number, entry.number));
                 }
             }
-            // Steps go from number to number, past entries that have none; only a block may begin
-            // with none.
+            // A step is relative to the last number, skipping entries that have none; only a block
+            // may begin with none.
             let number =
                 if entry.number == NOTHING && !begins { last.number } else { entry.number };
             last = OffsetEntry { offset: entry.offset, number };
@@ -79,13 +79,13 @@ impl Offsets {
         Self { blocks: Array::Owned(blocks), steps: Array::Owned(steps) }
     }
 
-    /// The last entry that is not behind `offset`.
+    /// The last entry at or before `offset`.
     pub fn at_or_before(&self, offset: u32) -> Option<OffsetEntry> {
         let after = self.blocks.partition_point(|block| block.offset <= offset);
         self.block(after.checked_sub(1)?).take_while(|entry| entry.offset <= offset).last()
     }
 
-    /// The number of exactly that offset.
+    /// The number of the entry at exactly that offset.
     pub fn at(&self, offset: u32) -> Option<u32> {
         self.at_or_before(offset).filter(|entry| entry.offset == offset).map(|entry| entry.number)
     }
@@ -118,7 +118,7 @@ impl Offsets {
     }
 }
 
-/// What leads from one number to the next.
+/// The encoded step from one number to the next.
 fn step(last: u32, number: u32) -> u64 {
     match number {
         NOTHING => 0,
@@ -126,7 +126,7 @@ fn step(last: u32, number: u32) -> u64 {
     }
 }
 
-/// Small for what is small, whether above or below zero.
+/// Zigzag encoding: small for numbers that are close to zero, positive or negative.
 fn zigzag(difference: u32) -> u32 {
     (difference << 1) ^ ((difference as i32 >> 31) as u32)
 }
@@ -143,7 +143,7 @@ fn write(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(value as u8);
 }
 
-/// The next number; none at the end, or if it is not one.
+/// Reads the next number; `None` at the end, or if it is malformed.
 fn read(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
@@ -161,7 +161,7 @@ fn read(bytes: &mut &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Entries by chance: near, far, backwards and without a number.
+    /// Random entries: near, far, backwards and without a number.
     fn entries(count: usize) -> Vec<OffsetEntry> {
         let (mut chance, mut offset) = (0x9E37_79B9_7F4A_7C15u64, 0);
         let mut below = |limit: u32| {

@@ -10,14 +10,15 @@ use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// The number of a type of functions.
+/// The number of a function type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct TypeId(pub(crate) u32);
 
-/// A group as it is compared: references within it have this bit and count from its start.
+/// A group in the form in which it is compared: references within it have this bit and count from
+/// its start.
 const WITHIN: u32 = 1 << 31;
 
-/// A type, and what distinguishes it from a function of that type.
+/// A type, and the text that distinguishes it from a function of that type.
 type Declared = (FuncType, String);
 
 #[derive(Default)]
@@ -26,7 +27,7 @@ struct Registry {
     types: Vec<FuncType>,
 }
 
-/// Types are never forgotten: there are few, and machine code holds their numbers.
+/// Types are never removed: there are few, and machine code contains their numbers.
 static REGISTRY: LazyLock<RwLock<Registry>> = LazyLock::new(RwLock::default);
 
 /// The numbers of a module's types.
@@ -48,7 +49,7 @@ pub(crate) fn register(info: &ModuleInfo) -> Vec<TypeId> {
     ids
 }
 
-/// The number of a type whose concrete types are numbers already.
+/// Returns the number of a type whose concrete types are numbers of the registry already.
 pub(crate) fn number(ty: &FuncType) -> TypeId {
     let key = vec![(ty.clone(), String::new())];
     if let Some(id) = REGISTRY.read().groups.get(&key) {
@@ -57,7 +58,7 @@ pub(crate) fn number(ty: &FuncType) -> TypeId {
     REGISTRY.write().group(key)
 }
 
-/// The type with that number.
+/// Returns the type with that number.
 pub(crate) fn look_up(id: TypeId) -> FuncType {
     REGISTRY.read().types[id.0 as usize].clone()
 }

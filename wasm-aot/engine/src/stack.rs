@@ -7,16 +7,16 @@
 
 use std::cell::Cell;
 
-/// What is left for host functions, and for signal handlers on this stack.
+/// Bytes reserved for host functions, and for signal handlers on this stack.
 const RESERVE: usize = 128 << 10;
 
 thread_local! {
-    /// The lowest address of this thread's stack, or 0 before it is known.
+    /// The lowest address of this thread's stack, or 0 if not yet known.
     static LOWEST: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The lowest address for frames of machine code if they may take `size` bytes from here on: less
-/// if the thread's stack ends before.
+/// The lowest address for frames of machine code if they may take `size` bytes from here on; they
+/// get less if the thread's stack ends before.
 #[inline(never)]
 pub(crate) fn limit(size: usize) -> usize {
     let here = here();

@@ -11,7 +11,7 @@ macro_rules! traps {
         pub enum Trap { $( #[doc = $doc] $name ),* }
 
         impl Trap {
-            /// As it is written in machine code's tables.
+            /// Its code in machine code's tables.
             pub(crate) const fn code(self) -> TrapCode {
                 match self { $( Self::$name => $code ),* }
             }
@@ -61,9 +61,9 @@ traps! {
 
 impl std::error::Error for Trap {}
 
-/// Which access to memory traps, where that matters: a load may be made by the machine instruction
-/// of another Wasm instruction, which uses its value. The number in the table of traps encodes the
-/// access's place modulo `PLACES`, and whether it is a store.
+/// Identifies the memory access that traps, where that matters: a load may be made by the machine
+/// instruction of another Wasm instruction, which uses its value. The number in the table of traps
+/// encodes the access's place modulo `PLACES`, and whether it is a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access(u8);
 
@@ -72,8 +72,8 @@ impl Access {
     const PLACES: u32 = 95;
     const FIRST: u8 = 60;
 
-    /// The access at a place in the module. Loads and stores are never alike, so that none is made
-    /// together with the other.
+    /// The access at a place in the module. A load and a store never have equal numbers, so that
+    /// the compiler does not combine the two.
     pub(crate) fn at(place: usize, stores: bool) -> Self {
         Self(2 * (place as u32 % Self::PLACES) as u8 + u8::from(stores))
     }

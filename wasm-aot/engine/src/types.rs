@@ -30,29 +30,29 @@ pub enum ValType {
 pub struct RefType {
     /// Whether it may be null.
     pub nullable: bool,
-    /// What it refers to.
+    /// The type that it refers to.
     pub heap: HeapType,
 }
 
-/// What a reference refers to.
+/// The types that a reference can refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum HeapType {
     /// Any function.
     Func,
     /// A function of one type.
     Concrete(u32),
-    /// No function: only null.
+    /// No function: only the null reference.
     NoFunc,
-    /// Something of the host's.
+    /// Any host value.
     Extern,
-    /// Nothing of the host's: only null.
+    /// No host value: only the null reference.
     NoExtern,
     /// An exception.
     Exn,
-    /// No exception: only null.
+    /// No exception: only the null reference.
     NoExn,
-    /// Any object that is collected. This engine has none, so that of this and the following there
-    /// is only null.
+    /// Any garbage-collected object. This engine has no objects: null is the only value of this
+    /// type and of the following ones.
     Any,
     /// Any object that can be compared.
     Eq,
@@ -81,7 +81,7 @@ impl RefType {
 }
 
 impl HeapType {
-    /// Whether everything that `self` refers to is referred to by `other` as well.
+    /// Whether everything that `self` can refer to can be referred to by `other` as well.
     pub fn matches(self, other: Self) -> bool {
         self == other
             || matches!(
@@ -96,7 +96,7 @@ impl HeapType {
             )
     }
 
-    /// The widest type of its kind.
+    /// The top type of its hierarchy.
     pub fn top(self) -> Self {
         match self {
             Self::Func | Self::Concrete(_) | Self::NoFunc => Self::Func,
@@ -158,12 +158,12 @@ impl FuncType {
         Self { params: params.into_iter().collect(), results: results.into_iter().collect() }
     }
 
-    /// What it takes.
+    /// The types of its parameters.
     pub fn params(&self) -> &[ValType] {
         &self.params
     }
 
-    /// What it gives.
+    /// The types of its results.
     pub fn results(&self) -> &[ValType] {
         &self.results
     }
@@ -179,7 +179,7 @@ impl FuncType {
 /// The type of a global.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GlobalType {
-    /// What it holds.
+    /// The type of its value.
     pub content: ValType,
     /// Whether it may change.
     pub mutable: bool,
@@ -188,7 +188,7 @@ pub struct GlobalType {
 /// The type of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TableType {
-    /// What it holds.
+    /// The type of its elements.
     pub element: RefType,
     /// How many elements it has at first.
     pub minimum: u64,
@@ -211,7 +211,7 @@ pub struct MemoryType {
     pub shared: bool,
 }
 
-/// The type of something that is imported or exported.
+/// The type of an import or export.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ExternType {
     /// A function.
@@ -222,7 +222,7 @@ pub enum ExternType {
     Memory(MemoryType),
     /// A global.
     Global(GlobalType),
-    /// A tag of exceptions, with what they carry.
+    /// A tag of exceptions, with the types of their values.
     Tag(FuncType),
 }
 

@@ -9,20 +9,20 @@ pub enum ClientKind {
     Compiled,
     /// A built-in monitor that was attached.
     Attached,
-    /// A module.
+    /// A monitor that is a module.
     Module,
 }
 
-/// One that observes the program.
+/// A monitor that observes the program.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// What it is called in its session.
+    /// Its unique name in its session.
     pub name: String,
-    /// What its monitor is called, whatever else has that name.
+    /// The name of its monitor, which other clients may have, too.
     pub monitor: String,
-    /// What kind it is of.
+    /// Its kind.
     pub kind: ClientKind,
-    /// What was asked for: its name with its options, as far as they are known.
+    /// The text of the request: its name with its options, as far as they are known.
     pub text: String,
     /// Since when it is attached.
     pub since: Option<Instant>,
@@ -30,7 +30,7 @@ pub struct Client {
     pub is_on: bool,
     /// Of a module that can be switched: how many of its probes are on, of how many.
     pub probes: Option<(usize, usize)>,
-    /// Its number among all that ever observed, modules or others.
+    /// Its number among all clients that ever observed, modules or others.
     pub number: usize,
 }
 

@@ -1,9 +1,9 @@
 //! Golden machine code: compiles the modules in `disas/` for one processor, and compares the code
 //! with the listing below each. `BLESS=1` writes the listings anew; the difference is reviewed.
 //!
-//! A file says in lines that begin with `;;!` what is made of it, and in lines that begin with
-//! `;;|` which script looks at it. Machine code that depends on the machine is not in there:
-//! addresses are shown by what lies there.
+//! In a file, lines that begin with `;;!` specify how it is compiled, and lines that begin with
+//! `;;|` contain the script of a monitor. The listings contain nothing that depends on the machine:
+//! addresses are replaced by the names of what is there.
 
 use crate::monitor::{Choices, MonitorSet};
 use crate::observer::{self, Observer, ProbeCalls, Program, Switches};
@@ -30,12 +30,12 @@ use wasm_aot_engine::instrument::compile::{
 use wasm_aot_engine::instrument::module::ModuleInfo;
 use wasm_aot_engine::instrument::offsets::{ASIDE, NOTHING, Offsets};
 
-/// Where what is expected begins.
+/// Where the expected listing begins.
 const EXPECTED: &str = ";; ---\n";
 
-/// What is made of a file.
+/// How a file is compiled.
 struct GoldenRequest<'a> {
-    /// What is asked for, in the order in which it is.
+    /// The words of the request, in their order.
     words: Vec<&'a str>,
     script: String,
     module: Vec<u8>,
@@ -54,7 +54,7 @@ impl<'a> GoldenRequest<'a> {
         }
     }
 
-    /// What files may ask for.
+    /// The words that files may use.
     const WORDS: [&'static str; 7] =
         ["all-sites", "budget", "call-targets", "counts", "coverage", "entries", "frames"];
 
@@ -74,7 +74,7 @@ impl<'a> GoldenRequest<'a> {
         }
     }
 
-    /// The machine code, as text.
+    /// Returns the machine code, as text.
     fn made(&self) -> String {
         let target = Target::new(self.options()).expect("code generation knows the processor");
         if !self.script.is_empty() {
@@ -105,8 +105,8 @@ impl<'a> GoldenRequest<'a> {
         Listing::of(&made.text, operators(&self.module, &made.info), names, &[]).written()
     }
 
-    /// A variant of the functions that threads enter by OSR: each from its beginning, and from its
-    /// loops.
+    /// A variant of the functions that threads enter by OSR: each entered at its beginning, and at
+    /// its loops.
     fn entries(&self, target: &Target, plan: &Plan) -> String {
         let known = OnceLock::<OsrLoops>::new();
         let again =
@@ -190,7 +190,7 @@ impl<'a> GoldenRequest<'a> {
     }
 }
 
-/// What a function is called.
+/// The name of a function.
 fn name(info: &ModuleInfo, defined: usize) -> String {
     let index = info.imported.functions + defined as u32;
     info.function_name(index).map_or_else(|| format!("function {index}"), |name| format!("${name}"))
@@ -207,22 +207,22 @@ fn operators(bytes: &[u8], info: &ModuleInfo) -> BTreeMap<u32, String> {
     info.bodies.iter().flat_map(of).collect()
 }
 
-/// Machine code, and what is known of it.
+/// Machine code, with the data that its listing shows.
 struct Listing<'a> {
     code: &'a [u8],
     functions: &'a [Span],
     names: Vec<String>,
-    /// How many bytes are before a function.
+    /// How many bytes precede a function.
     prefix: u32,
     wasm: BTreeMap<u32, String>,
     addresses: &'a Offsets,
     traps: &'a Offsets,
-    /// Calls that lead elsewhere, by where their distances are.
+    /// The callees of calls out of the function, by the offsets of their displacements.
     calls: BTreeMap<u32, Callee>,
     one_shot_sites: Vec<u32>,
     osr_exits: Vec<(u32, u32, [u8; 2])>,
     patchable_sites: Vec<(u32, u32)>,
-    /// What lies at addresses that code knows.
+    /// Names of address ranges that code refers to.
     places: Vec<(&'static str, Range<usize>)>,
 }
 
@@ -323,14 +323,13 @@ impl<'a> Listing<'a> {
             let (place, range) =
                 found.unwrap_or_else(|| panic!("nothing is known to be at {address:#x}"));
             let register = text.split(',').next().unwrap_or_default();
-            // Which function of a monitor's it is does not matter here, and its distance is not
-            // ours to keep.
+            // It does not matter which function of a monitor it is, and its distance may change.
             return format!("{register},{place} + {:#x}", address - range.start);
         }
         text
     }
 
-    /// Where a branch or a call leads.
+    /// The target of a branch or a call.
     fn target(&self, instruction: &Instruction, span: &Span) -> String {
         let (at, to) = (instruction.next_ip() as u32 - 4, instruction.near_branch_target() as u32);
         if let Some(callee) = self.calls.get(&at) {
@@ -349,7 +348,7 @@ impl<'a> Listing<'a> {
         function.map_or_else(|| "a trampoline".into(), |function| self.names[function].clone())
     }
 
-    /// What stands at an instruction.
+    /// Remarks about an instruction.
     fn remarks(&self, at: u32, len: u32) -> String {
         let mut out = String::new();
         if let Some(number) = self.traps.at(at) {
@@ -372,7 +371,7 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// The file as it should be.
+/// The expected file.
 fn expected(text: &str) -> String {
     let source = text.split(EXPECTED).next().unwrap_or(text);
     let mut all = source.trim_end().to_owned() + "\n" + EXPECTED;

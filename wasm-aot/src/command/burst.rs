@@ -1,18 +1,18 @@
-//! Bursts: what is attached observes for a while, or until it has seen so many events, rests, and
-//! observes again.
+//! Bursts: attached monitors observe for a while, or until they have seen a number of events, rest,
+//! and observe again.
 
 use std::time::Duration;
 
-/// How long something observes.
+/// How long monitors observe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// So long.
+    /// For this time.
     Time(Duration),
-    /// Until it has seen so many events.
+    /// Until they have seen this number of events.
     Events(u64),
 }
 
-/// How long what is attached observes, and how long it rests then; for good if nothing is said.
+/// How long attached monitors observe, and how long they rest then; for good without a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Burst {
     pub(crate) on: Until,
@@ -20,7 +20,7 @@ pub(crate) struct Burst {
 }
 
 impl Burst {
-    /// From what people write: `10ms 990ms`, `100000 1s`, `100000`.
+    /// Parses the arguments of the command: `10ms 990ms`, `100000 1s`, `100000`.
     pub(crate) fn parse(on: &str, off: Option<&str>) -> Result<Self, String> {
         let wrong = |text: &str, why: &dyn std::fmt::Display| {
             format!(

@@ -53,8 +53,8 @@ impl Compile {
     }
 }
 
-/// Monitors as they stand in a file, and whether one of them needs code that counts. What their
-/// exports ask for is understood.
+/// Monitors in the form in which they are stored in a file, and whether one of them needs code that
+/// counts. Checks that the names of their exports are understood.
 fn packed(
     engine: &Engine,
     program: &[u8],
@@ -81,7 +81,7 @@ fn packed(
             &program,
             (PATIENCE, &Switches::default()),
         )?;
-        // What goes wrong at the program's places is reported when it runs.
+        // An error at the program's places is reported when it runs.
         let needs = observer.needs(&mut store, &program).unwrap_or(Needs::Calls);
         packed.is_called = needs == Needs::Calls;
         counts |= needs == Needs::Counts;
@@ -90,5 +90,5 @@ fn packed(
     Ok((postcard::to_stdvec(&all).map_err(Failure::new)?, counts))
 }
 
-/// Monitor time-out: to start.
+/// Time-out for a monitor to start.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,15 +1,16 @@
-//! What a running program is asked from outside: a line comes in through a private socket, an
-//! answer goes out.
+//! Requests to a running program from outside: a line arrives through a private socket, an answer
+//! is returned.
 //!
 //! ```text
 //!     attach hotness,top=5    →    ok\n…            the answer's text, to the end
 //!     attach hottness         →    error\nno monitor is called hottness …
 //! ```
 //!
-//! The words are the session's ([`Steering`]); here are those for modules and scripts, and bursts.
+//! The verbs are the session's ([`Steering`]); this file adds those for modules and scripts, and
+//! bursts.
 //!
-//! A client that sends rubbish, or nothing, is answered or left after some seconds; the program
-//! does not notice.
+//! If a client sends garbage, or nothing, it gets an error or is disconnected after some seconds;
+//! the program does not notice.
 
 use super::burst::{Burst, Until};
 use super::modules::{self, Chosen, World};
@@ -30,49 +31,48 @@ use wasm_aot::wasi::Interruption;
 use wasm_aot::{AsContextMut, Engine, Limits, TaskHandle};
 use wordpatch::os::sockets::Listener;
 
-/// How often events are counted that a burst waits for.
+/// The interval at which a burst that waits for events counts them.
 const LOOK: Duration = Duration::from_millis(2);
-/// The longest line that is read.
+/// The maximum length of a request.
 const LINE: u64 = 4096;
-/// How long a client that has connected may take to send its line.
+/// The time that a connected client may take to send its request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is asked.
+/// What requests are answered with.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) program: PathBuf,
-    /// The program, and all that observes it, by lines.
+    /// The session of the program, which takes requests as lines.
     pub(crate) steering: Steering,
-    /// What the program's thread is asked for.
+    /// Posts tasks to the program's thread.
     pub(crate) tasks: TaskHandle<World>,
     pub(crate) engine: Engine,
-    /// What has it come back that waits for something.
+    /// Makes that thread return from a call in which it waits.
     pub(crate) interruption: Interruption,
-    /// What monitors may take, and how long.
+    /// The limits of monitors, in memory and time.
     pub(crate) limits: Limits,
     pub(crate) patience: Duration,
 }
 
-/// A program that can be asked.
+/// A program that answers requests.
 #[derive(Debug)]
 pub(crate) struct Control {
     asked: Asked,
-    /// What modules compare themselves with, once one has come.
+    /// The program that modules are matched with; created for the first module.
     compared: OnceLock<Arc<Program>>,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Whether what is attached rests.
+    /// Whether attached monitors rest.
     off: bool,
-    /// How long it is on, and how long it is off, in turn; and which turn-taking this is, so that
-    /// the one before ends.
+    /// The present burst, and its number: a thread that runs an earlier burst ends.
     burst: Option<Burst>,
     bursts: u64,
 }
 
-/// The socket, which is removed when the program is over.
+/// The socket, which is removed when the program ends.
 #[derive(Debug)]
 pub(crate) struct Open(Option<PathBuf>);
 
@@ -85,7 +85,7 @@ impl Drop for Open {
 }
 
 impl Control {
-    /// Has a program answer. If that is not possible it runs all the same.
+    /// Makes a program answer requests. If that is not possible, the program runs without.
     pub(crate) fn open(asked: Asked) -> Open {
         let Ok(listener) = Listener::bind(&Tower::Wasm.socket(std::process::id() as i32)) else {
             return Open(None);
@@ -112,14 +112,13 @@ impl Control {
         (&mut &*stream).write_all(&answer.bytes())
     }
 
-    /// Does what is asked for, by a word of the session's or by one of its own: modules, and what
-    /// takes turns.
+    /// Obeys a request, by a verb of the session's or by one of its own: modules and bursts.
     fn obey(self: &Arc<Self>, line: &str) -> Result<Vec<u8>, String> {
         let mut words = line.split_whitespace();
         let (verb, rest) = (words.next().unwrap_or_default(), words.collect::<Vec<_>>());
         let own = match (verb, &rest[..]) {
             ("status", []) => Ok(self.status()),
-            // Names of files may have blanks.
+            // File names may contain blanks.
             ("attach", [_, ..]) => {
                 let monitor = line.strip_prefix("attach").unwrap_or_default().trim();
                 match Chosen::is_file(monitor) {
@@ -142,7 +141,8 @@ impl Control {
         own.map(String::into_bytes)
     }
 
-    /// Bursts end with what takes turns, and what was switched by hand stays so.
+    /// Ends the burst if no monitor is left that it could switch, and records a manual switch of
+    /// all monitors, which holds again after a burst.
     fn settle(&self, verb: &str, is_all: bool) {
         let mut state = self.state.lock();
         match verb {
@@ -159,8 +159,7 @@ impl Control {
         self.asked.steering.status(turns)
     }
 
-    /// Why no recording begins: a program of `wasm-aot run` is inside of a call as long as it is
-    /// there.
+    /// Why no recording begins: a program of `wasm-aot run` is inside a call as long as it runs.
     fn not_recorded(&self) -> String {
         let program = self.asked.program.display();
         format!(
@@ -174,8 +173,8 @@ impl Control {
         self.asked.steering.session()
     }
 
-    /// Attaches a module or a script: the program's thread makes an instance of it and compares it
-    /// with the program.
+    /// Attaches a module or a script: the program's thread instantiates it and matches it with the
+    /// program.
     fn attach_module(&self, text: &str) -> Result<String, String> {
         let Asked { steering, engine, limits, patience, .. } = &self.asked;
         let session = steering.session();
@@ -209,7 +208,7 @@ impl Control {
         let of_it = |(other, why): (String, String)| (other == *name).then_some(why);
         let mut misfits = observed.misfits().into_iter().filter_map(of_it);
         if attached.matches == 0 {
-            // It would observe nothing, and be listed as if it did.
+            // It would observe nothing, but be listed as if it did.
             session.detach(name).map_err(said)?;
             let why = misfits.next().map_or(String::new(), |why| format!(": {why}"));
             return Err(format!("{name}: nothing in the program matches any of its exports{why}"));
@@ -221,7 +220,7 @@ impl Control {
         Ok([attached_as(text, &attached)].into_iter().chain(notes).collect())
     }
 
-    /// Has the program's thread do something with its store.
+    /// Makes the program's thread run a function with its store.
     fn run_in_store<R: Send + 'static>(
         &self,
         task: impl FnOnce(wasm_aot::StoreContextMut<'_, World>) -> Result<R, String> + Send + 'static,
@@ -236,7 +235,7 @@ impl Control {
         done.map_err(|error| error.to_string())?
     }
 
-    /// The program, if it may be stopped for a moment wherever it is.
+    /// The program, if it can be stopped for a moment at any place.
     fn module_with_safepoints(&self) -> Option<&wasm_aot::Module> {
         let observed = self.session().observation();
         Some(observed.module()).filter(|_| observed.may_be_stopped())
@@ -245,12 +244,12 @@ impl Control {
     fn no_burst(&self) -> Result<String, String> {
         let mut state = self.state.lock();
         (state.burst, state.bursts) = (None, state.bursts + 1);
-        // Nothing may be attached any more.
+        // Fails if nothing is attached any more.
         let _ = self.session().set_all(!state.off);
         Ok("attached monitors no longer take turns\n".into())
     }
 
-    /// What is attached observes and rests in turn until another request.
+    /// Makes attached monitors observe and rest in turn until another request.
     fn burst(self: &Arc<Self>, on: &str, off: Option<&str>) -> Result<String, String> {
         let burst = Burst::parse(on, off)?;
         let mut state = self.state.lock();
@@ -271,7 +270,7 @@ impl Control {
         started.map(|_| turns).map_err(|error| format!("no thread: {error}"))
     }
 
-    /// One turn of observing; returns whether the burst still goes on.
+    /// One period of observing; returns whether the burst continues.
     fn observe(&self, number: u64, burst: Burst) -> bool {
         let events = || self.session().events();
         let before = if let Until::Events(_) = burst.on { events() } else { 0 };
@@ -286,7 +285,7 @@ impl Control {
                     if events().saturating_sub(before) >= wanted {
                         return true;
                     }
-                    // Looking takes longer for large programs.
+                    // Counting takes longer for large programs.
                     std::thread::sleep(LOOK.max(4 * begun.elapsed()));
                 }
                 return false;
@@ -295,7 +294,7 @@ impl Control {
         true
     }
 
-    /// One turn of resting, or the rest for good; returns whether the burst still goes on.
+    /// One period of resting, or resting for good; returns whether the burst continues.
     fn rest(&self, number: u64, time: Option<Duration>) -> bool {
         if !self.turn(number, false) {
             return false;
@@ -313,14 +312,14 @@ impl Control {
         true
     }
 
-    /// Has what is attached observe, or rest, if this is still the burst that counts.
+    /// Makes attached monitors observe, or rest, if this is still the current burst.
     fn turn(&self, number: u64, on: bool) -> bool {
         let state = self.state.lock();
         if state.bursts != number {
             return false;
         }
         if !state.off {
-            // What cannot be switched stays as it is until the next turn.
+            // A monitor that cannot be switched now keeps its state until the next period.
             let _ = self.session().set_all(on);
         }
         true
@@ -343,7 +342,7 @@ impl Control {
         Ok(format.write(&told))
     }
 
-    /// What a module has to say so far: the program's thread asks it.
+    /// A module's report so far, which the program's thread obtains from it.
     fn ask_module(&self, name: &str, number: usize) -> Result<String, String> {
         let own = Arc::clone(self.session().observation());
         let patience = self.asked.patience;
@@ -354,13 +353,13 @@ impl Control {
     }
 }
 
-/// An error as it is printed.
+/// Formats an error.
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` hands it over")]
 fn said(error: SessionError) -> String {
     error.to_string()
 }
 
-/// The program of a process; one of WebAssembly first.
+/// Finds the program of a process; WebAssembly programs have precedence.
 fn find(pid: u32) -> Result<Listening, String> {
     let found = Listening::find(pid as i32, [Tower::Wasm, Tower::Native]);
     found.map_err(|why| match why.ends_with(NO_SOCKET) {
@@ -371,7 +370,7 @@ fn find(pid: u32) -> Result<Listening, String> {
     })
 }
 
-/// Asks a program, and gives what it answers.
+/// Sends a request to a program, and returns its answer.
 pub(crate) fn ask(pid: u32, line: &str) -> Result<Vec<u8>, String> {
     match find(pid)?.ask(line)? {
         Answer::Done(bytes) => Ok(bytes),
@@ -379,7 +378,7 @@ pub(crate) fn ask(pid: u32, line: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The processes that can be asked. What ended ones have left behind is removed.
+/// The processes that answer requests. Removes the sockets of processes that have ended.
 pub(crate) fn programs() -> Vec<u32> {
     let all = registry::programs().into_iter();
     let ours = all.filter(|program| program.tower == Tower::Wasm);

@@ -22,7 +22,7 @@ pub(crate) struct Ctl {
     request: Option<Request>,
 }
 
-/// No report is asked for more often.
+/// The minimum interval between reports.
 const LEAST_INTERVAL: Duration = Duration::from_millis(10);
 
 const NOBODY: &str = "no running program of `wasm-aot run` answers";
@@ -142,7 +142,7 @@ impl Ctl {
             None => "status".to_owned(),
             Some(request) => match request {
                 Request::Status => "status".to_owned(),
-                // The program may be somewhere else.
+                // The program may have another working directory.
                 Request::Attach { monitor } if Chosen::is_file(&monitor) => {
                     let monitor = Chosen::absolute(&monitor)
                         .map_err(|error| Failure::new(format!("{monitor}: {error}")))?;
@@ -172,7 +172,7 @@ impl Ctl {
                 }
                 Request::Reset => Shared::Reset.line(),
                 Request::Stop => Shared::Stop.line(),
-                // The program may be somewhere else.
+                // The program may have another working directory.
                 Request::Record { output: Some(output), .. } => {
                     let output = std::path::absolute(&output)
                         .map_err(|error| Failure::new(format!("{}: {error}", output.display())))?;
@@ -200,7 +200,7 @@ impl Ctl {
     }
 }
 
-/// How often a report is asked for again.
+/// The interval at which a report is repeated.
 fn interval(text: &str) -> Result<Duration, Failure> {
     let time = humantime::parse_duration(text).ok().filter(|time| *time >= LEAST_INTERVAL);
     time.ok_or_else(|| {
@@ -208,7 +208,7 @@ fn interval(text: &str) -> Result<Duration, Failure> {
     })
 }
 
-/// The programs that answer.
+/// Lists the programs that answer.
 fn list() -> Result<(), Failure> {
     match Answering::of(&[Tower::Wasm]).lines() {
         Some(lines) => print(lines),
@@ -219,12 +219,12 @@ fn list() -> Result<(), Failure> {
     }
 }
 
-/// What a program answers, as text.
+/// Returns a program's answer, as text.
 fn text(pid: u32, line: &str) -> Result<String, String> {
     ask(pid, line).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The profile so far, as a file or as a table.
+/// Writes the profile so far, to a file or as a table.
 fn snapshot(pid: u32, output: Option<&Path>, colors: manual::Colors) -> Result<(), Failure> {
     let bytes = ask(pid, &Shared::Snapshot.line()).map_err(Failure::new)?;
     let Some(path) = output else {
@@ -239,7 +239,7 @@ fn snapshot(pid: u32, output: Option<&Path>, colors: manual::Colors) -> Result<(
     print(format!("written to {}\n", path.display()))
 }
 
-/// Whether a program goes on, and is not about to end.
+/// Whether a program continues to run, and is not about to end.
 fn stays(pid: u32) -> bool {
     (0..20).all(|_| {
         std::thread::sleep(Duration::from_millis(25));
@@ -247,7 +247,7 @@ fn stays(pid: u32) -> bool {
     })
 }
 
-/// The one that is meant where none is named.
+/// The only running program, for commands that name none.
 fn only() -> Result<u32, Failure> {
     match Answering::of(&[Tower::Wasm]).only() {
         Ok(program) => Ok(program.process as u32),

@@ -47,7 +47,7 @@ impl Inspect {
     }
 }
 
-/// What a module consists of, as lines.
+/// The summary of a module, as lines.
 fn table(inspection: &Inspection) -> String {
     let summary = inspection.summary();
     let mut out = String::new();

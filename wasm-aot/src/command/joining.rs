@@ -1,8 +1,8 @@
-//! Monitors that are called, in programs that start threads: each thread has instances of them in
-//! its own store, and what these report becomes one report at the end.
+//! Monitors whose functions are called, in programs that start threads: each thread has instances
+//! of them in its own store, and their reports are merged into one at the end.
 //!
-//! A monitor that only adds is not called: its counts are those of all threads. Such a monitor has
-//! one instance, in the store of the program's own thread.
+//! The functions of a monitor that only adds are not called: its counts include all threads. Such a
+//! monitor has one instance, in the store of the program's own thread.
 
 use super::modules::{self, Compiled, World};
 use super::prof::Prof;
@@ -15,7 +15,7 @@ use wasm_aot::observer::{Needs, Observation, Program, Switches, printed_during};
 use wasm_aot::wasi::WasiCtx;
 use wasm_aot::{AsContextMut, Engine, Error, Limits, Store};
 
-/// What instances for threads are made of, and what they have reported.
+/// The data from which threads get their instances, and the reports of these.
 #[derive(Debug)]
 pub(crate) struct Joining {
     pub(crate) engine: Engine,
@@ -23,15 +23,16 @@ pub(crate) struct Joining {
     pub(crate) program: Arc<Program>,
     /// Monitors of which each thread has an instance.
     pub(crate) monitors: Vec<Compiled>,
-    /// What instances of monitors may take.
+    /// The limits of instances of monitors.
     pub(crate) limits: Limits,
     pub(crate) patience: Duration,
-    /// What threads that are over have reported, by the names of monitors.
+    /// The reports of threads that have ended, by the names of monitors.
     pub(crate) reports: Mutex<BTreeMap<String, String>>,
 }
 
-/// Whether a monitor has to have an instance in each thread's store, because the program calls it.
-/// It is asked in a store that is thrown away. One that cannot have several is named.
+/// Whether a monitor has to have an instance in each thread's store, because the program calls its
+/// functions. This is found out in a temporary store. The error names a monitor that cannot have
+/// several instances.
 pub(crate) fn is_needed(
     compiled: &Compiled,
     engine: &Engine,
@@ -50,7 +51,7 @@ pub(crate) fn is_needed(
         printed_during(|| compiled.instantiate(store.as_context_mut(), engine, program, how));
     let observer = observer?;
     let alone = observer.needs_one_instance();
-    // What is wrong at the program's places is reported when the monitor is compared with it.
+    // Errors at the program's places are reported when the monitor is matched with it.
     if observer.needs(&mut store, program).unwrap_or(Needs::Calls) != Needs::Calls {
         return Ok(false);
     }
@@ -64,13 +65,13 @@ pub(crate) fn is_needed(
 }
 
 impl Joining {
-    /// Has the monitors observe the thread whose store that is, before the program has an instance
-    /// there.
+    /// Makes the monitors observe the thread that owns the store, before the program has an
+    /// instance there.
     pub(crate) fn join(&self, store: &mut Store<World>) -> Result<(), Failure> {
         store.set_limits(self.limits);
         let mut observers = Vec::new();
         for compiled in &self.monitors {
-            // One that was detached or refused has none, and needs no instance.
+            // A monitor that was detached or refused has no switches, and needs no instance.
             let Some(switches) = self.observation.switches(&compiled.name()) else { continue };
             let how = (self.patience, &switches);
             observers.push(compiled.instantiate(
@@ -85,7 +86,7 @@ impl Joining {
         Ok(())
     }
 
-    /// A thread is over, perhaps by an error: its instances report, and are given up.
+    /// Ends a thread's instances, which report first. The thread may have ended by an error.
     pub(crate) fn leave(&self, store: &mut Store<World>, why: Option<&Error>) {
         store.set_limits(self.limits);
         store.set_deadline(Some(self.patience));
@@ -103,7 +104,7 @@ impl Joining {
         self.observation.leave(store);
     }
 
-    /// What a monitor reports of all threads, the program's own thread the last.
+    /// The report of a monitor over all threads; the program's own thread is the last.
     pub(crate) fn whole(&self, name: &str, own: &str) -> String {
         self.add(name, own);
         self.reports.lock().remove(name).unwrap_or_default()
@@ -114,7 +115,7 @@ impl Joining {
         self.monitors.iter().any(|compiled| compiled.name() == name)
     }
 
-    /// Adds what an instance has reported to what others have.
+    /// Adds an instance's report to those of others.
     fn add(&self, name: &str, text: &str) {
         let mut reports = self.reports.lock();
         let sum = match reports.get(name) {

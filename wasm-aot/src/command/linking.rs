@@ -1,8 +1,9 @@
-//! Libraries of a monitor, linked to one another in whichever order they were given, and to it.
+//! Links the libraries of a monitor to each other, in whichever order they were given, and to the
+//! monitor.
 //!
-//! A library is instantiated once those are that it imports from. Where libraries import from one
-//! another, or one imports from the monitor, which comes last, a function that is not there yet is
-//! called through the host; other things have to be there.
+//! A library is instantiated after those that it imports from. If libraries import from each other,
+//! or one imports from the monitor, which is the last, a function that does not exist yet is called
+//! through the host; other imports must exist already.
 
 use super::Failure;
 use super::modules::World;
@@ -25,7 +26,7 @@ pub(super) struct Linking<'a> {
 }
 
 impl<'a> Linking<'a> {
-    /// Instantiates the libraries, and has the linker know what they export.
+    /// Instantiates the libraries, and defines their exports in the linker.
     pub(super) fn libraries(
         monitor: &'a str,
         libraries: &[(String, Module)],
@@ -90,7 +91,7 @@ impl<'a> Linking<'a> {
         Ok(())
     }
 
-    /// The monitor is there: its functions can be called.
+    /// Called when the monitor has an instance: its functions can be called.
     pub(super) fn finish(
         mut self,
         instance: Instance,
@@ -99,7 +100,7 @@ impl<'a> Linking<'a> {
         self.provide(self.monitor, instance, store)
     }
 
-    /// A module has an instance: modules that wait for its functions get them.
+    /// Called when a module has an instance: provides its functions to modules that wait for them.
     fn provide(
         &mut self,
         module: &str,

@@ -1,8 +1,8 @@
 //! The command line: its definition, and the dispatch to the commands.
 //!
-//! Exit codes: what the program gave; 1 if something was refused or a script has failed; 2 for a
-//! wrong command line; 126 if a program cannot be run, 127 if there is none; 134 for a trap, as if
-//! the program had aborted, and when its time is over; 128 and the number of a signal if that ended
+//! Exit codes: the program's own; 1 if something was refused or a script has failed; 2 for a wrong
+//! command line; 126 if a program cannot be run, 127 if there is none; 134 for a trap, as if the
+//! program had aborted, and for a time-out; 128 plus the number of a signal if a signal has ended
 //! it.
 
 mod burst;
@@ -191,7 +191,7 @@ impl Making {
         self.engine_with(|_| ())
     }
 
-    /// An engine with what else is asked for.
+    /// Creates an engine with additional configuration.
     pub(crate) fn engine_with(&self, more: impl FnOnce(&mut Config)) -> Result<Engine, Failure> {
         let mut config = Config::new();
         more(&mut config);
@@ -242,7 +242,7 @@ impl Making {
     }
 }
 
-/// Why the command ends otherwise than it should: a line, and the code to exit with.
+/// Why the command fails: a line, and the exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: Option<String>,
@@ -262,13 +262,13 @@ impl Failure {
         Self { message: Some(message.to_string()), code }
     }
 
-    /// What there is to say.
+    /// The message.
     pub(crate) fn said(self) -> String {
         self.message.unwrap_or_default()
     }
 
-    /// The same where it is a program that is to be run, with the numbers of shells: there is none,
-    /// or it cannot be executed.
+    /// The same failure for a program to be run, with the exit codes of shells: the program does
+    /// not exist, or cannot be executed.
     pub(crate) fn of_program(self, path: &Path) -> Self {
         let is_missing = || {
             std::fs::metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
@@ -279,7 +279,7 @@ impl Failure {
         }
     }
 
-    /// Nothing more has to be said.
+    /// A failure without a message.
     pub(crate) fn silent(code: u8) -> Self {
         Self { message: None, code }
     }
@@ -291,7 +291,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// Prints to stdout. A reader that has enough is no failure, but there is nothing more to do.
+/// Prints to stdout. A closed pipe is not an error, but ends the command.
 pub(crate) fn print(text: impl AsRef<[u8]>) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_ref()).and_then(|()| out.flush()) {
@@ -306,12 +306,12 @@ pub(crate) fn complain(line: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "wasm-aot: {line}");
 }
 
-/// The bytes of a file, or a line that says why not.
+/// Returns the bytes of a file, or a line that says why it cannot be read.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
 }
 
-/// A module's bytes, binary or text. Files that are something else are named as what they are.
+/// Returns a module's bytes, binary or text. The error for other known formats names the format.
 pub(crate) fn read_module(path: &Path) -> Result<Vec<u8>, Failure> {
     let bytes = read(path)?;
     if bytes.starts_with(b"\0asm") || bytes.starts_with(b"\x7fELF") {
@@ -332,12 +332,12 @@ pub(crate) fn read_module(path: &Path) -> Result<Vec<u8>, Failure> {
         "rs" => compiled("Rust", "rustc --target wasm32-wasip1 -o app.wasm"),
         "go" => compiled("Go", "GOOS=wasip1 GOARCH=wasm go build -o app.wasm"),
         "mm" => format!("{name}: this is a script: run --monitor {name} PROGRAM"),
-        // The engine reports what is wrong with it.
+        // The engine reports errors in it.
         _ => return Ok(bytes),
     }))
 }
 
-/// Says which file an error is about.
+/// Adds the file's name to an error.
 pub(crate) fn about(path: &Path) -> impl Fn(Error) -> Failure {
     let path: PathBuf = path.to_owned();
     move |error| match error {

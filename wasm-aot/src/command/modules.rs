@@ -15,39 +15,39 @@ use wasm_aot::observer::{
 use wasm_aot::wasi::{self, Buffer, BuildError, Shared, Sink, WasiCtx, WasiCtxBuilder};
 use wasm_aot::{AsContextMut, Engine, Error, Limits, Linker, Module, StoreContextMut};
 
-/// The worlds of a program and of those that look at it, which share a store and nothing else.
+/// The worlds of a program and of its monitors, which share a store and nothing else.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) program: WasiCtx,
     pub(crate) monitors: WasiCtx,
-    /// What its threads have in common, if it can start some: their world, too, which is the
-    /// program's then.
+    /// The data that its threads share, if it can start threads: this includes their world, which
+    /// is then the program's.
     pub(crate) threads: Option<(Threads, Shared)>,
-    /// What it reports by the host interface of profiles.
+    /// Its reports through the host interface of profiles.
     pub(crate) prof: Prof,
 }
 
-/// A monitor as it was asked for: a module or a script, with libraries.
+/// A monitor as it was requested: a module or a script, with libraries.
 #[derive(Clone, Debug)]
 pub(crate) struct Chosen {
-    /// How it was asked for, with files that are found from everywhere.
+    /// The text of the request, with absolute paths.
     text: String,
     file: PathBuf,
     libraries: Vec<PathBuf>,
     /// Whether it can be switched while the program runs, and whether it is off at first.
     toggled: bool,
     is_off: bool,
-    /// How often each of its probes is called at most.
+    /// The maximum number of calls of each of its probes.
     calls: Option<u32>,
-    /// For how long it looks.
+    /// For how long it observes.
     lasts: Option<Duration>,
-    /// Whether its failures switch it off, and nothing else.
+    /// Whether its failures only switch it off.
     contained: bool,
-    /// How many rows of each table of its report are shown to people.
+    /// The maximum number of rows of each table of its report in human-readable output.
     top: Option<usize>,
 }
 
-/// The options of a module, as they are written, and what they mean.
+/// The options of a module: their spelling and meaning.
 pub(crate) const OPTIONS: [(&str, &str); 6] = [
     (
         "toggle",
@@ -63,20 +63,19 @@ pub(crate) const OPTIONS: [(&str, &str); 6] = [
     ("top=N", "rows in each table of a script's report (top=all: all)"),
 ];
 
-/// A monitor in a file of machine code: what was asked for, its module, and its libraries by their
-/// names.
+/// A monitor in a file of machine code: the request, its module, and its libraries by their names.
 #[derive(Debug, serde::Deserialize, serde::Serialize)]
 pub(crate) struct Packed {
     text: String,
     module: Vec<u8>,
     libraries: Vec<(String, Vec<u8>)>,
-    /// Whether its functions are called: otherwise counters in the program's code, or notes, report
-    /// what they would have done.
+    /// Whether its functions are called: otherwise counters or one-shot probes in the program's
+    /// code determine their effects.
     pub(crate) is_called: bool,
 }
 
 impl Packed {
-    /// Those of a file.
+    /// Reads the monitors of a file.
     pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Self>, Failure> {
         match bytes {
             [] => Ok(Vec::new()),
@@ -85,8 +84,8 @@ impl Packed {
         }
     }
 
-    /// What was asked for. If its functions are called, it can be switched: the code in the file is
-    /// without it.
+    /// The request. If its functions are called, it can be switched: the code in the file does not
+    /// contain it.
     pub(crate) fn chosen(&self) -> Result<Chosen, Failure> {
         let chosen = Chosen::parse(&self.text)?;
         Ok(Chosen { toggled: chosen.toggled || self.is_called, ..chosen })
@@ -121,7 +120,7 @@ pub(crate) struct Compiled {
 }
 
 impl Chosen {
-    /// Whether that is a file, and not the name of a built-in monitor.
+    /// Whether the text names a file, and not a built-in monitor.
     pub(crate) fn is_file(text: &str) -> bool {
         let first = text.split(['+', ',']).next().unwrap_or_default();
         let extension = Path::new(first).extension().and_then(std::ffi::OsStr::to_str);
@@ -185,7 +184,7 @@ impl Chosen {
         Ok(())
     }
 
-    /// The same with files that are found from everywhere.
+    /// The same text with absolute paths.
     pub(crate) fn absolute(text: &str) -> std::io::Result<String> {
         let (files, options) =
             text.split_once(',').map_or((text, None), |(files, options)| (files, Some(options)));
@@ -196,22 +195,22 @@ impl Chosen {
         Ok(options.map_or_else(|| files.clone(), |options| format!("{files},{options}")))
     }
 
-    /// For how long it looks, if that was said.
+    /// For how long it observes, if that was specified.
     pub(crate) fn lasts(&self) -> Option<Duration> {
         self.lasts
     }
 
-    /// How many rows of each table of its report are shown to people.
+    /// The maximum number of rows of each table of its report, in human-readable output.
     pub(crate) fn top(&self) -> Option<usize> {
         self.top
     }
 
-    /// What it is called: its file's name without the extension.
+    /// Its name: its file's name without the extension.
     pub(crate) fn name(&self) -> String {
         stem(&self.file)
     }
 
-    /// The module: read, or compiled from a script.
+    /// Returns the module: read, or compiled from a script.
     fn bytes(&self) -> Result<Vec<u8>, Failure> {
         let bytes = read(&self.file)?;
         if self.file.extension().is_none_or(|extension| extension != "mm") {
@@ -238,7 +237,7 @@ impl Chosen {
         }
     }
 
-    /// It with all that it consists of, to be put into a file.
+    /// Returns it with its module and libraries, to be stored in a file.
     pub(crate) fn pack(&self, text: &str) -> Result<Packed, Failure> {
         let library = |path: &PathBuf| Ok((stem(path), read(path)?));
         let libraries = self.libraries.iter().map(library).collect::<Result<Vec<_>, Failure>>()?;
@@ -261,17 +260,17 @@ impl Chosen {
 }
 
 impl Compiled {
-    /// What it is called.
+    /// Its name.
     pub(crate) fn name(&self) -> String {
         self.chosen.name()
     }
 
-    /// Whether it was asked for with `toggle`, or an option that has it.
+    /// Whether it was requested with `toggle`, or an option that implies it.
     pub(crate) fn has_toggle(&self) -> bool {
         self.chosen.toggled
     }
 
-    /// Says once what a person should know of how it was made.
+    /// Prints remarks about how it was compiled, once.
     pub(crate) fn remark(&self, observer: &Observer) {
         if observer.is_foreign() {
             super::complain(format!(
@@ -281,7 +280,7 @@ impl Compiled {
         }
     }
 
-    /// Makes an instance of it, and of its libraries, in a store in which the program runs. All
+    /// Creates an instance of it, and of its libraries, in a store in which the program runs. All
     /// instances of a monitor have the same switches.
     pub(crate) fn instantiate(
         &self,
@@ -307,7 +306,7 @@ impl Compiled {
         observer.on_failure(|what| super::complain(what));
         observer.set_text(&self.chosen.text);
         observer.set_toggled(self.chosen.toggled);
-        // Threads have stores of their own.
+        // Each thread has its own store.
         (!super::threads::are_wanted(program)).then(|| observer.set_alone());
         self.chosen.contained.then(|| observer.set_contained(patience));
         self.chosen.is_off.then(|| observer.set_off());
@@ -317,13 +316,14 @@ impl Compiled {
     }
 }
 
-/// What monitors see of the world: their streams, and a variable by which the core library of Whamm
-/// 2.0.1 prints what it would write to a file.
+/// The world of monitors: their streams, and a variable by which the core library of Whamm 2.0.1
+/// prints what it would write to a file.
 pub(crate) fn world(streams: WasiCtxBuilder) -> Result<WasiCtx, BuildError> {
     streams.env("TO_CONSOLE", "true").build()
 }
 
-/// What the monitor of that number says in the middle of a run, instead of printing it.
+/// The output of the monitor of that number in the middle of a run, which is returned and not
+/// printed.
 pub(crate) fn said(
     mut store: StoreContextMut<'_, World>,
     observation: &Observation,
@@ -348,10 +348,10 @@ pub(crate) fn said(
     }
 }
 
-/// So much may a monitor say in the middle of a run.
+/// The maximum size of a monitor's output in the middle of a run.
 const MOST_SAID: usize = 256 << 20;
 
-/// What instances of monitors may take.
+/// The limits of instances of monitors.
 pub(crate) fn limits(bytes: usize, stack: usize) -> Limits {
     Limits { memory: bytes, stack, ..Limits::default() }
 }

@@ -101,7 +101,7 @@ pub(crate) struct Reporting {
 }
 
 impl Reporting {
-    /// The format that is asked for.
+    /// The requested format.
     pub(crate) fn format(&self) -> Format {
         match self.report_format {
             Some(format) => format,
@@ -111,7 +111,7 @@ impl Reporting {
         }
     }
 
-    /// Whether something is asked for.
+    /// Whether any option is given.
     fn is_given(&self) -> bool {
         self.report.is_some() || self.json || self.csv || self.report_format.is_some()
     }
@@ -120,7 +120,7 @@ impl Reporting {
         Some(PathBuf::from(self.report.as_ref()?.replace("%p", &pid.to_string())))
     }
 
-    /// Makes ready to show what another process answers: a file that cannot be written is refused.
+    /// Prepares to show reports of another process: a file that cannot be written is refused.
     pub(crate) fn begin(self, pid: u32) -> Result<Shown, Failure> {
         let file = self.file(pid);
         let is_writable = file.as_deref().map(|path| Replacement::begin(path).map(drop));
@@ -131,7 +131,7 @@ impl Reporting {
     }
 }
 
-/// Where reports of another process go.
+/// The destination of reports of another process.
 #[derive(Debug)]
 pub(crate) struct Shown {
     file: Option<PathBuf>,
@@ -154,12 +154,12 @@ impl Shown {
     }
 }
 
-/// Why there is no report.
+/// Why a report was not written.
 fn unwritten(path: &Path, error: &std::io::Error) -> Failure {
     Failure::new(format!("--report {}: {error}", path.display()))
 }
 
-/// Where reports go, made ready before the program runs.
+/// The destination of reports, prepared before the program runs.
 #[derive(Debug)]
 pub(crate) struct Observation {
     built_in: Arc<MonitorSet>,
@@ -199,7 +199,7 @@ impl Format {
 
     /// The format of that name.
     pub(crate) fn of(name: &str) -> Result<Self, String> {
-        // What programs of other versions of this command ask for.
+        // The names that other versions of this command use.
         let name = if name == "text" { "table" } else { name };
         Self::from_str(name, false)
             .map_err(|_| format!("{name}: not a format; use table, json, csv or whamm"))
@@ -215,7 +215,7 @@ impl Format {
         }
     }
 
-    /// What several monitors have to say, one behind the other.
+    /// The reports of several monitors, one after the other.
     pub(crate) fn write(self, told: &[(String, Told)]) -> String {
         if self == Self::Json {
             let values = told.iter().map(|(name, told)| (name.clone(), told.json()));
@@ -227,8 +227,8 @@ impl Format {
     }
 }
 
-/// What a monitor has to say: built-in ones make a report, scripts have variables, and other
-/// modules print.
+/// The output of a monitor: built-in ones make a report, scripts have variables, and other modules
+/// print.
 #[derive(Debug)]
 pub(crate) enum Told {
     Report(Report),
@@ -237,7 +237,7 @@ pub(crate) enum Told {
 }
 
 impl Told {
-    /// What the module of that number has printed, in a format.
+    /// The printed output of the module of that number, in a format.
     pub(crate) fn printed(
         observation: &observer::Observation,
         client: &Client,
@@ -279,7 +279,7 @@ impl Told {
 }
 
 impl Monitoring {
-    /// Checks what was asked for.
+    /// Checks the options.
     pub(crate) fn begin(&self, program: &Path) -> Result<Observation, Failure> {
         let (files, names): (Vec<&str>, Vec<&str>) =
             self.monitor.iter().map(String::as_str).partition(|text| Chosen::is_file(text));
@@ -295,7 +295,8 @@ impl Monitoring {
         }
         let format = self.reporting.format();
         let path = self.reporting.file(std::process::id());
-        // What is there stays until the program is known to have what is asked for.
+        // An existing file stays until the program is known to have the functions that are to be
+        // observed.
         let open =
             |path: &Path| File::options().write(true).create(true).truncate(false).open(path);
         let file = path.map(|path| match open(&path) {
@@ -316,8 +317,8 @@ impl Observation {
         &self.modules
     }
 
-    /// Refuses monitors that are to look at functions of which the program has none; then the
-    /// file of reports is made anew.
+    /// Refuses monitors whose patterns match no function of the program; then empties the file of
+    /// reports.
     pub(crate) fn admit(&self, module: &Module) -> Result<(), Failure> {
         let found = self.built_in.require_functions(module);
         found.map_err(|error| Failure::usage(format!("--monitor: {error}")))?;
@@ -329,7 +330,7 @@ impl Observation {
         }
     }
 
-    /// Whether it is to print what became of the monitors.
+    /// Whether it prints how the monitors are implemented.
     pub(crate) fn explains(&self) -> bool {
         self.explains
     }
@@ -339,8 +340,8 @@ impl Observation {
         &self.built_in
     }
 
-    /// Whether what a module says belongs to the other reports, and is not printed by itself: it
-    /// may say of what variables it is made.
+    /// Whether a module's output is one of the reports, and is not printed by itself. A module may
+    /// declare the variables of its report.
     pub(crate) fn takes_report(&self, declares_variables: bool) -> bool {
         self.file.is_some()
             || match self.format {
@@ -355,12 +356,12 @@ impl Observation {
         self.format
     }
 
-    /// Writes what was observed. To streams that are full or closed nothing can be written.
+    /// Writes the reports. Errors of streams that are full or closed are ignored.
     pub(crate) fn end(self, told: &[(String, Told)]) -> Result<(), Failure> {
         if told.is_empty() {
             return Ok(());
         }
-        // What monitors print goes where it goes while the program runs.
+        // The output of monitors has the same destination as while the program runs.
         if self.file.is_none() && self.format == Format::Table {
             for (_, told) in told {
                 let _ = told.text().map(print);

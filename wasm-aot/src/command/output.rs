@@ -1,7 +1,7 @@
-//! Output files: an earlier file stays until there is something to put in its place.
+//! Output files: an earlier file stays until its replacement is complete.
 //!
-//! A program that cannot start must not cost its user the trace of yesterday's run, and a full disk
-//! not the module that was made before.
+//! A program that cannot start must not destroy the trace of yesterday's run, and a full disk must
+//! not destroy an earlier module.
 
 use super::Failure;
 use std::fs::File;
@@ -26,7 +26,7 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// The same of a file that can be executed: a process that does so meanwhile keeps the old one.
+/// The same for an executable file: a process that executes it meanwhile keeps the old one.
 pub(super) fn write_executable(path: &Path, bytes: &[u8]) -> io::Result<()> {
     match draft(path)? {
         Output::Draft(draft) => draft.executable()?.finish(bytes),
@@ -36,9 +36,10 @@ pub(super) fn write_executable(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 #[derive(Debug)]
 enum Output {
-    /// Written beside a file that it will replace.
+    /// Written next to a file that it will replace.
     Draft(Replacement),
-    /// Written to: what is no file, as /dev/stdout, or a file that cannot be replaced.
+    /// Written to: something other than a file, such as /dev/stdout, or a file that cannot be
+    /// replaced.
     Stream(File),
 }
 
@@ -46,16 +47,16 @@ fn draft(path: &Path) -> io::Result<Output> {
     if path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
         return File::options().write(true).open(path).map(Output::Stream);
     }
-    // Through a link, what it leads to is replaced.
+    // The target of a link is replaced.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     match Replacement::begin(&path) {
-        // In a folder of another user there is no room for a draft.
+        // No draft can be created in a folder of another user.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied && path.is_file() => {
             File::options().write(true).truncate(true).open(&path).map(Output::Stream)
         }
         Err(error) => Err(error),
         Ok(mut draft) => {
-            // What only its owner may read stays so.
+            // The permissions of an earlier file are kept.
             if let Ok(before) = path.metadata() {
                 draft.file().set_permissions(before.permissions())?;
             }
@@ -64,24 +65,24 @@ fn draft(path: &Path) -> io::Result<Output> {
     }
 }
 
-/// The file of a trace that is written piece by piece.
+/// The file of a trace that is written incrementally.
 #[derive(Debug)]
 pub(super) struct TraceFile {
     output: Output,
     path: PathBuf,
-    /// Whether the trace takes its place with its first events: a run may end by SIGKILL.
+    /// Whether the trace replaces an earlier one with its first events: a run may end by SIGKILL.
     grows: bool,
-    /// Whether its beginning is written, which names the program and has no events.
+    /// Whether its header is written, which names the program and has no events.
     has_begun: bool,
 }
 
 impl TraceFile {
-    /// A trace that is in its place from its first events on.
+    /// Creates a trace that replaces an earlier one with its first events.
     pub(super) fn growing(path: &Path) -> Result<Self, Failure> {
         Self::create(path, true)
     }
 
-    /// A trace that is in its place when it is whole.
+    /// Creates a trace that replaces an earlier one when it is complete.
     pub(super) fn whole(path: &Path) -> Result<Self, Failure> {
         Self::create(path, false)
     }
@@ -100,7 +101,7 @@ impl TraceFile {
         }
     }
 
-    /// Puts the trace in the place of an earlier one.
+    /// Replaces an earlier trace by this one.
     pub(super) fn place(&mut self) -> Result<(), Failure> {
         self.put_in_place()
             .map_err(|error| Failure::new(format!("{}: {error}", self.path.display())))

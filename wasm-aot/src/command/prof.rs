@@ -1,8 +1,8 @@
 //! The host interface `prof`, of programs that were rewritten to report callers and callees, how
 //! often and for how long (`whamm profile --host-api prof`).
 //!
-//! Each instance has arcs of its own. All together are printed as gprof does, when the program asks
-//! for it, or when it has ended and has not asked.
+//! Each instance has its own arcs. Their sums are printed in the form of gprof, when the program
+//! requests it, or at its end if it has not.
 
 use super::modules::World;
 use parking_lot::Mutex;
@@ -15,7 +15,7 @@ use wasm_aot::{Caller, Error, Linker, Module};
 
 /// The module's name.
 const PROF: &str = "prof";
-/// The section of numbers and names of functions that `whamm profile` writes.
+/// The section with numbers and names of functions that `whamm profile` writes.
 const NAMES: &str = "fastinst:functions";
 
 /// Calls and milliseconds: what was set, and what was added since.
@@ -28,14 +28,14 @@ struct Told {
 /// Arcs of an instance, by caller and callee: a function's index and one, 0 for the host.
 type Arcs = BTreeMap<(u32, u32), Told>;
 
-/// What the threads of a program have reported.
+/// The reports of a program's threads.
 #[derive(Debug)]
 struct All {
     instances: Vec<Arcs>,
     is_printed: bool,
 }
 
-/// What one of them reports.
+/// The reports of one thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Prof {
     begun: Instant,
@@ -58,8 +58,8 @@ impl Default for Prof {
 }
 
 impl Prof {
-    /// Of a program: what its functions are called stands in a section, a line each. Numbers of
-    /// programs without it are their rewriter's, so that no name would be certain.
+    /// Creates the profile of a program: a section has its functions' names, a line each. Without
+    /// the section the numbers are the rewriter's, so that no name would be certain.
     pub(crate) fn new(module: &Module) -> Self {
         let inner = module.inner();
         let section = inner.info.custom_section(&inner.bytes, NAMES).unwrap_or_default();
@@ -71,7 +71,7 @@ impl Prof {
         Self { names: Arc::new(text.lines().filter_map(named).collect()), ..Self::default() }
     }
 
-    /// For another instance of the program.
+    /// Creates a profile for another instance of the program.
     pub(crate) fn for_thread(&self) -> Self {
         let mut all = self.all.lock();
         all.instances.push(Arcs::new());
@@ -82,7 +82,7 @@ impl Prof {
         change(&mut self.all.lock().instances[self.instance]);
     }
 
-    /// Prints what has been reported, if the program has not asked for that.
+    /// Prints what has been reported, unless the program has done so.
     pub(crate) fn end(&self) {
         let is_new = {
             let all = self.all.lock();
@@ -103,7 +103,7 @@ impl Prof {
             sum.1 += time(told.set.1) + time(told.added.1);
         }
         drop(all);
-        // The host is called by nothing that reports arcs.
+        // No arcs to the host are reported.
         sums.retain(|(_, callee), (calls, _)| *calls > 0 && *callee != 0);
         self.profile(&sums).gprof()
     }
@@ -114,7 +114,7 @@ impl Prof {
         Label { name, module: None, offset: id.into(), file: None, line: None }
     }
 
-    /// A function's own time is what leads into it less what leads out.
+    /// A function's own time is the sum of its incoming arcs less that of its outgoing arcs.
     fn profile(&self, sums: &BTreeMap<(u32, u32), (u64, f64)>) -> Profile {
         let ids: BTreeSet<u32> = sums.keys().map(|(_, callee)| *callee).collect();
         let whole: f64 =
@@ -125,7 +125,7 @@ impl Prof {
                 sums.iter().filter(|((from, _), _)| *from == id).map(|(_, arc)| arc.1).sum();
             let calls: u64 = into().map(|(_, arc)| arc.0).sum();
             let all: f64 = into().map(|(_, arc)| arc.1).sum();
-            // What a function takes in calls of itself is in the outermost already.
+            // The time of recursive calls is included in the outermost call already.
             let total = into().filter(|((from, _), _)| *from != id).map(|(_, arc)| arc.1).sum();
             let arcs = into().map(|((caller, _), arc)| ProfileArc {
                 site: (*caller).into(),
@@ -152,7 +152,7 @@ fn say(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// Nanoseconds, of what a program calls milliseconds.
+/// Converts the program's milliseconds to nanoseconds.
 fn time(milliseconds: f64) -> f64 {
     if milliseconds.is_finite() { milliseconds.max(0.0) * 1e6 } else { 0.0 }
 }

@@ -27,7 +27,7 @@ pub(crate) struct Record {
 
 impl Record {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        // A limit of files' sizes ends the trace, and not the program.
+        // A limit of file sizes ends the trace, but not the program.
         super::signal::survive_file_size_limits();
         if let Some(port) = self.serve {
             let folder = self.output.unwrap_or_else(|| ".".into());
@@ -51,7 +51,7 @@ impl Record {
     }
 }
 
-/// Puts the trace in its place and reports what was recorded.
+/// Moves the trace to its place and reports what was recorded.
 pub(super) fn report(path: &Path, mut recorded: Recorded<TraceFile>) {
     // How the program ended is reported by its own exit code.
     if let Err(failure) = recorded.sink.place() {

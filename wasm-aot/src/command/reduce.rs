@@ -43,7 +43,7 @@ impl Reduce {
         writer.flush();
         let mut failed = writer.failure().map(ToString::to_string);
         if let Some(ending) = events.ending() {
-            // The end of a recording that was cut off says so in the reduced one, too.
+            // If the recording was cut off, the end of the reduced one says so, too.
             writer.stop(ending);
         }
         let (_, mut file, incomplete) = writer.finish();
@@ -58,7 +58,7 @@ impl Reduce {
     }
 }
 
-/// A line for each kind of event.
+/// Formats a line for each kind of event.
 fn told(effect: &Effect) -> String {
     let mut lines = format!("{:>14}  {:>14}  {:>8}\n", "events", "kept", "removed");
     let mut line = |name: &str, (before, after): (u64, u64)| {

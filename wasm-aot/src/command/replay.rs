@@ -76,7 +76,7 @@ impl Replay {
         if self.summary { self.summarize(&module) } else { Ok(()) }
     }
 
-    /// Tells how much the replay is like the run; the exit code is 1 if they differ.
+    /// Reports how similar the replay and the run are; the exit code is 1 if they differ.
     fn summarize(&self, module: &[u8]) -> Result<(), Failure> {
         let open = || Events::open_of(&self.trace, self.module.as_deref());
         let summary = Summary::new(&self.making, module, &self.trace, open)?;
@@ -113,7 +113,7 @@ impl Replay {
     }
 }
 
-/// The module that was recorded: the one that is named, or the one inside.
+/// The recorded module: the one that is named, or the one in the trace.
 pub(super) fn recorded_module(
     program: &Program,
     trace: &Path,

@@ -113,7 +113,7 @@ enum HowCalled {
     Direct,
 }
 
-/// The program with its monitor modules, and what its threads need of them.
+/// The program with its monitor modules, and the data that its threads need for them.
 type Observed = (Arc<observer::Observation>, Option<Arc<Joining>>);
 
 impl Run {
@@ -126,7 +126,7 @@ impl Run {
         self.run_to(None)
     }
 
-    /// Runs the program, and has a trace of it written.
+    /// Runs the program, and writes a trace of it.
     pub(crate) fn recorded(self, trace: &Path) -> Result<(), Failure> {
         self.run_to(Some(trace))
     }
@@ -187,7 +187,7 @@ impl Run {
         let (done, has_begun) =
             self.execute(&engine, &mut store, &libraries, &module, &observed, patience);
         if let Some((path, recorder)) = recorder {
-            // Of a program that could not start there is no trace, and an earlier one stays.
+            // If a program could not start, there is no trace, and an earlier one stays.
             match has_begun {
                 true => record::report(path, recorder.finish(&mut store)),
                 false => recorder.abandon(&mut store),
@@ -195,7 +195,7 @@ impl Run {
         }
         store.data().prof.end();
         if !has_begun {
-            // What has not been executed has nothing to report.
+            // A program that was not executed has no reports.
             return done.map_err(|failure| failure.of_program(&self.module));
         }
         store.set_deadline(Some(patience));
@@ -209,7 +209,7 @@ impl Run {
         done
     }
 
-    /// Bounds what the program may use, and how long it may take; returns both.
+    /// Sets the program's limits of memory and time; returns both.
     fn bound(&self, store: &mut Store<World>) -> Result<(Limits, Option<Duration>), Failure> {
         let limits = Limits {
             stack: self.max_stack,
@@ -225,7 +225,7 @@ impl Run {
     }
 
     /// Opens the socket by which the program is controlled. Its thread reads counters for reports
-    /// that are asked for there.
+    /// that are requested there.
     fn control(
         &self,
         store: &Store<World>,
@@ -249,7 +249,7 @@ impl Run {
         })
     }
 
-    /// The program, compiled with the static monitors that need it.
+    /// Compiles the program, with the static monitors that require it.
     fn program_with_monitors(
         &self,
         engine: &Engine,
@@ -272,7 +272,7 @@ impl Run {
         }
     }
 
-    /// How long a monitor may take.
+    /// The time-out of monitors.
     fn patience(&self) -> Result<Duration, Failure> {
         let (option, text) = ("--monitor-timeout", &self.monitor_timeout);
         let patience = duration(option, text)?;
@@ -284,7 +284,7 @@ impl Run {
         Ok(patience)
     }
 
-    /// Refuses what means nothing to a replay.
+    /// Refuses options that have no meaning for a replay.
     fn fits(&self, replays: bool) -> Result<(), Failure> {
         let refused = |why: &str| Err(Failure::usage(format!("{}: {why}", self.module.display())));
         let has_own = !self.args.is_empty() || self.invoke.is_some() || !self.preload.is_empty();
@@ -296,7 +296,7 @@ impl Run {
         Ok(())
     }
 
-    /// Begins to record.
+    /// Starts a recording.
     fn recorder(
         &self,
         path: &Path,
@@ -306,7 +306,7 @@ impl Run {
     ) -> Result<Recorder<TraceFile>, Failure> {
         use std::os::unix::ffi::OsStrExt as _;
         let name = self.module.file_name().unwrap_or_default().to_string_lossy();
-        // Modules that import from one another are recorded as one.
+        // Modules that import from each other are recorded as one.
         let all = libraries.iter().map(|(name, module)| (&**name, module)).chain([("", module)]);
         let parts: Vec<_> =
             all.map(|(name, module)| Part { name, module: &module.inner().bytes }).collect();
@@ -319,7 +319,7 @@ impl Run {
         let own = self.arg0.as_deref().unwrap_or(self.module.as_os_str());
         let args = std::iter::once(own).chain(self.args.iter().map(|arg| &**arg));
         program.args = args.map(|arg| arg.as_bytes().to_vec()).collect();
-        // What a trace repeats is recorded as what it was.
+        // A recording of a replay names the program that was recorded originally.
         if traces::is_trace(&self.module) {
             program = Events::open(&self.module)?.program().clone();
         }
@@ -352,8 +352,8 @@ impl Run {
         }
     }
 
-    /// The program, with the calls of monitors that are modules: those that were asked for, and
-    /// those in its file; and what the program's threads need of them.
+    /// The program, with the calls of monitors that are modules: those that were requested, and
+    /// those in its file; and the data that the program's threads need for them.
     fn observed(
         &self,
         engine: &Engine,
@@ -393,7 +393,7 @@ impl Run {
             Ok::<_, Failure>(observer)
         };
         let observers = all.iter().map(instantiate).collect::<Result<Vec<_>, _>>()?;
-        // For built-in monitors that count, the program is compiled.
+        // If built-in monitors count, the program is compiled.
         let code = code.filter(|_| !engine.counts() && !self.needs_own_code());
         let calls = match self.monitor_calls {
             HowCalled::Inlined => ProbeCalls::Inlined,
@@ -454,7 +454,7 @@ impl Run {
         Ok(())
     }
 
-    /// Runs the program; returns how it has ended, and whether anything of it was executed.
+    /// Runs the program; returns how it has ended, and whether any of its code was executed.
     fn execute(
         &self,
         engine: &Engine,
@@ -512,7 +512,7 @@ impl Run {
         (done, has_begun)
     }
 
-    /// The modules that the program imports from, by their names.
+    /// Compiles the modules that the program imports from, by their names.
     fn libraries(&self, engine: &Engine) -> Result<Vec<(String, Module)>, Failure> {
         let library = |preload: &String| {
             let Some((name, path)) = preload.split_once('=') else {
@@ -523,7 +523,7 @@ impl Run {
         self.preload.iter().map(library).collect()
     }
 
-    /// What the threads of a program have in common that can start some: its world becomes theirs.
+    /// The data that the threads of a program share, if it can start any: its world becomes theirs.
     fn threads(
         &self,
         engine: &Engine,
@@ -563,7 +563,7 @@ impl Run {
         Ok(())
     }
 
-    /// Calls what is to be called; gives what a function gave, as lines.
+    /// Calls the start function or the requested function; returns its results, as lines.
     fn call(
         &self,
         store: &mut Store<World>,
@@ -603,13 +603,13 @@ impl Run {
         }
     }
 
-    /// Whether the code in a file does not do, and the module inside is compiled.
+    /// Whether the code in a file is not sufficient, so that the module in it is compiled.
     fn needs_own_code(&self) -> bool {
         self.max_instructions.is_some() || self.dump.is_some()
     }
 
     fn load(&self, engine: &Engine, path: &Path) -> Result<Module, Failure> {
-        // Machine code is mapped, however large it is.
+        // Machine code is mapped, whatever its size.
         if Module::is_machine_code(path) {
             let module = Module::from_file(engine, path).map_err(about(path))?;
             return if self.needs_own_code() {
@@ -625,8 +625,8 @@ impl Run {
         }
     }
 
-    /// The program, with what is needed to observe it: made from the module, which machine code has
-    /// inside.
+    /// Compiles the program in a form that can be observed, from the module, which a file of
+    /// machine code contains.
     fn load_observed(&self, engine: &Engine, observation: &Observation) -> Result<Module, Failure> {
         let (path, monitors) = (&self.module, observation.built_in());
         match Module::is_machine_code(path) {
@@ -641,7 +641,7 @@ impl Run {
         .map_err(about(path))
     }
 
-    /// What the program sees of the world.
+    /// Creates the world of the program.
     fn world(&self, interruption: Interruption) -> Result<WasiCtx, Failure> {
         let mut builder = WasiCtx::builder().inherit_stdio().interruption(interruption);
         let name = self.arg0.clone().unwrap_or_else(|| self.module.clone().into_os_string());
@@ -672,8 +672,8 @@ impl Run {
     }
 }
 
-/// Has signals stop the program, and a time-out wake a thread that waits inside of a call; the
-/// store's deadline stops one that computes.
+/// Makes signals stop the program, and a time-out wake a thread that waits inside a call; the
+/// store's deadline stops a thread that computes.
 fn stop_when_asked(
     store: &mut Store<World>,
     interruption: &Interruption,
@@ -694,7 +694,7 @@ fn stop_when_asked(
     started.map(drop).map_err(|error| Failure::new(format!("--timeout: no thread: {error}")))
 }
 
-/// The reports of all static monitors and of monitors that are modules, when the program is over.
+/// The reports of all static monitors and of monitors that are modules, when the program has ended.
 fn reports(
     store: &mut Store<World>,
     observation: &Observation,
@@ -720,8 +720,8 @@ fn reports(
     Ok(told)
 }
 
-/// What a monitor that is a module says of all threads when the program is over, if that belongs
-/// to the other reports. Otherwise it is printed.
+/// Returns a module's report over all threads when the program has ended, if it is shown with the
+/// other reports. Otherwise it is printed.
 fn module_report(
     store: &mut Store<World>,
     observation: &Observation,
@@ -754,17 +754,17 @@ fn program_in(path: &Path) -> Result<Vec<u8>, Failure> {
     if traces::is_trace(path) { traces::module_inside(path) } else { read_module(path) }
 }
 
-/// What a replayed program writes to its streams goes to ours.
+/// Prints to our streams what a replayed program writes to its own.
 fn print_stream(is_error: bool, bytes: &[u8]) {
     use std::io::Write as _;
-    // Input was read when the program was recorded.
+    // Input was consumed when the program was recorded.
     let _ = match is_error {
         true => std::io::stderr().write_all(bytes),
         false => std::io::stdout().write_all(bytes).and_then(|()| std::io::stdout().flush()),
     };
 }
 
-/// A time as people write it.
+/// Parses a time.
 fn duration(option: &str, text: &str) -> Result<Duration, Failure> {
     humantime::parse_duration(text)
         .map_err(|_| Failure::usage(format!("{option} {text}: give a time such as 10s or 500ms")))

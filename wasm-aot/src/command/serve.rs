@@ -1,4 +1,4 @@
-//! `wasm-aot record --serve`: takes traces that pages, workers and node send, by the scripts of
+//! `wasm-aot record --serve`: receives traces from pages, workers and node, sent by the scripts of
 //! `whamm record --glue`.
 //!
 //! ```text
@@ -6,9 +6,9 @@
 //!     POST /TOKEN/NAME/ID/OFFSET/end    the last one
 //! ```
 //!
-//! Only this machine is listened to, and only scripts with the token are: any page may send
-//! something to a port, and none but those that were given the script knows it. As much of HTTP/1.1
-//! (RFC 9112) is here as that needs.
+//! Requests are accepted from this machine only, and only from scripts with the token: any page may
+//! send something to a port, but only pages that contain the script know the token. This file
+//! implements only the part of HTTP/1.1 (RFC 9112) that is needed for that.
 
 mod received;
 
@@ -22,15 +22,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// No sender is waited for longer, and no head or piece is longer.
+/// The limits: the time to wait for a sender, and the sizes of a head and of a piece.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LONGEST_HEAD: usize = 16 << 10;
 const LONGEST_PIECE: usize = 64 << 20;
-/// So many traces are open at a time, and so many senders.
+/// The maximum number of open traces, and of senders.
 const MOST_TRACES: usize = 256;
 const MOST_SENDERS: usize = 64;
 
-/// Takes traces until it is killed.
+/// Receives traces until the process is killed.
 pub(super) fn serve(port: u16, script: &Path, folder: &Path) -> Result<(), Failure> {
     let failed = |error: io::Error| {
         Failure::new(format!("--serve {port}: cannot listen on 127.0.0.1: {error}"))
@@ -56,7 +56,7 @@ pub(super) fn serve(port: u16, script: &Path, folder: &Path) -> Result<(), Failu
     });
     super::complain(format!("receiving traces on {bound} into {}; Ctrl-C ends", folder.display()));
     for stream in listener.incoming() {
-        // A sender that has left is no reason to end.
+        // A sender that has disconnected does not end the server.
         let Ok(stream) = stream else { continue };
         let server = Arc::clone(&server);
         let mut senders = server.senders.lock();
@@ -78,7 +78,7 @@ pub(super) fn serve(port: u16, script: &Path, folder: &Path) -> Result<(), Failu
     Ok(())
 }
 
-/// The token in a script.
+/// Returns the token in a script.
 fn token_of(script: &[u8]) -> Option<&str> {
     let line = script.split(|byte| *byte == b'\n').next()?;
     let token = std::str::from_utf8(line).ok()?.strip_prefix("// fi-record ")?.trim_end();
@@ -89,22 +89,23 @@ fn token_of(script: &[u8]) -> Option<&str> {
 #[derive(Debug)]
 struct Server {
     token: String,
-    /// What senders may call this machine: others were led here by a name that is not ours.
+    /// The names of this machine that are accepted in requests: another name means that the sender
+    /// was redirected here.
     hosts: [String; 2],
     folder: PathBuf,
-    /// Nothing where a trace is over.
+    /// `None` for a trace that has ended.
     traces: Mutex<HashMap<String, Option<Received>>>,
     senders: Mutex<usize>,
 }
 
-/// What a sender asks for.
+/// A request of a sender.
 #[derive(Debug, PartialEq, Eq)]
 struct Request {
     method: String,
     path: String,
     host: String,
     len: usize,
-    /// What of the piece has come with the head.
+    /// The part of the piece that has arrived with the head.
     begun: Vec<u8>,
 }
 
@@ -116,7 +117,7 @@ impl Server {
         if !self.hosts.contains(&request.host) {
             return answer(stream, "403 Forbidden");
         }
-        // Browsers ask before they let a page send something to this machine.
+        // Browsers send this before they let a page send something to this machine.
         if request.method == "OPTIONS" {
             return answer(stream, "204 No Content");
         }
@@ -145,7 +146,7 @@ impl Server {
         answer(stream, status)
     }
 
-    /// Puts a piece into its trace.
+    /// Writes a piece to its trace.
     fn take(
         &self,
         name: &str,
@@ -189,13 +190,13 @@ impl Server {
     }
 }
 
-/// Whether something can be a part of a file's name.
+/// Whether a text can be a part of a file's name.
 fn is_plain(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     (1..=64).contains(&name.len()) && name.bytes().all(is_plain)
 }
 
-/// A request's head, if it is one.
+/// Reads a request's head; `None` if it is malformed.
 fn head(mut stream: &TcpStream) -> io::Result<Option<Request>> {
     let mut head = Vec::new();
     let mut piece = [0; 4096];
@@ -223,7 +224,7 @@ fn parsed(head: &str, begun: Vec<u8>) -> Option<Request> {
         match &*name.to_ascii_lowercase() {
             "host" => value.trim().clone_into(&mut host),
             "content-length" => len = value.trim().parse().ok()?,
-            // Pieces come as they are.
+            // Transfer encodings are not supported.
             "transfer-encoding" => return None,
             _ => {}
         }
@@ -232,7 +233,7 @@ fn parsed(head: &str, begun: Vec<u8>) -> Option<Request> {
 }
 
 fn answer(mut stream: &TcpStream, status: &str) -> io::Result<()> {
-    // A browser shows an answer to pages of any origin: it says nothing but that.
+    // Pages of any origin can read the answer: it contains nothing but the status.
     write!(
         stream,
         "HTTP/1.1 {status}\r\nAccess-Control-Allow-Origin: *\r\n\

@@ -1,5 +1,5 @@
-//! Ctrl-C stops the program as a trap would: what it has opened is closed, and the place that it
-//! had reached is reported. Before the program runs, and the second time, Ctrl-C ends the process.
+//! Ctrl-C stops the program as a trap would: its files are closed, and the place that it had
+//! reached is reported. Before the program runs, and the second time, Ctrl-C ends the process.
 //!
 //! # Safety
 //!
@@ -12,22 +12,22 @@ use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 /// The signal that was received, or 0.
 static RECEIVED: AtomicU8 = AtomicU8::new(0);
 
-/// What stops the program.
+/// The function that stops the program.
 static STOP: Mutex<Option<Box<dyn Fn() + Send>>> = Mutex::new(None);
 
-/// Has writes beyond the limit of files' sizes fail, and not end the process.
+/// Makes writes beyond the file size limit fail instead of ending the process.
 pub(crate) fn survive_file_size_limits() {
     // SAFETY: (1) ignoring a signal calls nothing.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Has `stop` called when the process is asked to end.
+/// Registers `stop` to be called when a signal requests the end of the process.
 pub(crate) fn on_interrupt(stop: impl Fn() + Send + 'static) {
     *STOP.lock() = Some(Box::new(stop));
 }
 
-/// Takes the signals that ask the process to end. Call it before other threads are started: they
-/// are to leave them to us.
+/// Handles the signals that request the end of the process in a thread of its own. Must be called
+/// before other threads are started, so that they block these signals.
 pub(crate) fn watch() {
     let wanted = [libc::SIGINT, libc::SIGTERM];
     // SAFETY: (1) an empty set is made before signals are added to it; (2) blocking signals changes
@@ -36,7 +36,7 @@ pub(crate) fn watch() {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
         for signal in wanted {
-            // What our parent ignores stays ignored.
+            // Signals that the parent process ignores stay ignored.
             let mut action: libc::sigaction = std::mem::zeroed();
             if libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0
                 && action.sa_sigaction != libc::SIG_IGN
@@ -62,7 +62,7 @@ pub(crate) fn watch() {
         }
     };
     if std::thread::Builder::new().spawn(serve).is_err() {
-        // Without a handler they end this process, as they end others.
+        // Without a handler they end this process, as is their default.
         // SAFETY: (1) the set was made above.
         unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut()) };
     }

@@ -1,9 +1,9 @@
-//! `wasm-aot replay --summary`: how much a replay is like the run that was recorded.
+//! `wasm-aot replay --summary`: how similar a replay is to the recorded run.
 //!
-//! The program with the trace as its host executes what was recorded; the replay is run beside it,
-//! both in code that counts. A function of the program's has the same index and the same
-//! instructions in both. Only behind calls that an exit has taken away a replay has some more,
-//! which are left out here and counted as the host's.
+//! The program with the trace as its host executes the recorded run; the replay runs separately,
+//! both in code that counts. A function of the program has the same index and the same instructions
+//! in both. Only after calls that an exit has unwound does a replay have some additional
+//! instructions, which are left out here and counted as the host's.
 
 use super::traces::Events;
 use super::{Failure, Making, about};
@@ -19,16 +19,16 @@ use wasm_aot::{AsContextMut as _, Error, Extern, Instance, Module, Store};
 use wasm_aot_body::report::several;
 use wasmparser::Operator;
 
-/// What one of the two has executed.
+/// The counts of one of the two runs.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Executed {
-    /// By function and number of the instruction in it.
+    /// Counts by function and number of the instruction in it.
     instructions: BTreeMap<(u32, u32), u64>,
     opcodes: BTreeMap<&'static str, u64>,
     branches: BTreeMap<(u32, u32), Vec<u64>>,
     /// Instructions that are not the program's.
     host: u64,
-    /// Pages of the program's memories in the end.
+    /// Sizes in pages of the program's memories at the end.
     pages: Vec<u64>,
 }
 
@@ -37,7 +37,7 @@ struct Executed {
 pub(super) struct Summary {
     record: Executed,
     replay: Executed,
-    /// How many calls the program has made of its host, and what was measured of them.
+    /// How many calls the program has made to its host, and their measured time.
     calls: u64,
     host_time: Option<Duration>,
     /// Bytes of the program, and of the replay.
@@ -73,7 +73,7 @@ impl Summary {
         let instance = Instance::new(&mut store, &replayed, &[]).map_err(about(trace))?;
         let start = instance.get_typed_func::<(), ()>(&mut store, "_start");
         let start = start.map_err(about(trace))?;
-        // A trap of the program's is one of the replay's.
+        // A trap of the program is a trap of the replay.
         match start.call(&mut store, ()) {
             Ok(()) | Err(Error::Trap(_) | Error::Exception(_)) => {}
             Err(error) => return Err(about(trace)(error)),
@@ -90,7 +90,7 @@ impl Summary {
             && record.pages == replay.pages
     }
 
-    /// As it is printed.
+    /// Formats the summary.
     pub(super) fn text(&self) -> String {
         let Self { record, replay, .. } = self;
         let mut text = format!("{:<22}{:>16}{:>16}\n", "", "record", "replay");
@@ -133,7 +133,7 @@ impl Summary {
     }
 }
 
-/// A run may end in any way that was recorded.
+/// Accepts every end of a run that can be recorded.
 fn ends(trace: &Path, done: Result<(), Error>) -> Result<(), Failure> {
     match done {
         Ok(()) | Err(Error::Exit(_) | Error::Trap(_) | Error::Exception(_)) => Ok(()),
@@ -145,7 +145,7 @@ fn ends(trace: &Path, done: Result<(), Error>) -> Result<(), Failure> {
     }
 }
 
-/// In how many places two differ.
+/// Counts the places at which two differ.
 fn differences<K: Ord, V: PartialEq>(one: &BTreeMap<K, V>, other: &BTreeMap<K, V>) -> usize {
     let gone = one.iter().filter(|(place, count)| other.get(place) != Some(count)).count();
     gone + other.keys().filter(|place| !one.contains_key(place)).count()
@@ -183,14 +183,15 @@ impl Executed {
         }
     }
 
-    /// Adds a function of the program's. `exited` is a global that no module of the program's has.
+    /// Adds a function of the program. `exited` is a global that the program's module does not
+    /// have.
     fn add(&mut self, function: &FunctionCounts<'_>, exited: u32) {
         let index = function.index();
         let mut numbers = BTreeMap::new();
         let (mut number, mut is_ours) = (0, false);
         for instruction in function.instructions() {
             let count = instruction.count;
-            // What a replay has behind calls begins with that global, and is one `if`.
+            // The code of a replay after calls begins with that global, and is one `if`.
             is_ours |= matches!(
                 instruction.operator,
                 Operator::GlobalGet { global_index } if global_index == exited

@@ -1,8 +1,8 @@
 //! Threads of a program: `wasi` `thread-spawn`.
 //!
-//! Each thread has a store and an instance of its own, with the same shared memories and the same
-//! world. The first that traps or exits ends all of them; the return of a thread's function ends
-//! that thread only, and that of the program's start all others.
+//! Each thread has its own store and instance, with the same shared memories and the same world.
+//! The first that traps or exits ends all of them; the return of a thread's function ends only that
+//! thread, and the return of the program's start function ends all others.
 
 use super::Failure;
 use super::joining::Joining;
@@ -21,22 +21,22 @@ use wasm_aot::{
     SharedMemory, Store,
 };
 
-/// What programs import to start threads, and export to be started.
+/// The import by which programs start threads, and the export by which threads are started.
 pub(super) const SPAWN: (&str, &str) = ("wasi", "thread-spawn");
 const START: &str = "wasi_thread_start";
-/// Threads are numbered below that.
+/// The limit of thread numbers.
 const MOST: u32 = 1 << 29;
-/// How long threads are waited for that are to stop: one may be in a call that the kernel does not
-/// leave.
+/// How long to wait for threads to stop: one may be in a system call that the kernel does not
+/// interrupt.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// What the host needs of a stack beside the program.
+/// The part of a stack for the host, besides the program.
 const HOST: usize = 2 << 20;
 
-/// What all threads of a program have in common.
+/// The data that all threads of a program share.
 #[derive(Clone, Debug)]
 pub(crate) struct Threads(Arc<Group>);
 
-/// What a thread's instance is made of.
+/// The parts from which a thread's instance is created.
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) engine: Engine,
@@ -46,15 +46,15 @@ pub(crate) struct Parts {
     pub(crate) limits: Limits,
     /// How many instructions each may execute.
     pub(crate) budget: Option<u64>,
-    /// Where to the state of one that traps is written.
+    /// The file for the state of a thread that traps.
     pub(crate) dump: Option<PathBuf>,
-    /// When the program's time is over.
+    /// The time at which the program is stopped.
     pub(crate) until: Option<Instant>,
     /// Whether imports that nothing defines trap.
     pub(crate) traps: bool,
     /// Monitors of which each thread has an instance.
     pub(crate) joining: Option<Arc<Joining>>,
-    /// Where each reports its calls.
+    /// The profile to which each thread reports its calls.
     pub(crate) prof: Prof,
 }
 
@@ -70,9 +70,10 @@ struct Group {
 #[derive(Debug, Default)]
 struct State {
     next: u32,
-    /// Those that run, by their numbers, and what stops each; the program's own thread is 0.
+    /// The running threads by their numbers, with the handles to stop each; the program's own
+    /// thread is 0.
     running: BTreeMap<u32, (InterruptHandle, Interruption)>,
-    /// Those that execute the program no more, and whose monitors report: nothing stops these.
+    /// Threads that no longer execute the program, and whose monitors report: they are not stopped.
     reporting: BTreeSet<u32>,
     /// How the program has ended, if a thread has ended it.
     ended: Option<Result<(), Failure>>,
@@ -85,7 +86,7 @@ pub(crate) fn are_wanted(program: &Program) -> bool {
 }
 
 impl Threads {
-    /// For a program that can start some, whose own thread has `main`'s handles.
+    /// Creates the threads of a program; `main` has the handles of its own thread.
     pub(crate) fn new(
         parts: Parts,
         ctx: WasiCtx,
@@ -113,7 +114,7 @@ impl Threads {
         self.0.world.clone()
     }
 
-    /// Gives a linker what the program imports.
+    /// Defines the program's imports in a linker.
     pub(crate) fn link(
         &self,
         linker: &mut Linker<World>,
@@ -132,7 +133,7 @@ impl Threads {
         Ok(())
     }
 
-    /// Starts a thread; gives its number, or less than nothing.
+    /// Starts a thread; returns its number, or a negative number.
     fn spawn(&self, argument: i32) -> i32 {
         let Some(number) = self.0.state.lock().number() else { return -1 };
         let (group, (tell, told)) = (Arc::clone(&self.0), mpsc::channel());
@@ -142,13 +143,13 @@ impl Threads {
             group.run(number, argument, &tell);
             drop(leaving);
         });
-        // It has an instance by then, or none, or has ended everything.
+        // By then it has an instance, or failed to get one, or has ended the program.
         let begins = started.is_ok() && told.recv().is_ok();
         if begins { number.cast_signed() } else { -1 }
     }
 
-    /// The program's own thread is over: so are the others. Gives how one of them has ended the
-    /// program, if that is what happened.
+    /// Called when the program's own thread has ended: stops the others. Returns how one of them
+    /// has ended the program, if so.
     pub(crate) fn finish(&self) -> Option<Result<(), Failure>> {
         let until = Instant::now() + FAREWELL;
         let mut state = self.0.state.lock();
@@ -166,7 +167,7 @@ impl State {
         self.running.is_empty() && self.reporting.is_empty()
     }
 
-    /// A number that no thread has.
+    /// Returns a number that no thread has.
     fn number(&mut self) -> Option<u32> {
         if self.is_over || self.running.len() as u32 >= MOST - 1 {
             return None;
@@ -179,13 +180,13 @@ impl State {
         }
     }
 
-    /// A thread executes the program no more, and what its monitors have seen is to be reported.
+    /// Called when a thread no longer executes the program, before its monitors report.
     fn begin_report(&mut self, number: u32) {
         self.running.remove(&number);
         self.reporting.insert(number);
     }
 
-    /// Has all threads stop, and no others begin.
+    /// Stops all threads, and prevents the start of others.
     fn stop(&mut self) {
         self.is_over = true;
         for (handle, interruption) in self.running.values() {
@@ -196,7 +197,7 @@ impl State {
 }
 
 impl Parts {
-    /// Bounds what the program may do in a thread's store.
+    /// Sets the program's limits in a thread's store.
     fn bound(&self, store: &mut Store<World>) -> Result<(), Failure> {
         store.set_limits(self.limits);
         store.set_instruction_budget(self.budget)?;
@@ -206,9 +207,9 @@ impl Parts {
 }
 
 impl Group {
-    /// A thread from its beginning to its end; `begun` is notified when it has an instance.
+    /// Runs a thread from its beginning to its end; `begun` is notified when it has an instance.
     fn run(self: &Arc<Self>, number: u32, argument: i32, begun: &mpsc::Sender<()>) {
-        // Without descriptors or memory there is no thread, and the program hears of it.
+        // Without descriptors or memory no thread is started, and the program gets an error.
         let Ok(interruption) = Interruption::new() else { return };
         let Ok(mut store) = self.store(interruption.clone()) else { return };
         if !self.enter(number, (store.interrupt_handle(), interruption)) {
@@ -242,13 +243,14 @@ impl Group {
             })
         });
         if let Err(error @ Error::Link(_)) = &start {
-            // Before the thread that has asked for this one goes on, and perhaps ends the program.
+            // Before the thread that has requested this one continues, and perhaps ends the
+            // program.
             self.end(ended(&parts.path, error));
         }
         let _ = begun.send(());
         let done = start.and_then(|start| start.call(&mut store, (number.cast_signed(), argument)));
         if let Err(error) = &done {
-            // Those that are stopped afterwards have nothing to report.
+            // Errors of threads that are stopped afterwards are not reported.
             if !self.state.lock().is_over {
                 dump(&mut store, error, parts.dump.as_deref(), &parts.path);
             }
@@ -273,7 +275,7 @@ impl Group {
         ))
     }
 
-    /// A thread can be stopped from now on, unless all have been.
+    /// Registers a thread, so that it can be stopped; fails if all threads have been stopped.
     fn enter(&self, number: u32, handles: (InterruptHandle, Interruption)) -> bool {
         let mut state = self.state.lock();
         if !state.is_over {
@@ -282,10 +284,10 @@ impl Group {
         !state.is_over
     }
 
-    /// A thread ends the program.
+    /// Called when a thread ends the program.
     fn end(&self, how: Result<(), Failure>) {
         let mut state = self.state.lock();
-        // The reports of threads that were stopped are not the reason.
+        // The errors of threads that were stopped are not the reason.
         if !state.is_over {
             state.ended = Some(how);
             state.stop();
@@ -293,7 +295,7 @@ impl Group {
     }
 }
 
-/// A thread that will be gone.
+/// A thread that is removed from the group when this is dropped.
 struct Leaving<'a>(&'a Arc<Group>, u32);
 
 impl Drop for Leaving<'_> {
@@ -309,8 +311,8 @@ impl Drop for Leaving<'_> {
     }
 }
 
-/// What a program imports, in a store: WASI, libraries, and what it needs for threads; and traps
-/// for what else this one imports, if one is given.
+/// Defines a program's imports in a store: WASI, libraries, and thread functions; and traps for the
+/// other imports of a program, if one is given.
 pub(crate) fn link(
     engine: &Engine,
     store: &mut Store<World>,

@@ -1,4 +1,4 @@
-//! Traces: files of either form, and `wasm-aot trace`.
+//! Traces: files of either format, and `wasm-aot trace`.
 
 use super::replay::recorded_module;
 use super::{Failure, print};
@@ -67,7 +67,7 @@ impl Trace {
     }
 }
 
-/// A trace that is read, in either form.
+/// A trace that is being read, in either format.
 pub(crate) enum Events {
     Binary(Box<Reader<BufReader<File>>>),
     Text(TextReader<File>),
@@ -75,7 +75,7 @@ pub(crate) enum Events {
 }
 
 impl Events {
-    /// Opens a trace, which may be in the form of Wasm-R3 if its module is named.
+    /// Opens a trace, which may be in the format of Wasm-R3 if its module is named.
     pub(crate) fn open_of(path: &Path, module: Option<&Path>) -> Result<Self, Failure> {
         let (true, Some(module)) = (has_r3_form(path), module) else { return Self::open(path) };
         let failed = |error: Error| Failure::new(format!("{}: {error}", path.display()));
@@ -91,7 +91,7 @@ impl Events {
         Ok(Self::R3(Box::new(reader), program))
     }
 
-    /// Whether it has neither arguments nor all results.
+    /// Whether it lacks arguments and some of the results.
     pub(crate) fn is_partial(&self) -> bool {
         matches!(self, Self::R3(..))
     }
@@ -116,7 +116,7 @@ impl Events {
         .map_err(failed)
     }
 
-    /// The program that was recorded.
+    /// The recorded program.
     pub(crate) fn program(&self) -> &Program {
         match self {
             Self::Binary(reader) => reader.program(),
@@ -125,13 +125,13 @@ impl Events {
         }
     }
 
-    /// How long the host had control in calls of the program's, if the trace has it, once all of it
-    /// was read.
+    /// The time that the host had control in calls of the program, if the trace contains it; known
+    /// when all of it was read.
     pub(crate) fn host_time(&self) -> Option<Duration> {
         if let Self::Binary(reader) = self { reader.host_time() } else { None }
     }
 
-    /// What is to be said of how it ends, once all of it was read.
+    /// A message about how it ends; known when all of it was read.
     pub(crate) fn ending(&self) -> Option<String> {
         let Self::Binary(reader) = self else { return None };
         match reader.ending()? {
@@ -154,7 +154,7 @@ impl Iterator for Events {
     }
 }
 
-/// Whether a file is a trace in the form of Wasm-R3.
+/// Whether a file is a trace in the format of Wasm-R3.
 fn has_r3_form(path: &Path) -> bool {
     let mut head = Vec::new();
     let file = File::open(path).map(|file| file.take(1 << 12).read_to_end(&mut head));
@@ -167,7 +167,7 @@ pub(crate) fn is_trace(path: &Path) -> bool {
     File::open(path).is_ok_and(|mut file| file.read_exact(&mut head).is_ok()) && head == *MAGIC
 }
 
-/// The module inside a trace.
+/// Returns the module inside a trace.
 pub(crate) fn module_inside(path: &Path) -> Result<Vec<u8>, Failure> {
     let events = Events::open(path)?;
     let module = events.program().module_or(None).map(<[u8]>::to_vec);

@@ -1,9 +1,10 @@
-//! Recording that begins in the middle: at a quiet point, where nothing of a program is executed.
+//! Recording that begins in the middle of a run: at a quiet point, where none of the program's
+//! functions is executing.
 //!
-//! A trace begins with what a replay has to change in a new instance until it is as the program is
-//! now: its memories, globals and tables. A new instance is made to find that. It has the imports
-//! that the program has, and no start function is called. Segments that the program has dropped
-//! are there again: what uses one afterwards has trapped, and its replay goes on.
+//! A trace begins with the changes that turn a new instance into the present state of the program:
+//! its memories, globals and tables. A new instance is created to find them. It has the program's
+//! imports, and no start function is called. In it, segments that the program has dropped exist
+//! again: an instruction that used one afterwards has trapped, but does not trap in the replay.
 
 use super::{Recorder, Refusal, State};
 use crate::instrument::module::Space;
@@ -11,10 +12,10 @@ use crate::replaying::begun;
 use crate::{AsContextMut as _, Engine, Error, Extern, Instance, Module, Store, StoreContextMut};
 use wasm_aot_trace::{Change, Declared, Event, Program, Sink, Value, Writer};
 
-/// Bytes of a page.
+/// The size of a page.
 const PAGE: usize = 1 << 16;
 
-/// Something of a program that changes, as it was found.
+/// The state of an item that can change.
 enum Found {
     Memory(Vec<u8>),
     Global(Value),
@@ -22,12 +23,12 @@ enum Found {
 }
 
 impl<S: Sink + Send + std::fmt::Debug + 'static> Recorder<S> {
-    /// Records an instance that is there already, from now on: its trace begins with what its
-    /// memories, globals and tables are. A store that can be borrowed so is executing nothing.
+    /// Starts to record an existing instance: its trace begins with the contents of its memories,
+    /// globals and tables. A store that can be borrowed mutably is not executing.
     ///
     /// # Errors
-    /// If the program cannot be recorded, is recorded already, or has something in a table or
-    /// global that no trace can hold.
+    /// If the program cannot be recorded, is recorded already, or has a value in a table or global
+    /// that traces cannot represent.
     pub fn at_quiet_point<T>(
         store: &mut Store<T>,
         module: &Module,
@@ -49,7 +50,8 @@ impl<S: Sink + Send + std::fmt::Debug + 'static> Recorder<S> {
             return Err(refused(format!("it has {what}")));
         }
         let mut state = State {
-            // The snapshot is taken before the writer is made, so that a refusal leaves no trace.
+            // The snapshot is taken before the writer is created, so that a refusal leaves no
+            // trace.
             writer: None,
             instances: vec![Some(instance)],
             modules: vec![module.clone()],
@@ -73,7 +75,7 @@ impl<S: Sink + Send + std::fmt::Debug + 'static> Recorder<S> {
 }
 
 impl<S: Sink> State<S> {
-    /// Records the events that make a new instance the same as this one.
+    /// Records the events that make a new instance equal to this one.
     fn snapshot(
         &mut self,
         store: &mut StoreContextMut<'_, ()>,
@@ -89,8 +91,8 @@ impl<S: Sink> State<S> {
         });
         let first = first.collect::<Vec<_>>();
         let now = self.everything(store, instance)?;
-        // A new instance copies its segments over what it is given: so it is informed that it is
-        // given what is there afterwards, as where recording begins with an instance.
+        // A new instance copies its segments over its imports. So the trace gives it the contents
+        // after that copy, as in a recording that begins with an instance.
         let mut scratch = Store::new(engine, ());
         let new = begun(&mut scratch, &self.modules[0], &first).map_err(failed)?;
         let externs = std::mem::take(&mut self.externs);
@@ -106,7 +108,7 @@ impl<S: Sink> State<S> {
         Ok(())
     }
 
-    /// All of an instance that can change, by the indices of its kinds, in order.
+    /// All items of an instance that can change, by kind and index.
     fn everything(
         &mut self,
         store: &mut StoreContextMut<'_, ()>,
@@ -153,7 +155,7 @@ impl<S: Sink> State<S> {
         Ok(all)
     }
 
-    /// Tells how something differs from a new one.
+    /// Records how an item differs from a new one.
     fn tell(&mut self, index: u32, before: &Found, now: Found) {
         match (before, now) {
             (Found::Memory(before), Found::Memory(now)) => {

@@ -1,9 +1,9 @@
-//! What is asked for from outside of a program that an embedder runs: `wasm-aot ctl PID record`,
-//! and, of one with a session, what programs of `wasm-aot run` take.
+//! Requests from outside to a program that an embedder runs: `wasm-aot ctl PID record`, and, if it
+//! has a session, the requests that programs of `wasm-aot run` take.
 //!
-//! A request comes in through a socket that only its user reaches, and waits until the embedder
-//! comes to a quiet point, where nothing of the program is executed. The store's owner alone can
-//! say where that is, and has to have the whole store to say it.
+//! A request arrives through a socket that only its user can access, and waits until the embedder
+//! reaches a quiet point, where none of the program's functions is executing. Only the store's
+//! owner knows these points, and needs exclusive access to the store there.
 
 use super::Recorder;
 use crate::{Instance, Module, Store};
@@ -18,13 +18,12 @@ use std::time::Duration;
 use wasm_aot_trace::Program;
 use wordpatch::os::sockets::Listener;
 
-/// No sender is waited for longer, and no quiet point.
+/// The maximum time to wait for a sender, and for a quiet point.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The longest line that is read.
+/// The maximum length of a request.
 const LONGEST: u64 = 4096;
 
-/// Requests to record a program that comes to quiet points: one that an embedder calls again and
-/// again.
+/// Requests to record a program that has quiet points: one that an embedder calls repeatedly.
 ///
 /// ```no_run
 /// # use wasm_aot::{Instance, Module, Store, recording::Requests, trace::Program};
@@ -64,10 +63,11 @@ enum Wanted {
 }
 
 impl Requests {
-    /// Listens for this process. `program` is what it is called in lists of programs.
+    /// Listens for this process. `program` is its name in lists of programs.
     ///
     /// # Errors
-    /// If there is no folder for sockets that is the user's alone, or no thread.
+    /// If there is no folder for sockets that only the user can access, or no thread can be
+    /// started.
     pub fn listen(program: &str) -> io::Result<Self> {
         let status = format!("program   {program}\n").into_bytes();
         Self::serve(move |line| match line {
@@ -76,7 +76,7 @@ impl Requests {
         })
     }
 
-    /// Listens for this process, and has the session of its program do what else is asked for.
+    /// Listens for this process, and passes other requests to the session of its program.
     ///
     /// ```no_run
     /// # use std::sync::Arc;
@@ -88,7 +88,8 @@ impl Requests {
     /// ```
     ///
     /// # Errors
-    /// If there is no folder for sockets that is the user's alone, or no thread.
+    /// If there is no folder for sockets that only the user can access, or no thread can be
+    /// started.
     #[cfg(feature = "steering")]
     pub fn steered(steering: crate::steering::Steering) -> io::Result<Self> {
         Self::serve(move |line| steering.obey(line))
@@ -100,7 +101,7 @@ impl Requests {
         let own = Arc::clone(&waiting);
         let serve = move || {
             while let Ok(stream) = listener.accept() {
-                // One that has left is no reason to end.
+                // A sender that has disconnected does not end the thread.
                 let _ = answer(&stream, &own, &obey);
             }
         };
@@ -108,8 +109,8 @@ impl Requests {
         Ok(Self { waiting, recording: None, socket })
     }
 
-    /// Begins and ends recordings that were asked for. To be called at quiet points; without a
-    /// request it takes a lock and returns.
+    /// Begins and ends recordings as requested. Must be called at quiet points; without a request
+    /// it takes a lock and returns.
     pub fn carry_out<T>(
         &mut self,
         store: &mut Store<T>,
@@ -152,7 +153,7 @@ impl Requests {
         }
     }
 
-    /// Ends the recording, if there is one, and returns what there is of it.
+    /// Ends the recording, if there is one, and returns a summary of it.
     pub fn finish<T>(&mut self, store: &mut Store<T>) -> Option<String> {
         let (path, recorder) = self.recording.take()?;
         Some(recorder.finish(store).summary(&path) + "\n")
@@ -186,7 +187,7 @@ fn answer(
     (&mut &*stream).write_all(&answer.bytes())
 }
 
-/// Has the embedder do something at its next quiet point.
+/// Makes the embedder perform a task at its next quiet point.
 fn ask(waiting: &Mutex<Option<Request>>, what: Wanted) -> Result<String, String> {
     let (tell, hear) = mpsc::sync_channel(1);
     let lock = || waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -194,7 +195,7 @@ fn ask(waiting: &Mutex<Option<Request>>, what: Wanted) -> Result<String, String>
     hear.recv_timeout(PATIENCE)
         .or_else(|_| match lock().take() {
             Some(_) => Err(mpsc::RecvTimeoutError::Timeout),
-            // It has begun with it.
+            // The embedder has begun the task.
             None => hear.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected),
         })
         .unwrap_or_else(|_| {

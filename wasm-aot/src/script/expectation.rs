@@ -1,4 +1,4 @@
-//! What a script expects, beside what was found.
+//! Compares expected results of a script with actual ones.
 
 use crate::{Error, Val};
 use wast::WastRet;
@@ -13,11 +13,12 @@ pub(super) fn described(found: &Result<Vec<Val>, Error>) -> String {
     }
 }
 
-/// Whether a call trapped with the message that is expected.
+/// Whether a call trapped with the message that the script expects.
 pub(super) fn trapped(found: &Result<Vec<Val>, Error>, message: &str) -> Result<(), String> {
     let told = found.as_ref().err().and_then(Error::trap).map(|trap| trap.to_string());
     match told {
-        // Scripts abbreviate, and say more than an engine knows ("uninitialized element 2").
+        // Scripts abbreviate messages, and contain more than an engine knows ("uninitialized
+        // element 2").
         Some(told) if message.starts_with(&told) || told.starts_with(message) => Ok(()),
         _ => Err(format!("expected the trap \"{message}\", found {}", described(found))),
     }

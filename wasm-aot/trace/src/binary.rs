@@ -1,10 +1,10 @@
-//! Events as bytes. `docs/trace-format.md` has the same as a table.
+//! Events as bytes. `docs/trace-format.md` has the encoding as a table.
 
 use crate::cursor::{Cursor, Wrong, put_counted, put_number};
 use crate::event::{Change, Door, End, Event, Frame};
 use crate::value::Value;
 
-/// Writes an event behind bytes.
+/// Appends an event to bytes.
 pub(crate) fn put(to: &mut Vec<u8>, event: &Event) {
     match event {
         Event::Enter { function, door, args } => {
@@ -141,7 +141,7 @@ fn put_value(to: &mut Vec<u8>, value: &Value) {
     }
 }
 
-/// Reads the event that comes next.
+/// Reads the next event.
 pub(crate) fn take(from: &mut Cursor<'_>) -> Result<Event, Wrong> {
     Ok(match from.byte()? {
         0x01 => {

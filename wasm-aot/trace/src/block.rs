@@ -1,31 +1,31 @@
-//! Blocks: what a trace consists of, each checked by itself.
+//! Blocks: the units of a trace, each with its own checksum.
 //!
 //! ```text
 //!     kind (1) │ stored (4) │ plain (4) │ check (4) │ `stored` bytes, deflated
 //! ```
 //!
 //! All numbers are little-endian. `check` is the CRC-32 of the nine bytes before it and of the
-//! bytes behind it. A file that was cut off ends in the middle of a block: what stands before that
-//! is whole.
+//! bytes after it. A truncated file ends in the middle of a block: the blocks before it are
+//! complete.
 
 use flate2::{Compress, Compression, Crc, Decompress, FlushCompress, FlushDecompress, Status};
 use std::io::{self, Read};
 
-/// How long what is before a block's bytes is.
+/// The size of a block's header.
 pub(crate) const HEAD: usize = 13;
-/// How many bytes a block has at most, inflated: a forged one takes no more memory than that.
+/// The maximum size of a block, inflated: a forged one takes no more memory than that.
 pub(crate) const LARGEST: usize = 1 << 20;
 
-/// What a block is about.
+/// The contents of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockKind {
-    /// The program that was recorded.
+    /// The recorded program.
     Program = 1,
     /// A piece of its module.
     Module = 2,
     /// Events.
     Events = 3,
-    /// How the trace ends.
+    /// The end of the trace.
     End = 4,
 }
 
@@ -37,7 +37,7 @@ impl BlockKind {
     }
 }
 
-/// A block as it is written.
+/// Encodes a block.
 pub(crate) fn pack(kind: BlockKind, plain: &[u8]) -> Vec<u8> {
     debug_assert!(plain.len() <= LARGEST);
     let mut block = vec![0; HEAD];
@@ -61,12 +61,12 @@ fn check(head: &[u8], stored: &[u8]) -> u32 {
     crc.sum()
 }
 
-/// What is read where a block should begin.
+/// The result of reading a block.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// A block, and how many bytes it took in the file.
+    /// A block, and its size in the file.
     Block(BlockKind, Vec<u8>, u64),
-    /// The file's end: with a block that is not whole, or without.
+    /// The file's end, with or without an incomplete block.
     End {
         /// Whether a block has begun.
         is_cut: bool,
@@ -102,13 +102,13 @@ pub(crate) fn read(from: &mut impl Read) -> io::Result<Result<Found, String>> {
 }
 
 fn inflate(stored: &[u8], len: usize) -> Option<Vec<u8>> {
-    // One more, so that what is longer than it says is seen to be.
+    // One byte more, so that data that is longer than the header says is detected.
     let mut plain = Vec::with_capacity(len + 1);
     let status = Decompress::new(false).decompress_vec(stored, &mut plain, FlushDecompress::Finish);
     (status.ok()? == Status::StreamEnd && plain.len() == len).then_some(plain)
 }
 
-/// Reads until there is nothing more to read, or no room.
+/// Reads until the end of the input, or until the buffer is full.
 fn fill(from: &mut impl Read, to: &mut [u8]) -> io::Result<usize> {
     let mut len = 0;
     while len < to.len() {
@@ -155,7 +155,7 @@ mod tests {
             let mut other = block.clone();
             other[bit / 8] ^= 1 << (bit % 8);
             match read_all(&other) {
-                // A length that is longer than the file.
+                // A length that exceeds the file.
                 Err(_) | Ok(Found::End { is_cut: true }) => {}
                 found => panic!("bit {bit}: {found:?}"),
             }

@@ -1,5 +1,5 @@
 //! Whether events are those of a run of a module: they nest as calls do, and every index and type
-//! is one that the module declares. What has passed needs no second look.
+//! is one that the module declares. Events that have passed need no further checks.
 
 use crate::declared::Declared;
 use crate::error::Error;
@@ -7,43 +7,43 @@ use crate::event::{Change, Door, End, Event};
 use crate::value::Value;
 use wasmparser::{FuncType, ValType};
 
-/// A side that waits for the other.
+/// The side that waits for the other.
 #[derive(Clone, Copy, Debug)]
 enum Waiting {
-    /// The host, for the function of the program.
+    /// The host, for this function of the program.
     Host(u32),
-    /// The program, for the function of the host's.
+    /// The program, for this function of the host.
     Program(u32),
 }
 
-/// Looks at the events of a run, one after the other.
+/// Checks the events of a run, one after the other.
 #[derive(Debug)]
 pub struct Conformance<'a> {
     declared: &'a Declared,
     waiting: Vec<Waiting>,
-    /// How the call has ended that was the last event, if nothing of the program can follow.
+    /// How the call of the last event has ended, if no event of the program can follow.
     ended: Option<&'static str>,
     has_entered: bool,
     events: u64,
 }
 
 impl<'a> Conformance<'a> {
-    /// Of a module's runs.
+    /// Creates the check of a run of a module.
     pub fn new(declared: &'a Declared) -> Self {
         Self { declared, waiting: Vec::new(), ended: None, has_entered: false, events: 0 }
     }
 
-    /// How many events have passed.
+    /// The number of events that have passed.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// How many calls have not ended.
+    /// The number of calls that have not ended.
     pub fn depth(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Looks at the next event.
+    /// Checks the next event.
     pub fn check(&mut self, event: &Event) -> Result<(), Error> {
         let is_right = self.look(event).map_err(|what| Error::event(self.events, what));
         self.events += 1;

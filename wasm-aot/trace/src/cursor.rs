@@ -1,10 +1,10 @@
-//! Numbers and names in bytes that may be forged: what is not there is an error, never a panic, and
-//! nothing is allocated for a length that the bytes do not have.
+//! Numbers and names in bytes that may be forged: missing data is an error, never a panic, and no
+//! memory is allocated for a length that exceeds the bytes.
 
-/// Why bytes are not what they should be.
+/// Why bytes are malformed.
 pub(crate) type Wrong = String;
 
-/// What is left to be read.
+/// The bytes that are left to be read.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'a>(pub(crate) &'a [u8]);
 
@@ -27,7 +27,7 @@ impl<'a> Cursor<'a> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// An unsigned number in LEB128.
+    /// Reads an unsigned number in LEB128.
     pub(crate) fn number(&mut self) -> Result<u64, Wrong> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
@@ -48,7 +48,7 @@ impl<'a> Cursor<'a> {
         u32::try_from(self.number()?).map_err(|_| "an index of more than 32 bits".into())
     }
 
-    /// A length, and so many bytes.
+    /// Reads a length, and that number of bytes.
     pub(crate) fn counted(&mut self) -> Result<&'a [u8], Wrong> {
         let len = self.number()?;
         self.bytes(usize::try_from(len).map_err(|_| "bytes are missing")?)
@@ -60,7 +60,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Puts a number behind bytes, in LEB128.
+/// Appends a number to bytes, in LEB128.
 pub(crate) fn put_number(to: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         to.push(value as u8 | 0x80);
@@ -69,7 +69,7 @@ pub(crate) fn put_number(to: &mut Vec<u8>, mut value: u64) {
     to.push(value as u8);
 }
 
-/// Puts a length and bytes behind bytes.
+/// Appends a length and bytes to bytes.
 pub(crate) fn put_counted(to: &mut Vec<u8>, bytes: &[u8]) {
     put_number(to, bytes.len() as u64);
     to.extend_from_slice(bytes);

@@ -1,4 +1,4 @@
-//! What a module declares, as far as its runs depend on it.
+//! The declarations of a module that its runs depend on.
 
 use crate::error::Error;
 use wasmparser::{
@@ -6,14 +6,14 @@ use wasmparser::{
     TypeRef, Validator, WasmFeatures,
 };
 
-/// The declarations of a valid module. Everything is in its index space: what is imported first.
+/// The declarations of a valid module. Every item is in its index space: imports come first.
 #[derive(Clone, Debug, Default)]
 pub struct Declared {
     types: Vec<Option<FuncType>>,
     /// The types of functions, by their indices.
     functions: Vec<u32>,
     tags: Vec<u32>,
-    /// Where functions are imported from: module and name.
+    /// The imports of functions: module and name.
     pub imports: Vec<(String, String)>,
     /// Memories.
     pub memories: Vec<MemoryType>,
@@ -25,13 +25,13 @@ pub struct Declared {
     pub imported: Imported,
     /// How many data segments there are.
     pub(crate) data: u32,
-    /// What is exported.
+    /// The exports.
     pub exports: Vec<(String, ExternalKind, u32)>,
     /// The function that instantiation calls.
     pub start: Option<u32>,
 }
 
-/// How many of each are imported.
+/// The numbers of imported items.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Imported {
     /// Memories.
@@ -45,7 +45,7 @@ pub struct Imported {
 }
 
 impl Declared {
-    /// Validates a module and reads what it declares.
+    /// Validates a module and reads its declarations.
     pub fn read(module: &[u8]) -> Result<Self, Error> {
         Validator::new_with_features(WasmFeatures::all()).validate_all(module)?;
         let mut this = Self::default();
@@ -142,7 +142,7 @@ impl Declared {
         self.types.get(self.type_of(function)? as usize)?.as_ref()
     }
 
-    /// The type of what a tag's exceptions carry.
+    /// The function type of a tag: its parameters are the values of the exceptions.
     pub fn tag(&self, tag: u32) -> Option<&FuncType> {
         self.types.get(*self.tags.get(tag as usize)? as usize)?.as_ref()
     }
@@ -155,8 +155,8 @@ impl Declared {
         own.map(|(name, ..)| &**name)
     }
 
-    /// What the module has that changes while the program executes, if it has such a thing: a
-    /// sequence of events does not determine the run then.
+    /// Returns what other threads can change while the program executes, if the module has such a
+    /// thing: then a sequence of events does not determine the run.
     pub fn refusal(&self) -> Option<&'static str> {
         self.memories.iter().any(|memory| memory.shared).then_some("a memory that threads share")
     }

@@ -1,18 +1,18 @@
-//! Why a trace is not read, or a module not made of it.
+//! Why a trace cannot be read, or cannot be converted to a module.
 
 use std::io;
 
-/// What went wrong, and where.
+/// The errors, with their places.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file does not begin as traces do.
+    /// The file does not begin like a trace.
     #[error("not a trace: it does not begin with \"fi-trace\"")]
     NotATrace,
     /// A version that this reader does not know.
     #[error("a trace of version {0}, and this is a reader of version {known}: use the release that has recorded it", known = crate::VERSION)]
     Version(u32),
-    /// Bytes that are not what was written.
+    /// Bytes that differ from those that were written.
     #[error("damaged at byte {offset}: {what}; what stands before it is whole")]
     Damaged {
         /// Where in the file the block begins.
@@ -20,7 +20,7 @@ pub enum Error {
         /// What is wrong.
         what: String,
     },
-    /// A line of the text form that is none.
+    /// An invalid line of the text form.
     #[error("line {line}: {what}")]
     Line {
         /// Which line, from 1 on.
@@ -28,23 +28,23 @@ pub enum Error {
         /// What is wrong.
         what: String,
     },
-    /// The file ended before anything of use.
+    /// The file ends before the program is complete.
     #[error("cut off before the program is complete: it cannot be used")]
     Empty,
-    /// The module is another one than was recorded.
+    /// The module is not the recorded one.
     #[error(
         "another module than was recorded: it has the hash {found}, and the trace is of {expected}: name the module that was recorded"
     )]
     OtherModule {
-        /// What was recorded.
+        /// The recorded one.
         expected: String,
-        /// What was given.
+        /// The given one.
         found: String,
     },
     /// Modules that cannot be linked.
     #[error("{0}")]
     Unlinked(String),
-    /// Events that do not belong together, or not to the module.
+    /// Events that contradict each other, or the module.
     #[error("event {event}: {what}")]
     Event {
         /// Which event, from 0 on.
@@ -52,10 +52,10 @@ pub enum Error {
         /// What is wrong.
         what: String,
     },
-    /// The module is none.
+    /// The module is invalid.
     #[error("the module: {0}")]
     Module(#[from] wasmparser::Error),
-    /// The module cannot be written again.
+    /// The module cannot be encoded again.
     #[error("the module: {0}")]
     Unwritten(#[from] wasm_encoder::reencode::Error),
     /// A file could not be read or written.
@@ -64,7 +64,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// An event that does not belong where it stands.
+    /// An event that cannot occur at its place.
     pub(crate) fn event(event: u64, what: impl Into<String>) -> Self {
         Self::Event { event, what: what.into() }
     }

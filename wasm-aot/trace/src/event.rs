@@ -1,6 +1,6 @@
-//! What happens between a program and its host.
+//! Events between a program and its host.
 //!
-//! A run is a row of events. Control goes to and fro by four of them, which nest as calls do:
+//! A run is a sequence of events. Four of them transfer control, and nest as calls do:
 //!
 //! ```text
 //!     Enter ─────────────────────────────────────────▶ Leave      the host calls the program
@@ -8,9 +8,9 @@
 //!                  Enter ────▶ Leave                              … which calls the program
 //! ```
 //!
-//! Between them stands what the host changes: [`Event::Host`] where the host has made the change,
-//! [`Event::Found`] where the program has first seen it. What the program does by itself follows
-//! from the rest and is in no trace.
+//! Between them are the host's changes: [`Event::Host`] where the host has made the change,
+//! [`Event::Found`] where the program has first seen it. The program's own actions are determined
+//! by these events and are not in a trace.
 
 use crate::value::Value;
 
@@ -21,9 +21,9 @@ pub enum Event {
     Enter {
         /// Which one, in the module's index space.
         function: u32,
-        /// How the host has come by it.
+        /// How the host has obtained it.
         door: Door,
-        /// What it is given.
+        /// Its arguments.
         args: Vec<Value>,
     },
     /// That call ends.
@@ -32,36 +32,36 @@ pub enum Event {
     Call {
         /// Which one, in the module's index space.
         function: u32,
-        /// What it is given.
+        /// Its arguments.
         args: Vec<Value>,
     },
     /// That call ends.
     Return(End),
-    /// The host changes something here.
+    /// The host changes something at this point.
     Host(Change),
-    /// The program finds what the host has changed since control went back and forth last.
+    /// The program finds a change that the host has made since the last transfer of control.
     Found(Change),
-    /// Of a raw recording: the program reads this.
+    /// In a raw recording: the program reads this.
     Seen(Change),
-    /// Of a raw recording: the program changes this.
+    /// In a raw recording: the program changes this.
     Own(Change),
-    /// Of a raw recording: a function of the program's begins.
+    /// In a raw recording: a function of the program begins.
     Begin {
         /// Which one.
         function: u32,
     },
-    /// Of a raw recording: the function that has begun last and not ended returns.
+    /// In a raw recording: the innermost function that has not ended returns.
     Done,
 }
 
-/// How the host has come by a function that it calls.
+/// How the host has obtained a function that it calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Door {
     /// It is exported under this name.
     Export(String),
     /// It is the module's start function, which instantiation calls.
     Start,
-    /// By a reference: from a table, a global, an argument or a result.
+    /// It was obtained by reference: from a table, a global, an argument or a result.
     Reference,
 }
 
@@ -70,42 +70,42 @@ pub enum Door {
 pub enum End {
     /// With results.
     Values(Vec<Value>),
-    /// By the program's exit, which takes all calls away.
+    /// By the program's exit, which unwinds all calls.
     Exit {
-        /// The code that the program gave.
+        /// The exit code.
         code: i32,
-        /// The calls that the exit takes away up to the host, of a call of the host's; otherwise
-        /// none.
+        /// For a call to the host: the calls between the exit and the host that the exit unwinds;
+        /// otherwise empty.
         frames: Vec<Frame>,
     },
-    /// By a trap, of the program's or of the host's.
+    /// By a trap, of the program or of the host.
     Trap(String),
     /// By an exception with one of the module's tags.
     Exception {
         /// The tag, in the module's index space.
         tag: u32,
-        /// What the exception carries.
+        /// The values of the exception.
         values: Vec<Value>,
     },
 }
 
-/// A call that waits: a call instruction of the module.
+/// A pending call: a call instruction of the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Frame {
     /// The function that the instruction is in.
     pub function: u32,
-    /// Where the instruction begins: how many bytes from the module's beginning.
+    /// The offset of the instruction from the module's beginning, in bytes.
     pub offset: u32,
 }
 
-/// What the host changes.
+/// A change by the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// It writes to a memory.
     Write {
         /// Which memory.
         memory: u32,
-        /// From which address on.
+        /// The first address.
         address: u64,
         /// The bytes.
         bytes: Vec<u8>,
@@ -117,14 +117,14 @@ pub enum Change {
         /// By how many pages.
         pages: u64,
     },
-    /// It gives a global a value.
+    /// It sets a global.
     Global {
         /// Which global.
         global: u32,
         /// The value.
         value: Value,
     },
-    /// It gives an element of a table a value.
+    /// It sets an element of a table.
     Element {
         /// Which table.
         table: u32,
@@ -139,23 +139,23 @@ pub enum Change {
         table: u32,
         /// By how many elements.
         count: u64,
-        /// What the new elements are.
+        /// The value of the new elements.
         value: Value,
     },
 }
 
 impl Event {
-    /// Whether control goes to the program with it: it may look at what the host has done.
+    /// Whether it transfers control to the program: the program may then read the host's changes.
     pub fn enters_program(&self) -> bool {
         matches!(self, Self::Enter { .. } | Self::Return(_))
     }
 
-    /// Whether it follows from the program, and only a raw recording has it.
+    /// Whether it is determined by the program, and only in raw recordings.
     pub fn is_raw(&self) -> bool {
         matches!(self, Self::Seen(_) | Self::Own(_) | Self::Begin { .. } | Self::Done)
     }
 
-    /// The name of its kind, as the text form spells it.
+    /// The name of its kind, in the spelling of the text form.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Enter { .. } => "enter",
@@ -172,7 +172,7 @@ impl Event {
 }
 
 impl Change {
-    /// The name of its kind, as the text form spells it.
+    /// The name of its kind, in the spelling of the text form.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Write { .. } => "write",

@@ -1,15 +1,15 @@
-//! The calls that an exit may take away, where a trace does not say which these were.
+//! The calls that an exit may unwind, for traces that do not contain them.
 //!
-//! A recorder that is written into the program cannot look at the stack. Then all calls are meant
-//! from which the exit can be reached: those of functions that call it, of functions that call
-//! those, and all calls whose callee the instruction does not name.
+//! A recorder that is part of the program cannot inspect the stack. In this case the set contains
+//! all calls from which the exit can be reached: those of functions that call it, of functions that
+//! call those, and all calls whose callee the instruction does not name.
 
 use crate::error::Error;
 use crate::event::Frame;
 use std::collections::{BTreeMap, BTreeSet};
 use wasmparser::{Operator, Parser, Payload};
 
-/// A call instruction, and what it calls if it says so.
+/// A call instruction, and its callee if the instruction names it.
 type Calls = BTreeMap<u32, Vec<(u32, Option<u32>)>>;
 
 /// The calls of a module from which one of some imports may be reached.
@@ -55,7 +55,7 @@ fn calls(module: &[u8], first: u32) -> Result<Calls, Error> {
                 Operator::CallIndirect { .. } | Operator::CallRef { .. } => {
                     own.push((offset as u32, None));
                 }
-                // Their frames are not there any more: their callers' calls are meant.
+                // Their frames do not exist any more: the calls of their callers count instead.
                 Operator::ReturnCall { function_index } => {
                     own.push((u32::MAX, Some(function_index)));
                 }

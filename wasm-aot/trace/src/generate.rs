@@ -1,10 +1,10 @@
-//! One module without imports that repeats a run: the program's own functions, and in the place of
-//! each import a function that does what the host did.
+//! Generates one module without imports that repeats a run: it contains the program's own
+//! functions, and for each import a function that does what the host did.
 //!
-//! What was imported comes first in every index space, and is now defined there; what is added
-//! comes last. So no index of the program moves, and its functions are copied byte by byte. The
-//! only change to them: behind the calls that the program's exit has taken away, code returns if
-//! the exit has happened.
+//! Imported items come first in every index space, and are now defined there; added items come
+//! last. So no index of the program changes, and its functions are copied byte by byte. The only
+//! change to them: after calls that the program's exit has unwound, code returns if the exit has
+//! happened.
 //!
 //! ```text
 //!     functions   what was imported, replayed │ the program's │ helpers, _start
@@ -32,16 +32,17 @@ use wasm_encoder::{
 };
 use wasmparser::{Operator, Parser, Payload, TypeRef};
 
-/// What kind of replay is made.
+/// The kind of replay that is generated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Generation {
-    /// Whether it compares what the program does with the trace: then it exports `replay:event`,
-    /// the number of events that have passed, and `replay:wrong`, which of them is how wrong (see
-    /// [`Wrong`]), and ends by a trap where it leaves the trace.
+    /// Whether it compares the program's actions with the trace: then it exports `replay:event`,
+    /// the number of events that have passed, and `replay:wrong`, the kind of difference (see
+    /// [`Wrong`]), and traps where it diverges from the trace.
     pub is_checked: bool,
 }
 
-/// What is wrong where a replay that checks itself leaves the trace: the value of `replay:wrong`.
+/// The kind of difference where a replay that checks itself diverges from the trace: the value of
+/// `replay:wrong`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Wrong {
@@ -49,15 +50,15 @@ pub enum Wrong {
     Argument = 1,
     /// A result of a call in.
     Result = 2,
-    /// Which event comes next.
+    /// The program's next event is another one.
     Order = 3,
-    /// A memory or table cannot be as large as it was.
+    /// A memory or table cannot grow to its recorded size.
     Value = 4,
-    /// A call has ended where it should have trapped, or the other way round.
+    /// A call has ended where it should have trapped, or vice versa.
     Trap = 5,
 }
 
-/// Makes a module that repeats a run of `module`.
+/// Generates a module that repeats a run of `module`.
 pub fn generate(
     module: &[u8],
     events: impl Iterator<Item = Result<Event, Error>>,
@@ -79,7 +80,7 @@ pub fn generate(
     Assembly::new(module, &declared, &replay, generation.is_checked)?.finish()
 }
 
-/// The sections of the module that is made.
+/// The sections of the generated module.
 struct Assembly<'a> {
     module: &'a [u8],
     declared: &'a Declared,
@@ -99,7 +100,8 @@ struct Assembly<'a> {
     constants: Constants,
 }
 
-/// Writes constant expressions again: an imported global that never changes is its value.
+/// Encodes constant expressions again: an imported global that never changes is replaced by its
+/// value.
 struct Constants(HashMap<u32, Vec<u8>>);
 
 impl Reencode for Constants {
@@ -221,7 +223,7 @@ impl<'a> Assembly<'a> {
                 let (start, end) = (range.start as usize, range.end as usize);
                 self.code.push(self.leaving(function, start, end)?);
             }
-            // What debugging information says of code is not true any more.
+            // Debug information does not match the code any more.
             Payload::CustomSection(custom)
                 if matches!(custom.name(), "name" | "producers" | "target_features") =>
             {
@@ -232,7 +234,7 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// What was imported is defined, as large as it was at the beginning.
+    /// Defines an imported item, with its initial size.
     fn imported(&mut self, ty: TypeRef) -> Result<(), Error> {
         let constants = &mut self.constants;
         match ty {
@@ -266,7 +268,7 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// A body of the program's, which returns behind calls that the exit has taken away.
+    /// A body of the program, which returns after calls that the exit has unwound.
     fn leaving(&self, function: u32, start: usize, end: usize) -> Result<Cow<'a, [u8]>, Error> {
         use crate::event::Frame;
         let range = Frame { function, offset: 0 }..=Frame { function, offset: u32::MAX };
@@ -294,7 +296,7 @@ impl<'a> Assembly<'a> {
         })
     }
 
-    /// Where the call instruction ends that begins at a byte of a body.
+    /// Returns the end of the call instruction that begins at a byte of a body.
     fn call_at(&self, start: usize, end: usize, at: usize) -> Option<usize> {
         let bytes = &self.module[start..end];
         let body =
@@ -316,7 +318,7 @@ impl<'a> Assembly<'a> {
         None
     }
 
-    /// Adds what is not the program's.
+    /// Adds the items that are not the program's.
     fn own(&mut self, coder: Coder<'a>, imports: Vec<Vec<u8>>, start: u32) -> Result<(), Error> {
         for (params, results) in coder.types() {
             let encode = |types: &[wasmparser::ValType]| {

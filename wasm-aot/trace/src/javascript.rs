@@ -1,8 +1,8 @@
-//! A script that repeats a run in node and in browsers: the program as it is, and a player of the
-//! trace as its host.
+//! Generates a script that repeats a run in node and in browsers: the unchanged program, and a
+//! player of the trace as its host.
 //!
-//! Where no module without imports can do what the host did, it can: it goes on after traps, and it
-//! has things of its own to refer to. What JavaScript cannot pass, vectors, is refused.
+//! It can repeat runs that a module without imports cannot: it continues after traps, and it has
+//! host values to refer to. Vectors are refused, because JavaScript cannot pass them.
 
 use crate::binary;
 use crate::conformance::Conformance;
@@ -18,7 +18,7 @@ use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
 use wasm_encoder::{ExportKind, ExportSection, Module, RawSection, SectionId};
 use wasmparser::{ExternalKind, Parser, Payload, RefType, TypeRef, ValType};
 
-/// Makes a script that repeats a run of `module`.
+/// Generates a script that repeats a run of `module`.
 pub fn javascript(
     module: &[u8],
     events: impl Iterator<Item = Result<Event, Error>>,
@@ -87,8 +87,9 @@ fn named(event: &Event, functions: &mut BTreeSet<u32>) {
     }
 }
 
-/// The program with exports of all that the host has had: JavaScript knows a program's things by
-/// their exports. Its start function is called by the player, which needs the instance for it.
+/// The program with exports of all items that the host has used: JavaScript accesses a program's
+/// items by their exports. The player calls the start function, because it needs the instance for
+/// that.
 fn opened(module: &[u8], declared: &Declared, functions: &BTreeSet<u32>) -> Result<Vec<u8>, Error> {
     let mut exports = ExportSection::new();
     for (name, kind, index) in &declared.exports {
@@ -108,7 +109,7 @@ fn opened(module: &[u8], declared: &Declared, functions: &BTreeSet<u32>) -> Resu
     for payload in Parser::new(0).parse_all(module) {
         let payload = payload?;
         let Some((id, range)) = payload.as_section() else { continue };
-        // Behind globals and before what is started, referred to and executed.
+        // After globals and before the start, element and code sections.
         if is_pending && matches!(id, 7..=12) {
             out.section(&exports);
             is_pending = false;
@@ -126,7 +127,7 @@ fn opened(module: &[u8], declared: &Declared, functions: &BTreeSet<u32>) -> Resu
     Ok(out.finish())
 }
 
-/// What the program imports, in order: kind, module, name, type.
+/// The program's imports, in order: kind, module, name, type.
 fn imports(module: &[u8], declared: &Declared) -> Result<String, Error> {
     let (mut list, mut tags) = (Vec::new(), 0);
     for payload in Parser::new(0).parse_all(module) {
@@ -181,7 +182,7 @@ fn spelled(ty: ValType) -> String {
     }
 }
 
-/// What the program exports: by kind, pairs of index and name.
+/// The program's exports: by kind, pairs of index and name.
 fn exports(declared: &Declared) -> String {
     let of = |kinds: &[ExternalKind]| {
         let own = declared.exports.iter().filter(|(_, kind, _)| kinds.contains(kind));
@@ -199,7 +200,7 @@ fn exports(declared: &Declared) -> String {
     )
 }
 
-/// A text as JavaScript writes it.
+/// A text as a JavaScript literal.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for unit in text.encode_utf16() {

@@ -1,10 +1,10 @@
 //! Runs of WebAssembly programs as values.
 //!
-//! A run depends on the program and on what its host does at the boundary between them. A *trace*
-//! is the program and a row of [`Event`]s: calls across the boundary in both directions, and what
-//! the host changes in memories, tables and globals, with exact bits. This crate writes and reads
-//! traces ([`Writer`], [`Reader`], [`TextReader`]), checks them ([`Conformance`]), and makes of a
-//! trace and its module one module without imports, whose `_start` repeats the run anywhere
+//! A run depends on the program and on its host's actions at the boundary between them. A *trace*
+//! is the program and a sequence of [`Event`]s: calls across the boundary in both directions, and
+//! the host's changes to memories, tables and globals, with exact bits. This crate writes and reads
+//! traces ([`Writer`], [`Reader`], [`TextReader`]), checks them ([`Conformance`]), and converts a
+//! trace and its module to one module without imports, whose `_start` repeats the run anywhere
 //! ([`generate`]).
 //!
 //! ```
@@ -31,8 +31,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! It runs nothing and records nothing: `wasm-aot record` does. `docs/trace-format.md` has the
-//! format byte by byte.
+//! This crate neither runs nor records programs: `wasm-aot record` does. `docs/trace-format.md` has
+//! the format byte by byte.
 #![forbid(unsafe_code)]
 
 mod binary;
@@ -73,7 +73,7 @@ pub use text::{TEXT_MAGIC, TextReader, heading};
 pub use value::Value;
 pub use writer::{Sink, Writer, beginning, end};
 
-/// What a trace begins with.
+/// The first bytes of a trace.
 pub const MAGIC: &[u8; 8] = b"fi-trace";
 /// The version of the format.
 pub const VERSION: u32 = 1;

@@ -1,14 +1,14 @@
-//! Modules that import from one another become one, so that a run of all of them is a run of one
-//! program: calls between them are the program's own, and in no trace.
+//! Links modules that import from each other into one, so that a run of all of them is a run of one
+//! program: calls between them are internal, and not in a trace.
 //!
 //! ```text
 //!     functions   imported from the host │ the first module's │ … │ the last one's │ instantiate
 //! ```
 //!
-//! An import that an earlier module exports becomes that; what the host gives is imported once. In
-//! each index space the modules stand one behind the other. Segments that instantiation copies
-//! become passive: for each module a function copies them and calls its start function, so that a
-//! host which does something between two instantiations finds what it would have found.
+//! An import that an earlier module exports is resolved to that export; an import from the host
+//! occurs once. In each index space the modules follow one another. Segments that instantiation
+//! copies become passive: for each module a function copies them and calls its start function, so
+//! that a host that acts between two instantiations finds the state that it would have found.
 
 use crate::error::Error;
 use std::collections::HashMap;
@@ -26,22 +26,22 @@ use wasmparser::{
 /// A module, and the name by which others import from it.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
-    /// What imports name it.
+    /// Its name in imports.
     pub name: &'a str,
-    /// It, in binary.
+    /// The module, in binary.
     pub module: &'a [u8],
 }
 
-/// Modules as one.
+/// Modules that were linked into one.
 #[derive(Clone, Debug, Default)]
 pub struct Linked {
     /// The module.
     pub module: Vec<u8>,
-    /// For each part where its own things are.
+    /// For each part the indices of its items.
     pub parts: Vec<PartIndices>,
 }
 
-/// Where what a part has by index is in the linked module.
+/// The indices in the linked module of a part's items, by their own indices.
 #[derive(Clone, Debug, Default)]
 pub struct PartIndices {
     /// Functions.
@@ -54,11 +54,11 @@ pub struct PartIndices {
     pub globals: Vec<u32>,
     /// Tags.
     pub tags: Vec<u32>,
-    /// The function that does what instantiation does, if it does something.
+    /// The function with the effects of instantiation, if there are any.
     pub instantiate: Option<u32>,
     /// Whether it has a start function, which that function calls.
     pub has_start: bool,
-    /// Which of what it imports is the host's and no earlier part imports: space and own index.
+    /// Its imports from the host that no earlier part imports: space and own index.
     pub first: Vec<(ExternalKind, u32)>,
     types: u32,
     data: u32,
@@ -89,8 +89,8 @@ fn kind_of(ty: &TypeRef) -> ExternalKind {
 
 impl Linked {
     /// Links modules, in the order in which they are instantiated. The exports of the last one keep
-    /// their names; those of others are called `PART.NAME`, and what instantiates a part
-    /// `PART.instantiate`.
+    /// their names; those of others are named `PART.NAME`, and the function that instantiates a
+    /// part `PART.instantiate`.
     pub fn new(parts: &[Part<'_>]) -> Result<Self, Error> {
         for part in parts {
             Validator::new_with_features(WasmFeatures::all()).validate_all(part.module)?;
@@ -111,8 +111,8 @@ impl Linked {
         Ok(linking.finish())
     }
 
-    /// Where the call instruction of a part's function that begins at a byte of the part begins in
-    /// the linked module.
+    /// Returns the place in the linked module of a call instruction in a part's function. The
+    /// instruction is given by its place in the part.
     pub fn call(&self, part: usize, module: &[u8], function: u32, offset: u32) -> Option<u32> {
         let linked = *self.parts.get(part)?.functions.get(function as usize)?;
         let at = starts(module, function)?.iter().position(|start| *start == offset)?;
@@ -120,7 +120,7 @@ impl Linked {
     }
 }
 
-/// Where the instructions of a function begin.
+/// The offsets of the instructions of a function.
 fn starts(module: &[u8], function: u32) -> Option<Vec<u32>> {
     let mut at = 0;
     for payload in Parser::new(0).parse_all(module) {
@@ -143,26 +143,26 @@ fn starts(module: &[u8], function: u32) -> Option<Vec<u32>> {
     None
 }
 
-/// Where everything goes that the modules import and export.
+/// The resolution of the modules' imports and exports.
 #[derive(Default)]
 struct Layout {
     parts: Vec<PartIndices>,
     exports: Vec<HashMap<String, (ExternalKind, u32)>>,
-    /// What an import of a part is: nothing for one of the host's.
+    /// The resolution of each import of a part: `None` for one from the host.
     resolved: Vec<Vec<Option<(usize, u32)>>>,
     names: Vec<String>,
-    /// The host's, by what they are called: their indices, and of which type they were first.
+    /// Imports from the host, by kind and names: their indices.
     host: HashMap<(ExternalKindKey, String, String), u32>,
     counts: HashMap<ExternalKindKey, u32>,
-    /// The first import of each: which part, and which of its imports.
+    /// Whether an import of a part is the first one of its item.
     kept: Vec<Vec<bool>>,
 }
 
-/// A kind of what is imported, to be looked up.
+/// The kind of an import, as part of a key.
 type ExternalKindKey = u8;
 
 impl Layout {
-    /// Resolves what a part imports; the host's things have their indices afterwards.
+    /// Resolves the imports of a part; afterwards, imports from the host have their indices.
     fn import(&mut self, at: usize, part: &Part<'_>) -> Result<(), Error> {
         let (mut own, mut resolved, mut kept) = (PartIndices::default(), Vec::new(), Vec::new());
         let mut exports = HashMap::new();
@@ -196,7 +196,7 @@ impl Layout {
                             *count += 1;
                             own.first.push((kind, index));
                         }
-                        // The place of what another part exports is not known yet.
+                        // The index of another part's export is not known yet.
                         let place = if found.is_some() { u32::MAX } else { self.host[&key] };
                         own.space(kind).push(place);
                         resolved.push(found);
@@ -226,7 +226,7 @@ impl Layout {
     }
 }
 
-/// The linked module while it is written.
+/// The linked module during its construction.
 #[derive(Default)]
 struct Linking {
     layout: Layout,
@@ -242,9 +242,9 @@ struct Linking {
     code: CodeSection,
     data: DataSection,
     names: Vec<(u32, String)>,
-    /// How many there are of functions, memories, tables, globals, tags, types, data and elements.
+    /// The numbers of functions, memories, tables, globals, tags, types, data and elements.
     next: [u32; 8],
-    /// For each part what its instantiation does.
+    /// For each part the effects of its instantiation.
     begin: Vec<Function>,
     does: Vec<bool>,
 }
@@ -258,7 +258,7 @@ const SPACES: [ExternalKind; 5] = [
 ];
 
 impl Linking {
-    /// Gives a part's own things their places, and what it imports from others theirs.
+    /// Assigns indices to a part's own items, and to its imports from others.
     fn own(&mut self, at: usize, part: &Part<'_>) -> Result<(), Error> {
         if at == 0 {
             for (next, kind) in self.next.iter_mut().zip(SPACES) {
@@ -366,7 +366,7 @@ impl Linking {
                 _ => {}
             }
         }
-        // It comes last, wherever it is declared.
+        // It is called last, wherever it is declared.
         if let Some(start) = start {
             begin.instruction(&Instruction::Call(start));
         }
@@ -377,7 +377,7 @@ impl Linking {
         Ok(())
     }
 
-    /// Imports of a part that no other part stands for.
+    /// Writes the imports of a part that no other part provides.
     fn write_imports(
         &mut self,
         section: ImportSectionReader<'_>,
@@ -394,7 +394,7 @@ impl Linking {
         Ok(())
     }
 
-    /// Exports of a part, under its name but for those of the last.
+    /// Writes the exports of a part, prefixed by its name except for the last part.
     fn write_exports(
         &mut self,
         section: ExportSectionReader<'_>,
@@ -415,7 +415,7 @@ impl Linking {
         Ok(())
     }
 
-    /// Writes a data segment; whether instantiation has something to do with it.
+    /// Writes a data segment; returns whether instantiation has to act on it.
     fn datum(
         &mut self,
         indices: &mut PartIndices,
@@ -437,7 +437,7 @@ impl Linking {
         Ok(true)
     }
 
-    /// Writes an element segment; whether instantiation has something to do with it.
+    /// Writes an element segment; returns whether instantiation has to act on it.
     fn element(
         &mut self,
         indices: &mut PartIndices,
@@ -489,7 +489,7 @@ impl Linking {
         }
     }
 
-    /// Puts the functions that instantiate parts behind all others.
+    /// Adds the functions that instantiate parts after all others.
     fn instantiations(&mut self, parts: &[Part<'_>]) -> Result<(), Error> {
         let begin = std::mem::take(&mut self.begin);
         let does = std::mem::take(&mut self.does);
@@ -538,7 +538,7 @@ impl Linking {
     }
 }
 
-/// Where a segment goes, on the stack.
+/// Pushes the offset of a segment.
 fn offset(
     indices: &mut PartIndices,
     expression: &wasmparser::ConstExpr<'_>,

@@ -1,4 +1,4 @@
-//! What the host writes to memories before anyone looks: bytes, merged where they touch.
+//! The host's writes to memories before the program can read them: bytes, merged where they touch.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ pub(crate) struct Patch {
 }
 
 impl Patch {
-    /// Adds a write, which counts where it meets others.
+    /// Adds a write, which replaces earlier ones where they overlap.
     pub(crate) fn write(&mut self, memory: u32, address: u64, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
         }
         let end = address + bytes.len() as u64;
-        // The one that begins before it, and may reach it.
+        // The range that begins before it, and may touch it.
         let before = self.ranges.range_mut((memory, 0)..=(memory, address)).next_back();
         let (start, mut merged) = match before {
             Some((&(_, start), own)) if start + own.len() as u64 >= address => {
@@ -31,7 +31,7 @@ impl Patch {
             }
             _ => (address, bytes.to_vec()),
         };
-        // Those that begin inside of it or where it ends.
+        // The ranges that begin inside it or where it ends.
         let met: Vec<u64> = self
             .ranges
             .range((memory, start + 1)..=(memory, end))
@@ -45,7 +45,7 @@ impl Patch {
         self.ranges.insert((memory, start), merged);
     }
 
-    /// All of them, by memory and address; there are none afterwards.
+    /// Takes all writes, by memory and address.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = (u32, u64, Vec<u8>)> + use<> {
         let ranges = std::mem::take(&mut self.ranges);
         ranges.into_iter().map(|((memory, address), bytes)| (memory, address, bytes))

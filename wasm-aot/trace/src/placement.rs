@@ -1,27 +1,27 @@
-//! Where the host has changed what the program finds changed.
+//! Placement of host changes that the program has found.
 //!
-//! A recorder that looks at the program alone sees a change when the program reads it
-//! ([`Event::Found`]), not when the host has made it. A replay may make it at any moment at which
-//! the host was active, provided that the program cannot observe the difference. The change is put
-//! at the **latest** host activity before it was found: directly before the last event by which
-//! control went to the program.
+//! A recorder that observes only the program sees a change when the program reads it
+//! ([`Event::Found`]), not when the host has made it. A replay may make it at any time at which the
+//! host was active, provided that the program cannot observe the difference. The change is placed
+//! at the **latest** host activity before it was found: directly before the last event that
+//! transferred control to the program.
 //!
-//! Why that is right. Let the host have written value *v* to a place at activity *h*, let the
-//! program find it at *o*, and let *l* be the last host activity before *o*; so *h* ≤ *l* < *o*.
+//! Proof. Let the host have written value *v* to a place at activity *h*, let the program
+//! find it at *o*, and let *l* be the last host activity before *o*; so *h* ≤ *l* < *o*.
 //!
 //! 1. Between *h* and *o* the program has not read the place: it would have found *v* there, and
 //!    the change would have been recorded at that read. This needs every instruction that reads to
-//!    be recorded: loads of every width, bulk operations, atomics, vectors, and what grows
+//!    be recorded: loads of every width, bulk operations, atomics, vectors, and those that grow
 //!    something.
 //! 2. Between *h* and *o* the program has not written to the place, or it would find its own value
 //!    at *o*, which the recorder knows, and nothing would be recorded.
 //! 3. If the host has written to it again after *h*, then at *o* the program has found the last of
 //!    these values; the program has seen none of the earlier ones.
 //!
-//! By 1 and 2 no instruction between *h* and *l* depends on the place, so the program does the same
-//! whether it is changed at *h* or at *l*; and between *l* and *o* there is *v*, as recorded.
-//! The order of changes to different places does not matter, since the program does not look
-//! between them.
+//! By 1 and 2 no instruction between *h* and *l* depends on the place, so the program behaves the
+//! same whether it is changed at *h* or at *l*; and between *l* and *o* its value is *v*, as
+//! recorded. The order of changes to different places does not matter, since the program does not
+//! read between them.
 //!
 //! A model below runs arbitrary programs with arbitrary hosts, and compares what they read.
 
@@ -29,23 +29,23 @@ use crate::error::Error;
 use crate::event::Event;
 use std::collections::VecDeque;
 
-/// Events without [`Event::Found`]: each such change stands where the host makes it.
+/// Events without [`Event::Found`]: each such change is placed where the host makes it.
 #[derive(Debug)]
 pub struct Placed<I> {
     events: I,
-    /// The last event by which control went to the program, if nothing but changes came behind it.
+    /// The last event that transferred control to the program, if only changes have followed.
     held: Option<Event>,
     ready: VecDeque<Result<Event, Error>>,
     events_read: u64,
 }
 
 impl<I: Iterator<Item = Result<Event, Error>>> Placed<I> {
-    /// Places the changes of a row of events.
+    /// Places the changes of a sequence of events.
     pub fn new(events: I) -> Self {
         Self { events, held: None, ready: VecDeque::new(), events_read: 0 }
     }
 
-    /// The events that were read from.
+    /// Returns the underlying events.
     pub fn into_inner(self) -> I {
         self.events
     }
@@ -96,7 +96,7 @@ mod model {
     use crate::event::{Change, Door, End};
     use arbtest::arbitrary::{Result, Unstructured};
 
-    /// What a function of the program does.
+    /// A step of a function of the program.
     #[derive(Debug)]
     enum Step {
         Read(usize),
@@ -104,7 +104,7 @@ mod model {
         Call(Vec<HostStep>),
     }
 
-    /// What the host does.
+    /// A step of the host.
     #[derive(Debug)]
     enum HostStep {
         Write(usize, u8),
@@ -153,10 +153,10 @@ mod model {
     #[derive(Default)]
     struct Machine {
         memory: [u8; PLACES],
-        /// What the program has read, and what of that it knows.
+        /// The values that the program has read.
         read: Vec<u8>,
         sum: u8,
-        /// What the recorder believes to be in memory.
+        /// The recorder's model of the memory.
         shadow: [u8; PLACES],
         events: Vec<Event>,
     }
@@ -201,7 +201,7 @@ mod model {
             }
         }
 
-        /// Does what the host does up to the end of its call.
+        /// Performs the host's actions up to the end of its call.
         fn replay(&mut self, functions: &[Vec<Step>], events: &mut impl Iterator<Item = Event>) {
             while let Some(event) = events.next() {
                 match event {

@@ -1,20 +1,20 @@
-//! Which program a trace is of.
+//! The program of a trace.
 
 use crate::cursor::{Cursor, Wrong, put_counted, put_number};
 use crate::error::Error;
 use std::fmt;
 
-/// What distinguishes a module from others: the BLAKE3 hash of its bytes.
+/// The identity of a module: the BLAKE3 hash of its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ModuleHash(pub [u8; 32]);
 
 impl ModuleHash {
-    /// That of a module in binary.
+    /// Hashes a module in binary.
     pub fn new(module: &[u8]) -> Self {
         Self(*blake3::hash(module).as_bytes())
     }
 
-    /// Reads it as it is printed.
+    /// Parses its printed form.
     pub fn parse(text: &str) -> Option<Self> {
         let mut bytes = [0; 32];
         let digits = text.as_bytes();
@@ -40,30 +40,30 @@ impl fmt::Debug for ModuleHash {
     }
 }
 
-/// The program that was recorded.
+/// The recorded program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// What distinguishes its module from others.
+    /// The identity of its module.
     pub hash: ModuleHash,
-    /// The module in binary, if the trace has it inside.
+    /// The module in binary, if the trace contains it.
     pub module: Option<Vec<u8>>,
     /// The name of its file.
     pub name: String,
-    /// What it was given, its own name first.
+    /// Its arguments, its own name first.
     pub args: Vec<Vec<u8>>,
-    /// What has recorded it.
+    /// The name of the recorder.
     pub recorder: String,
 }
 
 impl Program {
-    /// A program whose module goes into the trace.
+    /// Creates a program whose module is stored in the trace.
     pub fn new(module: Vec<u8>, name: impl Into<String>) -> Self {
         let hash = ModuleHash::new(&module);
         let recorder = concat!("fastinst ", env!("CARGO_PKG_VERSION")).to_owned();
         Self { hash, module: Some(module), name: name.into(), args: Vec::new(), recorder }
     }
 
-    /// Its module: the one inside, or the one that is given, if it is the one that was recorded.
+    /// Returns its module: the one inside, or the given one, if that is the recorded one.
     pub fn module_or<'a>(&'a self, given: Option<&'a [u8]>) -> Result<&'a [u8], Error> {
         let Some(given) = given else {
             let missing = "the trace has no module inside: name the one that was recorded";
@@ -79,7 +79,7 @@ impl Program {
         }
     }
 
-    /// The contents of its block.
+    /// Encodes the contents of its block.
     pub(crate) fn pack(&self) -> Vec<u8> {
         let mut bytes = self.hash.0.to_vec();
         put_number(&mut bytes, self.module.as_ref().map_or(0, |module| module.len() as u64));
@@ -90,7 +90,7 @@ impl Program {
         bytes
     }
 
-    /// Reads its block: the program without its module, and how long that is.
+    /// Reads its block: the program without its module, and the module's length.
     pub(crate) fn unpack(bytes: &[u8]) -> Result<(Self, u64), Wrong> {
         let mut from = Cursor(bytes);
         let hash = ModuleHash(from.array()?);

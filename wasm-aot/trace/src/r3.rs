@@ -1,10 +1,10 @@
-//! The text form of Wasm-R3 (Baek et al., OOPSLA 2024), which records in browsers: a line for each
-//! event, fields separated by `;`, values as JavaScript prints numbers.
+//! The text format of Wasm-R3 (Baek et al., OOPSLA 2024), which records in browsers: a line for
+//! each event, fields separated by `;`, values as numbers in JavaScript's notation.
 //!
-//! It has neither arguments of calls out nor results of calls in, and no end of a call in that is
-//! inside of another. So a trace that was read from it has zeros in these places, and is for
-//! replays that do not check themselves. There are two dialects, distinguished by how many fields a
-//! line has: that of the thesis has names, too.
+//! It contains neither arguments of calls to the host nor results of calls into the program, and no
+//! end of a nested call into the program. So a trace that was read from it has zeros in these
+//! places, and is only for replays that do not check themselves. There are two dialects,
+//! distinguished by how many fields a line has: that of the thesis also has names.
 
 mod number;
 mod read;
@@ -13,7 +13,7 @@ mod write;
 pub use read::R3Reader;
 pub use write::R3Writer;
 
-/// Whether a text is in this form, by its first line.
+/// Whether a text is in this format, by its first line.
 pub fn is_r3(head: &[u8]) -> bool {
     const KINDS: [&str; 14] =
         ["EC", "TC", "ER", "IC", "IR", "L", "MG", "T", "TG", "G", "IG", "IM", "IT", "IF"];

@@ -1,4 +1,4 @@
-//! Traces as they are read: one block at a time, from files that may be cut off, damaged or forged.
+//! Reads traces: one block at a time, from files that may be truncated, damaged or forged.
 
 use crate::binary;
 use crate::block::{self, BlockKind, Found};
@@ -13,11 +13,11 @@ use std::time::Duration;
 /// How a trace ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// As it should.
+    /// It is complete.
     Whole,
-    /// Before the program did, and this is why.
+    /// It ends before the program did, for this reason.
     Stopped(String),
-    /// In the middle: the recorder was killed, or the file was cut off.
+    /// It is truncated: the recorder was killed, or the file was cut off.
     Cut,
 }
 
@@ -26,13 +26,13 @@ pub enum Ending {
 pub struct Reader<R: Read> {
     from: R,
     program: Program,
-    /// Where in the file the next block begins, and the last one did.
+    /// The offsets in the file of the next block and of the last one.
     offset: u64,
     begun: u64,
-    /// What is left of a block: its bytes, from which place on.
+    /// The current block's bytes, and the position in them.
     plain: Vec<u8>,
     at: usize,
-    /// How many events were read.
+    /// The number of events read.
     events: u64,
     ending: Option<Ending>,
     host_time: Option<Duration>,
@@ -40,7 +40,7 @@ pub struct Reader<R: Read> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Begins to read: up to the program and its module.
+    /// Begins to read: the program and its module.
     pub fn new(mut from: R) -> Result<Self, Error> {
         let mut head = [0; MAGIC.len() + 4];
         from.read_exact(&mut head).map_err(|error| match error.kind() {
@@ -78,18 +78,18 @@ impl<R: Read> Reader<R> {
         Ok(this)
     }
 
-    /// The program that was recorded.
+    /// The recorded program.
     pub fn program(&self) -> &Program {
         &self.program
     }
 
-    /// How the trace ends, once all events were read.
+    /// How the trace ends; known when all events were read.
     pub fn ending(&self) -> Option<&Ending> {
         self.ending.as_ref()
     }
 
-    /// How long the host had control in calls of the program's, if the trace has it, once all
-    /// events were read.
+    /// The time that the host had control in calls of the program, if the trace contains it; known
+    /// when all events were read.
     pub fn host_time(&self) -> Option<Duration> {
         self.host_time
     }

@@ -1,11 +1,11 @@
-//! Reduction: of a recording that has every access, what follows from the program is left out.
+//! Reduction: removes the events that the program determines from a recording with every access.
 //!
-//! A *raw* recording has all that the program reads and writes ([`Event::Seen`],
+//! A *raw* recording contains everything that the program reads and writes ([`Event::Seen`],
 //! [`Event::Own`]) and where its functions begin and end. A shadow of memories, globals and tables
-//! knows what the program can know: what was there at first, what it has written itself, what the
-//! host was seen to change. What is read and differs from that was found ([`Event::Found`]); all
-//! else is left out. A recorder that reduces while it records compares in the same way, and so
-//! writes the same.
+//! holds the state that the program can know: initial values, its own writes, and the host's
+//! changes that it has read. A value that is read and differs from the shadow was found
+//! ([`Event::Found`]); all other events are removed. A recorder that reduces while it records
+//! compares in the same way, and so writes the same events.
 
 mod constant;
 mod shadow;
@@ -17,14 +17,14 @@ use crate::value::Value;
 use shadow::Shadow;
 use std::collections::{BTreeMap, VecDeque};
 
-/// So many bytes of an access are compared at a time: what differs is recorded from the first byte
-/// that does to the last.
+/// The number of bytes of an access that are compared at a time: the recorded range extends from
+/// the first byte that differs to the last.
 const PIECE: usize = 256;
-/// What is found behind what was found last, with nothing between, is one event with it, up to so
-/// many bytes.
+/// The maximum size of an event: bytes that are found directly after those found last are added to
+/// the same event.
 const LONGEST: usize = (1 << 14) - 1;
 
-/// How many events of each kind there were, and how many were kept.
+/// The number of events of each kind, and how many of them were kept.
 pub type Effect = BTreeMap<&'static str, (u64, u64)>;
 
 /// Events of a recording, reduced.
@@ -34,7 +34,7 @@ pub struct Reduced<I> {
     shadow: Shadow,
     effect: Effect,
     ready: VecDeque<Event>,
-    /// What was found last, which may go on.
+    /// The bytes found last, which may be continued.
     open: Option<Found>,
 }
 
@@ -54,12 +54,12 @@ impl<I: Iterator<Item = Result<Event, Error>>> Reduced<I> {
         Ok(Self { events, shadow, effect: Effect::new(), ready: VecDeque::new(), open: None })
     }
 
-    /// What it has left out so far.
+    /// The effect so far.
     pub fn effect(&self) -> &Effect {
         &self.effect
     }
 
-    /// The events that were read from.
+    /// Returns the underlying events, and the effect.
     pub fn into_inner(self) -> (I, Effect) {
         (self.events, self.effect)
     }
@@ -70,11 +70,11 @@ impl<I: Iterator<Item = Result<Event, Error>>> Reduced<I> {
         self.ready.push_back(event);
     }
 
-    /// Nothing more belongs to what was found last.
+    /// Completes the event of the bytes that were found last.
     fn close(&mut self) {
         if let Some(Found { memory, address, bytes }) = self.open.take() {
             let event = Event::Found(Change::Write { memory, address, bytes });
-            // It counts as what was read.
+            // It counts as the read.
             self.effect.entry(kind(&event)).or_default().1 += 1;
             self.ready.push_back(event);
         }
@@ -102,7 +102,7 @@ impl<I: Iterator<Item = Result<Event, Error>>> Reduced<I> {
         }
     }
 
-    /// The program has read something.
+    /// Handles a read by the program.
     fn seen(&mut self, change: Change) {
         match change {
             Change::Write { memory, address, bytes } => {
@@ -166,7 +166,7 @@ impl<I: Iterator<Item = Result<Event, Error>>> Iterator for Reduced<I> {
     }
 }
 
-/// The kinds by which effects are recorded.
+/// The name of an event's kind in effects.
 fn kind(event: &Event) -> &'static str {
     let of = |change: &Change, kinds: [&'static str; 3]| match change {
         Change::Write { .. } => kinds[0],
@@ -184,5 +184,5 @@ fn kind(event: &Event) -> &'static str {
     }
 }
 
-/// The value that a reference is in a shadow where nothing was seen.
+/// The initial value of references in a shadow.
 const NULL: Value = Value::Func(None);

@@ -1,9 +1,9 @@
-//! What a replay does: for each import one context after the other, and for the beginning one of
-//! its own.
+//! The actions of a replay: for each import a sequence of contexts, and one context for the
+//! beginning.
 //!
-//! A *context* is what the host does in one invocation of an import: changes, calls into the
-//! program, and the end. Equal contexts are one; a row of invocations with the same context is a
-//! run. Changes of memories are merged up to the next action that is none.
+//! A *context* is the list of the host's actions in one invocation of an import: changes, calls
+//! into the program, and the end. Equal contexts are stored once; consecutive invocations with the
+//! same context are a run. Changes of memories are merged up to the next action of another kind.
 
 use crate::conformance::Conformance;
 use crate::declared::Declared;
@@ -21,25 +21,25 @@ pub(crate) type ContextId = u32;
 /// A replay.
 #[derive(Debug, Default)]
 pub(crate) struct Replay {
-    /// What happens before, between and after the calls of the host's.
+    /// The actions before, between and after the calls by the host.
     pub(crate) top: Vec<Action>,
-    /// Each once.
+    /// Each context once.
     pub(crate) contexts: IndexSet<Context, RandomState>,
-    /// By import.
+    /// The invocations of each import.
     pub(crate) imports: Vec<Invocations>,
     pub(crate) data: Data,
-    /// The calls that an exit takes away; and the imports that exit where the trace does not say
-    /// which these are.
+    /// The calls that an exit unwinds; and the imports that exit without a list of these in the
+    /// trace.
     pub(crate) exits: BTreeSet<Frame>,
     pub(crate) untold_exits: BTreeSet<u32>,
-    /// What imported globals, memories and tables are before anything else happens: values, pages
-    /// and elements beyond what their types say.
+    /// The initial state of imported globals, memories and tables: values, and the pages and
+    /// elements beyond the minimum of their types.
     pub(crate) globals: HashMap<u32, Value>,
     pub(crate) pages: HashMap<u32, u64>,
     pub(crate) elements: HashMap<u32, u64>,
-    /// Functions that are referred to.
+    /// Functions to which there are references.
     pub(crate) referenced: BTreeSet<u32>,
-    /// How many events there are.
+    /// The number of events.
     pub(crate) events: u64,
 }
 
@@ -47,15 +47,16 @@ pub(crate) struct Replay {
 #[derive(Debug, Default)]
 pub(crate) struct Invocations {
     pub(crate) count: u64,
-    /// From which invocation on which context.
+    /// The first invocation of each run, and its context.
     pub(crate) runs: Vec<(u64, ContextId)>,
-    /// How many are in the runs, and which have ended before one that had begun before them.
+    /// The number of invocations in the runs, and those that have ended before an earlier
+    /// invocation.
     placed: u64,
     early: BTreeMap<u64, ContextId>,
 }
 
 impl Invocations {
-    /// The invocation of that number has ended.
+    /// Called when the invocation of that number has ended.
     fn end(&mut self, number: u64, context: ContextId) {
         if number != self.placed {
             self.early.insert(number, context);
@@ -78,7 +79,7 @@ impl Invocations {
 /// One invocation of an import, or several that are equal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Context {
-    /// If it is checked: the number of the call's event, and what it is given.
+    /// If it is checked: the number of the call's event, and the arguments.
     pub(crate) call: Option<(u64, Vec<Value>)>,
     pub(crate) actions: Vec<Action>,
     pub(crate) end: End,
@@ -86,7 +87,7 @@ pub(crate) struct Context {
     pub(crate) ended: u64,
 }
 
-/// Something that the host does.
+/// An action of the host.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Action {
     /// It calls the program.
@@ -103,7 +104,7 @@ pub(crate) enum Action {
         address: u64,
         bytes: Vec<u8>,
     },
-    /// It writes bytes that lie in the replay's data.
+    /// It writes bytes from the replay's data.
     Long {
         memory: u32,
         address: u64,
@@ -130,10 +131,10 @@ pub(crate) enum Action {
     },
 }
 
-/// So many bytes are constants of the code, rather than data.
+/// The maximum number of bytes that are constants in the code, rather than data.
 const SHORT: usize = 16;
 
-/// Bytes that are written, each row of them once.
+/// Bytes that are written, each sequence once.
 #[derive(Debug, Default)]
 pub(crate) struct Data {
     pub(crate) bytes: Vec<u8>,
@@ -155,10 +156,10 @@ impl Data {
     }
 }
 
-/// A call of the host's that has not ended.
+/// A call to the host that has not ended.
 #[derive(Debug)]
 struct Open {
-    /// The import, and which of its invocations; nothing for the beginning.
+    /// The import, and the number of its invocation; none for the beginning.
     import: u32,
     invocation: u64,
     call: Option<(u64, Vec<Value>)>,
@@ -166,7 +167,7 @@ struct Open {
     patch: Patch,
 }
 
-/// Builds a replay from events, all of whose changes are placed.
+/// Builds a replay from events whose changes have all been placed.
 #[derive(Debug)]
 pub(crate) struct Builder<'a> {
     declared: &'a Declared,
@@ -175,7 +176,7 @@ pub(crate) struct Builder<'a> {
     replay: Replay,
     open: Vec<Open>,
     has_begun: bool,
-    /// Whether a trap has ended a call: what follows can only be its further effects.
+    /// Whether a trap has ended a call: the events that follow can only be its further effects.
     is_trapped: bool,
 }
 
@@ -195,7 +196,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The innermost call of the host's: the beginning is one.
+    /// The innermost call to the host; the beginning counts as one.
     fn innermost(&mut self) -> &mut Open {
         self.open.last_mut().expect("the beginning does not end")
     }
@@ -249,7 +250,7 @@ impl<'a> Builder<'a> {
         }));
     }
 
-    /// Makes the writes that are pending actions.
+    /// Converts pending writes to actions.
     fn flush(&mut self, number: u64) -> Result<(), Error> {
         let open = self.open.last_mut().expect("the beginning does not end");
         for (memory, address, bytes) in open.patch.take() {
@@ -287,7 +288,7 @@ impl<'a> Builder<'a> {
             End::Trap(_) => End::Trap(String::new()),
             End::Exit { code, frames } => {
                 self.replay.exits.extend(frames.iter().copied());
-                // Whether there are some matters, and not which.
+                // Only whether there are frames matters.
                 End::Exit { code, frames: frames.into_iter().take(1).collect() }
             }
             other => other,
@@ -315,7 +316,7 @@ impl<'a> Builder<'a> {
                 self.innermost().patch.write(memory, address, &bytes);
                 return Ok(());
             }
-            // Before anything has happened, what is imported is defined as it is then.
+            // Before the first other event, a change determines the definition of an import.
             Change::Grow { memory, pages } if is_first && memory < imported.memories => {
                 *self.replay.pages.entry(memory).or_default() += pages;
                 return Ok(());
@@ -347,7 +348,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// The replay. Calls that have not ended, since the trace was cut off, end by a trap.
+    /// Returns the replay. Calls that have not ended, since the trace was cut off, end by a trap.
     pub(crate) fn finish(mut self) -> Result<Replay, Error> {
         let events = self.conformance.events();
         let cut = || End::Trap(String::new());

@@ -10,7 +10,7 @@
 //!     leave
 //! ```
 //!
-//! What begins with `#` is a remark. Texts are quoted, with `\"`, `\\` and `\xHH` inside.
+//! Lines that begin with `#` are comments. Texts are quoted, with `\"`, `\\` and `\xHH` inside.
 
 mod line;
 
@@ -22,10 +22,10 @@ use line::Line;
 use std::fmt::{self, Write as _};
 use std::io::{BufRead, BufReader, Read};
 
-/// What the text form begins with.
+/// The first line of the text form.
 pub const TEXT_MAGIC: &str = "fi-trace text 1";
 
-/// What a trace in text begins with: which program it is of.
+/// The heading of a trace in text: its program.
 pub fn heading(program: &Program) -> String {
     let mut text = format!("{TEXT_MAGIC}\nprogram {} {}", program.hash, Quoted(&program.name));
     for arg in &program.args {
@@ -60,7 +60,7 @@ impl<B: AsRef<[u8]>> fmt::Display for Quoted<B> {
     }
 }
 
-/// Hexadecimal digits of bytes; of none, a dash.
+/// Hexadecimal digits of bytes; a dash if there are none.
 struct Hex<'a>(&'a [u8]);
 
 impl fmt::Display for Hex<'_> {
@@ -104,7 +104,7 @@ impl fmt::Display for Event {
     }
 }
 
-/// With a space before whatever there is.
+/// Each part has a space before it.
 impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -148,11 +148,11 @@ pub struct TextReader<R: Read> {
     has_failed: bool,
 }
 
-/// No line is longer than that: a write of the most bytes that an event has.
+/// The maximum length of a line: that of a write with the most bytes that an event can have.
 const LONGEST: u64 = 4 << 20;
 
 impl<R: Read> TextReader<R> {
-    /// Begins to read: up to the program.
+    /// Begins to read: the program.
     pub fn new(from: R) -> Result<Self, Error> {
         let nothing = Program {
             hash: ModuleHash([0; 32]),
@@ -183,12 +183,12 @@ impl<R: Read> TextReader<R> {
         Ok(this)
     }
 
-    /// The program that was recorded.
+    /// The recorded program.
     pub fn program(&self) -> &Program {
         &self.program
     }
 
-    /// The next line that is no remark.
+    /// Reads the next line that is not a comment.
     fn line(&mut self) -> Result<Option<String>, Error> {
         loop {
             let mut text = Vec::new();

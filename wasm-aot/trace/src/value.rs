@@ -18,12 +18,12 @@ pub enum Value {
     V128(u128),
     /// A function of the module, by its index, or null.
     Func(Option<u32>),
-    /// Something of the host's, by the order in which the trace first names it, or null.
+    /// A host value, by the order in which the trace first names it, or null.
     Extern(Option<u32>),
 }
 
 impl Value {
-    /// The value that locals of a type begin with.
+    /// The initial value of locals of a type.
     pub fn zero(ty: ValType) -> Option<Self> {
         Some(match ty {
             ValType::I32 => Self::I32(0),

@@ -1,5 +1,4 @@
-//! Traces as they are written: in blocks, each of which is whole on the disk before the next one
-//! begins.
+//! Writes traces: in blocks, each of which is complete on the disk before the next one begins.
 
 use crate::binary;
 use crate::block::{BlockKind, LARGEST, pack};
@@ -11,18 +10,18 @@ use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::time::{Duration, Instant};
 
-/// A block is written when it has so many bytes …
+/// A block is written when it has this number of bytes …
 const FULL: usize = 64 << 10;
-/// … or an event comes, and the last one was written so long ago.
+/// … or when an event is added this long after the last block was written.
 const LATEST: Duration = Duration::from_millis(200);
-/// So many bytes are in one event at most; what is written to more is several.
+/// The maximum number of bytes of one event; a longer write is several events.
 const PIECE: usize = 32 << 10;
 
-/// Where a trace goes.
+/// The destination of a trace.
 pub trait Sink {
-    /// Puts bytes behind what is there.
+    /// Appends bytes.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// Takes away what is behind so many bytes.
+    /// Truncates to this length.
     fn cut(&mut self, len: u64) -> io::Result<()>;
 }
 
@@ -51,19 +50,19 @@ impl Sink for Vec<u8> {
 
 /// A trace that is being written.
 ///
-/// The recorder goes on whatever happens to the file: an error is kept, what comes later is left
-/// out, and the trace ends with the last block for which there was room.
+/// The recorder continues whatever happens to the file: an error is stored, later events are
+/// dropped, and the trace ends with the last block that fitted.
 #[derive(Debug)]
 pub struct Writer<S: Sink> {
     sink: S,
-    /// How long the file is.
+    /// The length of the file.
     len: u64,
-    /// Events that are not written yet, and how many.
+    /// Events that are not written yet, and their number.
     plain: Vec<u8>,
     pending: u64,
-    /// How many are written.
+    /// The number of events written.
     written: u64,
-    /// How long the file was before its last block, and how many events were in it.
+    /// The length and the number of events of the file before its last block.
     before: (u64, u64),
     last: Instant,
     host_time: Option<Duration>,
@@ -89,7 +88,7 @@ impl<S: Sink> Writer<S> {
         Ok(this)
     }
 
-    /// Puts an event behind the others.
+    /// Appends an event.
     pub fn push(&mut self, event: &Event) {
         if self.failure.is_some() {
             return;
@@ -117,13 +116,13 @@ impl<S: Sink> Writer<S> {
         }
     }
 
-    /// Writes what is not written yet.
+    /// Writes the events that are not written yet.
     pub fn flush(&mut self) {
         self.last = Instant::now();
         if self.pending == 0 || self.failure.is_some() {
             return;
         }
-        // An event of many values is longer than a block may be only if it is forged.
+        // Only a forged event of many values exceeds the size of a block.
         let (before, block) = (self.len, pack(BlockKind::Events, &self.plain));
         match self.append(&block) {
             Ok(()) => {
@@ -136,29 +135,29 @@ impl<S: Sink> Writer<S> {
         self.pending = 0;
     }
 
-    /// Ends the trace here, and says why: what comes later is left out.
+    /// Ends the trace here, and records why: later events are dropped.
     pub fn stop(&mut self, why: impl Into<String>) {
         self.flush();
         self.failure.get_or_insert_with(|| io::Error::other(why.into()));
     }
 
-    /// What has kept the trace from being whole.
+    /// The error because of which the trace is incomplete.
     pub fn failure(&self) -> Option<&io::Error> {
         self.failure.as_ref()
     }
 
-    /// Has the trace record at its end how long the host had control in calls of the program's.
+    /// Records at the end of the trace how long the host had control in calls of the program.
     pub fn tell_host_time(&mut self, time: Duration) {
         self.host_time = Some(time);
     }
 
-    /// How many events it has.
+    /// The number of its events.
     pub fn events(&self) -> u64 {
         self.written + self.pending
     }
 
-    /// Ends the trace; gives how many events it has, where it went, and what has kept it from being
-    /// whole.
+    /// Ends the trace; returns the number of its events, its sink, and the error because of which
+    /// it is incomplete.
     pub fn finish(mut self) -> (u64, S, Option<io::Error>) {
         self.flush();
         if self.failure.is_none()
@@ -167,8 +166,8 @@ impl<S: Sink> Writer<S> {
             self.failure = Some(error);
         }
         if let Some(error) = &self.failure {
-            // Where there was no room for a block there may be some for the end, or in the place of
-            // the last block.
+            // If there was no space for a block, there may be space for the end block, or in place
+            // of the last block.
             let why = error.to_string();
             if self.append(&end(self.written, &why, self.host_time)).is_err() {
                 let (len, written) = self.before;
@@ -182,7 +181,7 @@ impl<S: Sink> Writer<S> {
         (self.written, self.sink, self.failure)
     }
 
-    /// Puts bytes into the file: all of them or none.
+    /// Appends bytes to the file: all of them or none.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self.sink.append(bytes) {
             Ok(()) => {
@@ -190,7 +189,7 @@ impl<S: Sink> Writer<S> {
                 Ok(())
             }
             Err(error) => {
-                // If this fails, too, readers find a block that is not whole.
+                // If this fails, too, readers find an incomplete block.
                 let _ = self.sink.cut(self.len);
                 Err(error)
             }
@@ -198,7 +197,7 @@ impl<S: Sink> Writer<S> {
     }
 }
 
-/// What stands before the events: for recorders that write these themselves.
+/// The bytes before the events, for recorders that write the events themselves.
 pub fn beginning(program: &Program) -> io::Result<Vec<u8>> {
     let head = program.pack();
     if head.len() > LARGEST {
@@ -213,7 +212,7 @@ pub fn beginning(program: &Program) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The last block: how many events there are, why not more, and how long the host had control.
+/// The last block: the number of events, why there are no more, and how long the host had control.
 pub fn end(events: u64, why: &str, host_time: Option<Duration>) -> Vec<u8> {
     let mut plain = Vec::new();
     put_number(&mut plain, events);
@@ -224,7 +223,7 @@ pub fn end(events: u64, why: &str, host_time: Option<Duration>) -> Vec<u8> {
     pack(BlockKind::End, &plain)
 }
 
-/// A write in pieces.
+/// Splits a write into pieces.
 fn pieces(change: &Change, mut each: impl FnMut(Change)) {
     let Change::Write { memory, address, bytes } = change else { return };
     for (i, piece) in bytes.chunks(PIECE).enumerate() {

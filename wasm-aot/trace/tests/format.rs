@@ -1,4 +1,4 @@
-//! Both forms of traces: what is written is read, and nothing else is believed.
+//! Both forms of traces: traces that were written can be read, and all other bytes are refused.
 
 #[path = "fuzz/body.rs"]
 mod body;
@@ -212,7 +212,7 @@ fn damage_and_other_versions_are_told_by_name() {
     assert!(other.starts_with("another module than was recorded"), "{other}");
 }
 
-/// A disk with so much room.
+/// A disk with this much space.
 struct Disk(Vec<u8>, usize);
 
 impl Sink for Disk {

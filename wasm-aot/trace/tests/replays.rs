@@ -1,5 +1,5 @@
-//! Replays of runs that are written down here: the module is made, and an interpreter executes it.
-//! Each replay checks itself, so that a run whose arguments or order differ is seen.
+//! Replays of runs that are specified here: the module is generated, and an interpreter executes
+//! it. Each replay checks itself, so that it detects different arguments or another order.
 
 #[path = "replays/micro.rs"]
 mod micro;
@@ -47,7 +47,7 @@ fn run(module: &[u8]) -> Ended {
     Ended { trapped, event, wrong }
 }
 
-/// The event at which a replay that checks itself ends, and what is wrong.
+/// The event at which a replay that checks itself ends, and the kind of difference.
 fn divergence(wat: &str, trace: &str) -> (i64, i32) {
     let ended = run(&made(wat, trace, true).expect("a replay"));
     assert!(ended.trapped, "{ended:?}");
@@ -67,12 +67,12 @@ fn every_way_across_the_boundary_is_repeated() {
         let plain = made(false);
         assert!(!String::from_utf8_lossy(&plain).contains("replay:"), "{name}");
         let checked = made(true);
-        // The interpreter knows neither exceptions nor typed references and atomics.
+        // The interpreter supports neither exceptions nor typed references and atomics.
         if Module::new(&Engine::default(), &program.module).is_err() {
             continue;
         }
         let ended = run(&checked);
-        // A trap is the last that happens, and nothing comes behind it.
+        // A trap is the last event, and none follows.
         let passed = if program.traps() { ended.event } else { program.events.len() as i64 };
         let whole = Ended { trapped: program.traps(), event: passed, wrong: 0 };
         if ended != whole {

@@ -1,24 +1,24 @@
 //! Opening beneath a directory, and nowhere else.
 //!
-//! A directory's descriptor is the capability for what lies beneath it. A path may try to leave by
+//! A directory's descriptor is the capability for everything beneath it. A path may try to leave by
 //! `..`, by a slash at its beginning, or by a symbolic link that does either; and another process
-//! may turn a directory into a link, or move it elsewhere, at any moment. To check first and to
-//! open afterwards is therefore not enough: the lookup itself must not leave.
+//! may turn a directory into a link, or move it elsewhere, at any time. Checking first and opening
+//! afterwards is therefore not enough: the lookup itself must not leave the directory.
 //!
-//! `openat2` with `RESOLVE_BENEATH` is such a lookup (Linux 5.6; man page openat2(2)). Elsewhere
-//! (older kernels, filters that refuse the call) [`walk`] goes name by name: each is opened without
-//! following links, links are read and their names walked in turn, and `..` goes back to the
-//! descriptor that was left, never to what the kernel now holds for the parent. So no step can
-//! leave, whatever happens between steps.
+//! `openat2` with `RESOLVE_BENEATH` is such a lookup (Linux 5.6; man page openat2(2)). Otherwise
+//! (older kernels, filters that refuse the call) [`walk`] looks up one name after the other: each
+//! is opened without following links, links are read and their names walked in turn, and `..` goes
+//! back to the descriptor that was left, never to the kernel's current parent. So no step can
+//! leave, whatever other processes do between steps.
 //!
-//! Both ways answer "operation not permitted" to a guest that would leave.
+//! Both ways return "operation not permitted" to a guest that tries to leave.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat, openat2, readlinkat};
 use rustix::io::{Errno, Result};
 use std::collections::VecDeque;
 
-/// How many links a lookup follows: as many as the kernel does.
+/// How many links a lookup follows: as many as the kernel.
 const MAX_LINKS: usize = 40;
 
 /// How names are looked up.
@@ -31,7 +31,7 @@ pub(crate) enum Lookup {
 }
 
 impl Lookup {
-    /// The best that this kernel offers.
+    /// The better one of those that this kernel supports.
     pub(crate) fn available(directory: BorrowedFd<'_>) -> Self {
         match kernel(directory, b".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
             Ok(_) => Self::Kernel,
@@ -39,8 +39,8 @@ impl Lookup {
         }
     }
 
-    /// Opens what a path names beneath a directory. The last name is followed unless `flags` hold
-    /// `NOFOLLOW`.
+    /// Opens the object that a path names beneath a directory. The last name is followed unless
+    /// `flags` hold `NOFOLLOW`.
     pub(crate) fn open(
         self,
         directory: BorrowedFd<'_>,
@@ -53,12 +53,12 @@ impl Lookup {
             Self::Kernel => kernel(directory, path, flags, mode),
             Self::Walk => walk(directory, path, flags, mode),
         };
-        // What would leave is reported as if it were on another device.
+        // An attempt to leave is reported like a different device.
         opened.map_err(|errno| if errno == Errno::XDEV { Errno::PERM } else { errno })
     }
 
     /// The directory that holds a path's last name, and that name, with the slashes that follow it.
-    /// The name is for calls that do not look past it: those which make, remove and rename.
+    /// The name is for calls that do not follow it: those that create, remove and rename.
     pub(crate) fn parent<'a>(
         self,
         directory: BorrowedFd<'a>,
@@ -96,12 +96,11 @@ impl AsFd for Parent<'_> {
 
 fn kernel(directory: BorrowedFd<'_>, path: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedFd> {
     const RACES: usize = 64;
-    // A mode without a file to be made is refused, and so are flags that a descriptor of a mere
-    // place has no use for.
+    // The kernel refuses a mode if no file is created, and flags that have no meaning for `O_PATH`.
     let mode = if flags.contains(OFlags::CREATE) { mode } else { Mode::empty() };
     let flags = if flags.contains(OFlags::PATH) { flags - OFlags::NOCTTY } else { flags };
     for _ in 0..RACES {
-        // It gives up where something was renamed while it went through `..`.
+        // It fails if something was renamed during its lookup of `..`.
         match openat2(
             directory,
             path,
@@ -126,7 +125,7 @@ fn walk(directory: BorrowedFd<'_>, path: &[u8], flags: OFlags, mode: Mode) -> Re
             (b".", false) => {}
             (b"..", _) => {
                 walk.passed.pop().ok_or(Errno::XDEV)?;
-                // What it comes back to is still to be opened.
+                // The directory to which `..` returned is still to be opened.
                 if last {
                     walk.ahead.push_back(b".".to_vec());
                 }
@@ -134,7 +133,7 @@ fn walk(directory: BorrowedFd<'_>, path: &[u8], flags: OFlags, mode: Mode) -> Re
             (_, false) => walk.enter(&name)?,
             (b".", true) => return openat(walk.here(), ".", flags | OFlags::NOFOLLOW, mode),
             (_, true) => {
-                // A guest that insists on making something does not follow either.
+                // An exclusive creation does not follow links either.
                 let stays = flags.contains(OFlags::NOFOLLOW)
                     || flags.contains(OFlags::CREATE | OFlags::EXCL);
                 if stays || !walk.follow(&name)? {
@@ -145,7 +144,7 @@ fn walk(directory: BorrowedFd<'_>, path: &[u8], flags: OFlags, mode: Mode) -> Re
     }
 }
 
-/// A lookup under way.
+/// A lookup in progress.
 struct Walk<'a> {
     root: BorrowedFd<'a>,
     /// The directories entered and not left, from the root on.
@@ -159,7 +158,7 @@ impl Walk<'_> {
         self.passed.last().map_or(self.root, AsFd::as_fd)
     }
 
-    /// Puts the names of a path before those still ahead. A slash at its end asks for a directory,
+    /// Puts the names of a path before the remaining ones. A slash at its end requires a directory,
     /// as if a dot followed.
     fn ahead_of(&mut self, path: &[u8]) -> Result<()> {
         if path.is_empty() {
@@ -177,7 +176,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Walks what a name links to instead of the name, if it is a link.
+    /// Walks the target of a name instead of the name, if it is a link.
     fn follow(&mut self, name: &[u8]) -> Result<bool> {
         let target = match readlinkat(self.here(), name, Vec::new()) {
             Ok(target) => target.into_bytes(),
@@ -191,7 +190,7 @@ impl Walk<'_> {
         self.ahead_of(&target).map(|()| true)
     }
 
-    /// Enters a directory, or walks what its name links to.
+    /// Enters a directory, or walks the target of its name.
     fn enter(&mut self, name: &[u8]) -> Result<()> {
         if self.follow(name)? {
             return Ok(());

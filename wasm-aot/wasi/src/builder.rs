@@ -1,4 +1,4 @@
-//! Furnishing a program's world.
+//! Builds a program's world.
 
 use super::WasiCtx;
 use super::beneath::Lookup;
@@ -20,25 +20,25 @@ use std::path::{Path, PathBuf};
 /// What a program may do beneath a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Permissions {
-    /// Look and read.
+    /// List and read.
     ReadOnly,
     /// Everything that the host itself may do there.
     #[default]
     ReadWrite,
 }
 
-/// Why a program's world cannot be furnished.
+/// Why a program's world cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// A directory to be given to the program cannot be opened.
+    /// A directory for the program cannot be opened.
     #[error("cannot open the directory {host} for the program: {source}; it must exist and be readable", host = host.display())]
     Directory {
         /// Its path on the host.
         host: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// A string that must end with a zero holds one.
+    /// A string that must end with a zero byte contains one.
     #[error("{what} holds a zero byte, which cannot be passed to a program; leave it out")]
     Zero {
         /// Which string.
@@ -49,12 +49,12 @@ pub enum BuildError {
     Stream {
         /// Which stream.
         stream: &'static str,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// Furnishes a program's world.
+/// Builds a program's world.
 ///
 /// ```
 /// use wasm_aot_wasi::{Buffer, Sink, WasiCtx};
@@ -94,7 +94,7 @@ impl WasiCtxBuilder {
         arguments.into_iter().fold(self, Self::arg)
     }
 
-    /// Sets a variable of the environment, in place of one of the same name.
+    /// Sets a variable of the environment, replacing one of the same name.
     #[must_use]
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         let (name, value) = (name.as_ref().as_bytes().to_vec(), value.as_ref().as_bytes().to_vec());
@@ -111,21 +111,21 @@ impl WasiCtxBuilder {
         std::env::vars_os().fold(self, |builder, (name, value)| builder.env(name, value))
     }
 
-    /// Where standard input comes from.
+    /// Sets the source of standard input.
     #[must_use]
     pub fn stdin(mut self, source: Source) -> Self {
         self.stdin = source;
         self
     }
 
-    /// Where standard output goes.
+    /// Sets the destination of standard output.
     #[must_use]
     pub fn stdout(mut self, sink: Sink) -> Self {
         self.stdout = sink;
         self
     }
 
-    /// Where standard error goes.
+    /// Sets the destination of standard error.
     #[must_use]
     pub fn stderr(mut self, sink: Sink) -> Self {
         self.stderr = sink;
@@ -150,21 +150,21 @@ impl WasiCtxBuilder {
         self
     }
 
-    /// Has time come from a clock that can be set. Without it, it is the machine's.
+    /// Uses a clock that can be set. By default, time is the machine's.
     #[must_use]
     pub fn clock(mut self, clock: ManualClock) -> Self {
         self.clock = Clock::Manual(clock);
         self
     }
 
-    /// Where random bytes come from. Without it, from the kernel.
+    /// Sets the source of random bytes. By default, they are the kernel's.
     #[must_use]
     pub fn randomness(mut self, randomness: Randomness) -> Self {
         self.randomness = randomness;
         self
     }
 
-    /// What stops the program where it waits inside a call.
+    /// Sets the interruption that stops the program where it waits inside a call.
     #[must_use]
     pub fn interruption(mut self, interruption: Interruption) -> Self {
         self.interruption = Some(interruption);
@@ -172,14 +172,15 @@ impl WasiCtxBuilder {
     }
 
     /// How many descriptors the program may have open at a time, beyond its streams and
-    /// directories. Without it, as many as the host's process has left, which then has none itself.
+    /// directories. By default, the limit is that of the host's process, which may then have no
+    /// descriptors left for itself.
     #[must_use]
     pub fn max_descriptors(mut self, limit: u32) -> Self {
         self.descriptors = Some(limit);
         self
     }
 
-    /// Looks names up in one of the two ways, whatever the kernel offers.
+    /// Looks names up in one of the two ways, whatever the kernel supports.
     #[cfg(test)]
     #[must_use]
     pub(crate) fn lookup(mut self, lookup: Lookup) -> Self {
@@ -187,7 +188,7 @@ impl WasiCtxBuilder {
         self
     }
 
-    /// The world as furnished.
+    /// Builds the world.
     ///
     /// # Errors
     ///
@@ -302,9 +303,9 @@ fn output(sink: Sink, stream: &'static str, own: BorrowedFd<'_>) -> Result<Entry
     }
 }
 
-/// A descriptor of the guest's own for a stream of the host, so that closing one leaves the other
-/// open. A host whose stream is closed has none to pass on; the number must be taken all the same,
-/// lest the program's first file become its output.
+/// Duplicates a stream of the host for the guest, so that closing one leaves the other open. If the
+/// host's stream is closed, there is none to pass on; the number must be used all the same, or the
+/// program's first file would become its output.
 fn duplicate(own: BorrowedFd<'_>, stream: &'static str) -> Result<Option<OwnedFd>, BuildError> {
     match rustix::io::fcntl_dupfd_cloexec(own, 3) {
         Ok(fd) => Ok(Some(fd)),

@@ -1,4 +1,4 @@
-//! Clocks: the machine's, or one whose time a test chooses.
+//! Clocks: the machine's, or one that a test sets.
 
 use super::WasiCtx;
 use super::errno::Errno;
@@ -15,7 +15,7 @@ pub(crate) const MONOTONIC: u32 = 1;
 const PROCESS_CPUTIME: u32 = 2;
 const THREAD_CPUTIME: u32 = 3;
 
-/// Where time comes from.
+/// The source of time.
 #[derive(Debug, Default)]
 pub(crate) enum Clock {
     #[default]
@@ -24,7 +24,7 @@ pub(crate) enum Clock {
 }
 
 /// A clock that stands still unless it is read, slept on or advanced: runs of a program that reads
-/// it are all the same. Copies are the same clock.
+/// it are all the same. Clones share the clock.
 #[derive(Clone, Debug)]
 pub struct ManualClock(Arc<Mutex<Dial>>);
 
@@ -36,9 +36,10 @@ struct Dial {
 }
 
 impl ManualClock {
-    /// A clock that shows the time since 1970 first, and moves by `step` whenever it is read.
+    /// Creates a clock whose first reading is this time since 1970, and which advances by `step`
+    /// with every reading.
     pub fn new(since_1970: Duration, step: Duration) -> Self {
-        // Some programs take a monotonic zero for a clock that is broken.
+        // Some programs assume that a clock is broken if monotonic time is zero.
         Self(Arc::new(Mutex::new(Dial {
             realtime: whole(since_1970),
             monotonic: 1,
@@ -46,7 +47,7 @@ impl ManualClock {
         })))
     }
 
-    /// Moves all of it.
+    /// Advances all of its times.
     pub fn advance(&self, by: Duration) {
         self.0.lock().advance(whole(by));
     }
@@ -88,7 +89,7 @@ impl Clock {
         })
     }
 
-    /// How long it is until a clock's subscription is due.
+    /// The time until a clock's subscription is due.
     pub(crate) fn until(&self, id: u32, timeout: u64, absolute: bool) -> Result<Duration, Errno> {
         if id != REALTIME && id != MONOTONIC {
             return Err(Errno::INVAL);
@@ -118,7 +119,7 @@ impl WasiCtx {
         Ok(memory.write_u64(resolution, self.clock.resolution(id)?)?)
     }
 
-    /// What a clock shows. Every clock is read as precisely as it can be.
+    /// Reads a clock. Every clock is read at its full precision.
     pub fn clock_time_get(
         &mut self,
         memory: &Guest<'_>,

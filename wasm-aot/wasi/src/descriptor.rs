@@ -1,4 +1,4 @@
-//! Descriptors: what a guest's number stands for.
+//! Descriptors: the objects that a guest's numbers refer to.
 //!
 //! | kind | backed by | may keep a guest waiting |
 //! |---|---|---|
@@ -6,9 +6,9 @@
 //! | [`Directory`] | a descriptor of the host: the capability for all beneath it | never |
 //! | [`Input`], [`Output`] | memory of the embedder | never |
 //!
-//! A file that the guest opened has a file description of its own, so that its position and flags
-//! are the kernel's. A lent one shares them with the host and other processes: there flags are
-//! kept here and imitated, since setting them would change the terminal of the user's shell.
+//! A file that the guest opened has its own open file description, whose position and flags are in
+//! the kernel. A lent one shares these with the host and other processes: its flags are stored here
+//! and emulated, since setting them would change the terminal of the user's shell.
 
 use super::errno::Errno;
 use super::positions::Positions;
@@ -24,7 +24,7 @@ pub(crate) struct File {
     pub(crate) filetype: Filetype,
     /// Reading or writing may wait for another process.
     pub(crate) waits: bool,
-    /// The description is shared with the host.
+    /// The open file description is shared with the host.
     lent: bool,
     flags: FdFlags,
 }
@@ -43,7 +43,7 @@ impl File {
         Ok(Self { fd, filetype, waits: waits(filetype), lent: true, flags })
     }
 
-    /// Changes what can be changed once a file is open.
+    /// Changes the flags that can be changed after a file was opened.
     pub(crate) fn set_flags(&mut self, flags: FdFlags) -> Result<(), Errno> {
         if flags.synchronous() != self.flags.synchronous() {
             return Err(Errno::INVAL);
@@ -60,13 +60,12 @@ impl File {
         Ok(())
     }
 
-    /// Whether the guest would rather fail than wait.
+    /// Whether calls fail instead of waiting.
     pub(crate) fn impatient(&self) -> bool {
         self.flags.contains(FdFlags::NONBLOCK)
     }
 
-    /// The rights of a lent stream. Terminals cannot seek: C libraries distinguish them from other
-    /// devices by that.
+    /// The rights of a lent stream. Terminals cannot seek: C libraries identify them by that.
     pub(crate) fn lent_rights(&self, direction: Rights) -> Rights {
         let stream = direction
             .or(Rights::POLL_FD_READWRITE)
@@ -83,7 +82,7 @@ impl File {
     }
 }
 
-/// Whether files of a kind keep their readers and writers waiting for another process.
+/// Whether files of a kind may make their readers and writers wait for another process.
 fn waits(filetype: Filetype) -> bool {
     !matches!(filetype, Filetype::RegularFile | Filetype::BlockDevice | Filetype::Directory)
 }
@@ -94,15 +93,15 @@ impl AsFd for File {
     }
 }
 
-/// A directory: the capability for all that lies beneath it.
+/// A directory: the capability for everything beneath it.
 #[derive(Debug)]
 pub(crate) struct Directory {
     pub(crate) fd: OwnedFd,
-    /// Its name for the guest, if the guest was given it rather than opened it.
+    /// Its name for the guest, if it was preopened.
     pub(crate) preopened: Option<String>,
     /// Whether anything beneath it may be changed.
     pub(crate) writable: bool,
-    /// Where its listing stands.
+    /// The positions of its listing.
     pub(crate) positions: Positions,
 }
 
@@ -112,7 +111,7 @@ impl AsFd for Directory {
     }
 }
 
-/// Bytes to be read once.
+/// Bytes that can be read once.
 #[derive(Debug, Default)]
 pub(crate) struct Input {
     bytes: Vec<u8>,
@@ -133,14 +132,14 @@ impl Input {
     }
 }
 
-/// A place for what is written.
+/// A destination of written bytes.
 #[derive(Debug)]
 pub(crate) enum Output {
     Discard,
     Buffer(Buffer),
 }
 
-/// What a guest's number stands for.
+/// The object that a guest's number refers to.
 #[derive(Debug)]
 pub(crate) enum Descriptor {
     File(File),
@@ -165,7 +164,7 @@ impl Descriptor {
         }
     }
 
-    /// The host's descriptor behind it.
+    /// The host's descriptor that implements it.
     pub(crate) fn host(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::File(file) => Some(file.as_fd()),
@@ -175,15 +174,15 @@ impl Descriptor {
     }
 }
 
-/// A descriptor, and what its holder may do with it.
+/// A descriptor, and its rights.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) descriptor: Descriptor,
-    /// What it was good for when it was opened.
+    /// Its rights when it was opened.
     granted: Rights,
-    /// What it is good for, after its holder gave up the rest.
+    /// Its present rights, without those that were dropped.
     base: Rights,
-    /// What descriptors opened through it can be good for.
+    /// The rights that descriptors opened through it can have.
     inheriting: Rights,
 }
 
@@ -200,8 +199,8 @@ impl Entry {
         self.base.contains(rights)
     }
 
-    /// Refuses what the descriptor is not good for: as another kind of descriptor, or as one whose
-    /// rights were given up.
+    /// Refuses a call for which the descriptor lacks the rights: because of its kind, or because
+    /// the rights were dropped.
     pub(crate) fn allow(&self, rights: Rights) -> Result<(), Errno> {
         match (self.base.contains(rights), self.granted.contains(rights)) {
             (true, _) => Ok(()),
@@ -210,7 +209,7 @@ impl Entry {
         }
     }
 
-    /// Gives up rights; none comes back.
+    /// Drops rights, which cannot be restored.
     pub(crate) fn restrict(&mut self, base: Rights, inheriting: Rights) -> Result<(), Errno> {
         if !self.base.contains(base) || !self.inheriting.contains(inheriting) {
             return Err(Errno::NOTCAPABLE);

@@ -1,7 +1,7 @@
 //! Arguments and environment: two lists of strings, each handed over in the same way.
 //!
-//! The guest asks for the number of strings and of bytes, makes room for both, and gets pointers
-//! and, elsewhere, the strings, each with a zero at its end.
+//! The guest asks for the number of strings and of bytes, allocates memory for both, and gets an
+//! array of pointers and the strings, each with a zero byte at its end.
 
 use super::WasiCtx;
 use super::errno::Errno;
@@ -9,22 +9,22 @@ use super::guest::Guest;
 use super::outcome::Answer;
 
 impl WasiCtx {
-    /// How many arguments, of how many bytes.
+    /// Returns the number of arguments, and of their bytes.
     pub fn args_sizes_get(&mut self, memory: &Guest<'_>, count: u32, size: u32) -> Answer {
         sizes(&self.arguments, memory, count, size)
     }
 
-    /// The arguments.
+    /// Returns the arguments.
     pub fn args_get(&mut self, memory: &Guest<'_>, pointers: u32, strings: u32) -> Answer {
         list(&self.arguments, memory, pointers, strings)
     }
 
-    /// How many variables, of how many bytes.
+    /// Returns the number of environment variables, and of their bytes.
     pub fn environ_sizes_get(&mut self, memory: &Guest<'_>, count: u32, size: u32) -> Answer {
         sizes(&self.environment, memory, count, size)
     }
 
-    /// The variables, as `NAME=value`.
+    /// Returns the environment variables, as `NAME=value`.
     pub fn environ_get(&mut self, memory: &Guest<'_>, pointers: u32, strings: u32) -> Answer {
         list(&self.environment, memory, pointers, strings)
     }

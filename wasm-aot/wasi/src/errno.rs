@@ -1,7 +1,7 @@
-//! Error numbers: what a call answers.
+//! Error numbers: the results of calls.
 //!
-//! WASI numbers its errors by the alphabet of their names, the kernel by history; [`Errno`] is the
-//! former, and one table carries the latter over.
+//! WASI numbers its errors in the alphabetical order of their names, the kernel historically;
+//! [`Errno`] is the former, and one table converts the latter.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ impl fmt::Display for Errno {
     }
 }
 
-/// Numbers, constants and names, and the kernel's constant of the same meaning.
+/// Defines numbers, constants and names, and the kernel's constant of the same meaning.
 macro_rules! errnos {
     ($($number:literal $name:ident $(= $($kernel:ident)|+)?,)*) => {
         #[allow(missing_docs)]

@@ -13,19 +13,20 @@ use rustix::fd::AsFd;
 use rustix::fs::{Advice, FallocateFlags, SeekFrom, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use std::num::NonZeroU64;
 
-/// So much is written at a time to what may make the writer wait: a pipe that is ready takes it at
-/// once (pipe(7), `PIPE_BUF`).
+/// The maximum number of bytes written at a time to a file that may make the writer wait: a pipe
+/// that is ready accepts them at once (pipe(7), `PIPE_BUF`).
 const PIECE: usize = 4096;
 
-/// So much the kernel moves at a time between a file and the guest's memory: a few milliseconds'
-/// work.
+/// The maximum number of bytes that one system call moves between a file and the guest's memory: a
+/// few milliseconds.
 const UNSEEN: usize = 4 << 20;
 
-/// So much is copied at a time into a buffer of the embedder, however much a guest names.
+/// The maximum number of bytes that are copied at a time into a buffer of the embedder, however
+/// many a guest requests.
 const COPIED: usize = 1 << 20;
 
 impl WasiCtx {
-    /// Reads at the file's position, or what comes next.
+    /// Reads at the file's position, or the next bytes of a stream.
     pub fn fd_read(
         &mut self,
         memory: &Guest<'_>,
@@ -99,7 +100,7 @@ impl WasiCtx {
         Ok(memory.write_u32(written, count)?)
     }
 
-    /// Writes at an offset; where the file is open for appending, at its end.
+    /// Writes at an offset; at its end if the file is open for appending.
     pub fn fd_pwrite(
         &mut self,
         memory: &Guest<'_>,
@@ -136,21 +137,21 @@ impl WasiCtx {
             2 => SeekFrom::End(offset),
             _ => return Err(Errno::INVAL.into()),
         };
-        // To ask where it is needs less than to move it.
+        // Reading the position requires a weaker right than moving it.
         let right = if whence == 1 && offset == 0 { Rights::FD_TELL } else { Rights::FD_SEEK };
         let file = self.positioned(fd, right)?;
         Ok(memory.write_u64(position, rustix::fs::seek(file, to)?)?)
     }
 
-    /// The file's position.
+    /// Returns the file's position.
     pub fn fd_tell(&mut self, memory: &Guest<'_>, fd: u32, position: u32) -> Answer {
         memory.expect(position, 8)?;
         let file = self.positioned(fd, Rights::FD_TELL)?;
         Ok(memory.write_u64(position, rustix::fs::tell(file)?)?)
     }
 
-    /// A file that has a position. Streams answer that they have none, rather than that they are
-    /// no files.
+    /// Returns a file that has a position. For streams, the error is that they have no position,
+    /// and not that they are not files.
     fn positioned(&self, fd: u32, rights: Rights) -> Result<&File, Errno> {
         let entry = self.table.get(fd)?;
         if rights == Rights::FD_READ || rights == Rights::FD_WRITE {
@@ -172,18 +173,18 @@ impl WasiCtx {
         Ok(())
     }
 
-    /// Closes `to` and gives its number to what `from` stands for.
+    /// Closes `to` and gives its number to the descriptor of `from`.
     pub fn fd_renumber(&mut self, _memory: &Guest<'_>, from: u32, to: u32) -> Answer {
         Ok(self.table.renumber(from, to)?)
     }
 
-    /// Flags, kind and rights of a descriptor.
+    /// Returns flags, kind and rights of a descriptor.
     pub fn fd_fdstat_get(&mut self, memory: &Guest<'_>, fd: u32, stat: u32) -> Answer {
         memory.expect(stat, Fdstat::SIZE)?;
         Ok(memory.write(stat, &self.table.get(fd)?.stat().to_bytes())?)
     }
 
-    /// Changes the flags that can be changed: appending, and rather failing than waiting.
+    /// Changes the flags that can be changed: appending, and failing instead of waiting.
     pub fn fd_fdstat_set_flags(&mut self, _memory: &Guest<'_>, fd: u32, flags: u32) -> Answer {
         let flags = FdFlags::from_raw(flags)?;
         let entry = self.table.get_mut(fd)?;
@@ -194,7 +195,7 @@ impl WasiCtx {
         }
     }
 
-    /// Gives up rights.
+    /// Drops rights.
     pub fn fd_fdstat_set_rights(
         &mut self,
         _memory: &Guest<'_>,
@@ -206,7 +207,7 @@ impl WasiCtx {
         Ok(self.table.get_mut(fd)?.restrict(base, inheriting)?)
     }
 
-    /// Attributes of what is open.
+    /// Returns the attributes of an open file.
     pub fn fd_filestat_get(&mut self, memory: &Guest<'_>, fd: u32, stat: u32) -> Answer {
         memory.expect(stat, Filestat::SIZE)?;
         let filestat = match self.table.allowing(fd, Rights::FD_FILESTAT_GET)?.descriptor.host() {
@@ -216,13 +217,13 @@ impl WasiCtx {
         Ok(memory.write(stat, &filestat.to_bytes())?)
     }
 
-    /// Makes a file longer or shorter.
+    /// Sets the size of a file.
     pub fn fd_filestat_set_size(&mut self, _memory: &Guest<'_>, fd: u32, size: u64) -> Answer {
         let file = self.table.file(fd, Rights::FD_FILESTAT_SET_SIZE)?;
         self.patience.retry(|| rustix::fs::ftruncate(file, size))
     }
 
-    /// Sets the times of what is open.
+    /// Sets the times of an open file.
     pub fn fd_filestat_set_times(
         &mut self,
         _memory: &Guest<'_>,
@@ -239,7 +240,7 @@ impl WasiCtx {
         }
     }
 
-    /// Tells the kernel how a part of a file will be used.
+    /// Advises the kernel how a part of a file will be used.
     pub fn fd_advise(
         &mut self,
         _memory: &Guest<'_>,
@@ -264,20 +265,20 @@ impl WasiCtx {
         Ok(rustix::fs::fadvise(file, offset, NonZeroU64::new(len), advice)?)
     }
 
-    /// Has room made for a part of a file.
+    /// Allocates space for a part of a file.
     pub fn fd_allocate(&mut self, _memory: &Guest<'_>, fd: u32, offset: u64, len: u64) -> Answer {
         let file = self.table.file(fd, Rights::FD_ALLOCATE)?;
         self.patience.retry(|| rustix::fs::fallocate(file, FallocateFlags::empty(), offset, len))
     }
 
-    /// Has data and attributes written to the disk.
+    /// Writes data and attributes to the disk.
     pub fn fd_sync(&mut self, _memory: &Guest<'_>, fd: u32) -> Answer {
         let entry = self.table.allowing(fd, Rights::FD_SYNC)?;
         let host = entry.descriptor.host().ok_or(Errno::INVAL)?;
         self.patience.retry(|| rustix::fs::fsync(host))
     }
 
-    /// Has data written to the disk.
+    /// Writes data to the disk.
     pub fn fd_datasync(&mut self, _memory: &Guest<'_>, fd: u32) -> Answer {
         let entry = self.table.allowing(fd, Rights::FD_DATASYNC)?;
         let host = entry.descriptor.host().ok_or(Errno::INVAL)?;
@@ -285,7 +286,7 @@ impl WasiCtx {
     }
 }
 
-/// The times to set: given, now, or as they are.
+/// The times to set: given, now, or unchanged.
 pub(crate) fn times(atim: u64, mtim: u64, flags: u32) -> Result<Timestamps, Errno> {
     let flags = FstFlags::from_raw(flags)?;
     let time = |given, now, at: u64| match (flags.contains(given), flags.contains(now)) {
@@ -303,7 +304,7 @@ pub(crate) fn times(atim: u64, mtim: u64, flags: u32) -> Result<Timestamps, Errn
     })
 }
 
-/// Reads what there is, waiting for it where the file has its readers wait.
+/// Reads the available bytes, and waits for them if the file may make readers wait.
 fn read_file(
     memory: &Guest<'_>,
     patience: &Patience,
@@ -320,23 +321,24 @@ fn read_file(
             ready(patience, file, PollFlags::IN)?;
         }
         match patience.retry(|| spans.fill_from(file.as_fd(), None)) {
-            // Another process took it, or the host does not let its stream wait: the guest does.
+            // Another process has read the bytes, or the host's stream is nonblocking: the guest
+            // waits.
             Err(Outcome::Errno(Errno::AGAIN)) if !file.impatient() => {}
             told => return told,
         }
     }
 }
 
-/// Reads or writes a file that never waits, by pieces that are reported with how many bytes there
-/// were before: the kernel moves gigabytes without a look whether the program is to stop. What was
-/// done before it is to stop, or before something else has failed, is reported first.
+/// Reads or writes a file that never waits, in pieces. Each piece gets the number of bytes before
+/// it. In a single call the kernel would move gigabytes without a check whether the program has to
+/// stop. Bytes that were moved before it has to stop, or before an error, are reported first.
 fn in_pieces(
     memory: &Guest<'_>,
     patience: &Patience,
     spans: &Spans<'_>,
     mut transfer: impl FnMut(&Spans<'_>, i64) -> Answer<u32>,
 ) -> Answer<u32> {
-    // As much as the kernel takes at once (read(2), NOTES).
+    // The most that the kernel moves at once (read(2), NOTES).
     let total = spans.total().min(0x7fff_f000);
     if total <= UNSEEN as u64 {
         return transfer(spans, 0);
@@ -361,8 +363,8 @@ fn in_pieces(
     Ok(done as u32)
 }
 
-/// Writes piece by piece, waiting before each. What was written before the waiting ended otherwise
-/// is reported first.
+/// Writes piece by piece, waiting before each. If the waiting ends otherwise, the bytes written
+/// before are reported first.
 fn write_stream(patience: &Patience, file: &File, spans: &Spans<'_>) -> Answer<u32> {
     let total = spans.total().min(u64::from(u32::MAX));
     let mut done = 0;

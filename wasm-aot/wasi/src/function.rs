@@ -17,7 +17,7 @@ pub enum ValueType {
     I64,
 }
 
-/// The uniform entry of a call: arguments are passed as they are, those of 32 bits in the lower
+/// The uniform entry of a call: arguments are 64-bit words; arguments of 32 bits are in the lower
 /// half.
 type Entry = fn(&mut WasiCtx, &Guest<'_>, &[u64]) -> Outcome;
 
@@ -30,7 +30,8 @@ pub struct Function {
     pub params: &'static [ValueType],
     /// Types of the results: one error number, except for the call that does not return.
     pub results: &'static [ValueType],
-    /// Performs it. Other than as many arguments as there are parameters is an invalid call.
+    /// Performs it. The number of arguments must be that of the parameters; otherwise the call is
+    /// invalid.
     pub call: Entry,
 }
 
@@ -39,7 +40,7 @@ pub fn functions() -> &'static [Function] {
     FUNCTIONS
 }
 
-/// An argument as it is passed, and its type.
+/// Conversion of an argument word, and its type.
 trait Argument {
     const TYPE: ValueType;
     fn of(raw: u64) -> Self;

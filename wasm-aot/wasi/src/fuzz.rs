@@ -18,7 +18,7 @@ const MARGIN: usize = 4096;
 const MEMORY: usize = 16384;
 const MARK: u8 = 0xa5;
 
-/// Where names lie in memory, and what they are.
+/// Names that are put into memory.
 const NAMES: &[&[u8]] = &[
     b"a",
     b"b",
@@ -37,7 +37,7 @@ const NAMES: &[&[u8]] = &[
 const NAMES_AT: u64 = 64;
 const NAME_ROOM: u64 = 16;
 
-/// Xorshift (Marsaglia, 2003): where choices come from.
+/// Xorshift (Marsaglia, 2003): the source of choices.
 struct Choices(u64);
 
 impl Choices {
@@ -52,7 +52,7 @@ impl Choices {
         self.next() % bound
     }
 
-    /// An argument: mostly something that means something, sometimes anything at all.
+    /// An argument: mostly a meaningful value, sometimes a random one.
     fn argument(&mut self, kind: ValueType) -> u64 {
         let name = self.below(NAMES.len() as u64);
         let value = match self.below(12) {
@@ -70,7 +70,7 @@ impl Choices {
     }
 }
 
-/// A guest that calls whatever comes to it, `rounds` times.
+/// Makes `rounds` random calls as a guest.
 fn calls(seed: u64, rounds: u32, lookup: Lookup) {
     let scratch = Scratch::new();
     fs::write(scratch.outside().join("out"), "untouched").unwrap();
@@ -87,7 +87,7 @@ fn calls(seed: u64, rounds: u32, lookup: Lookup) {
         let mut arguments: Vec<_> =
             function.params.iter().map(|kind| choices.argument(*kind)).collect();
         if function.name == "fd_allocate" {
-            // The host's disk is not to be filled.
+            // Keeps the host's disk from being filled.
             arguments[1..].iter_mut().for_each(|argument| *argument &= 0xffff);
         }
         let outcome = (function.call)(&mut ctx, &Guest::exclusive(memory), &arguments);
@@ -106,7 +106,7 @@ fn calls(seed: u64, rounds: u32, lookup: Lookup) {
     assert_eq!(fs::read_dir(scratch.outside()).unwrap().count(), 2, "seed {seed}");
 }
 
-/// Nothing here lets a guest wait: time is its own, and streams are buffers.
+/// A world in which no call waits: its clock is manual, and its streams are buffers.
 fn furnished(scratch: &Scratch, lookup: Lookup) -> WasiCtx {
     WasiCtx::builder()
         .args(["program", "argument"])

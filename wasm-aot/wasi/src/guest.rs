@@ -1,15 +1,15 @@
 //! The guest's memory, as calls see it.
 //!
-//! A guest passes 32-bit addresses and lengths that it may have made up, and other threads of it
-//! may write to the same memory while a call reads it. So nothing here is a reference: every access
-//! is checked against the length, then copied by raw pointer. What was read once is never read
-//! again to be trusted a second time.
+//! A guest passes 32-bit addresses and lengths that may be arbitrary, and its other threads may
+//! write to the same memory while a call reads it. So this module creates no references: every
+//! access is checked against the length, then copied by raw pointer. A value that was checked is
+//! never read from the guest again.
 //!
 //! # Safety
 //!
-//! Raw copies between guest and host need unsafe code. [`Guest::new`] is where a caller vouches for
-//! the range; [`Guest::span`] is the only place where an address of the guest becomes a pointer,
-//! and it checks the whole span.
+//! Raw copies between guest and host need unsafe code. The caller of [`Guest::new`] guarantees the
+//! range; [`Guest::span`] is the only place where an address of the guest becomes a pointer, and it
+//! checks the whole span.
 #![allow(unsafe_code)]
 
 use super::errno::Errno;
@@ -23,26 +23,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Guest<'a> {
     base: *mut u8,
     len: usize,
-    /// Whether the program is to stop, if an embedder says so.
+    /// The embedder's flag that makes the program stop, if there is one.
     stop: Option<&'a AtomicBool>,
-    /// Where it is noted what calls write, if an embedder wants to know.
+    /// The record of the bytes that calls write, if the embedder wants one.
     written: Option<&'a Written>,
     memory: PhantomData<&'a ()>,
 }
 
-/// What calls have written to a guest's memory: addresses and lengths, in order.
+/// The bytes that calls have written to a guest's memory: addresses and lengths, in order.
 #[derive(Debug, Default)]
 pub struct Written(RefCell<Vec<(u64, u64)>>);
 
 impl Written {
-    /// All of it; from then on it is empty.
+    /// Returns all entries, and empties the record.
     pub fn take(&self) -> Vec<(u64, u64)> {
         self.0.take()
     }
 }
 
 impl<'a> Guest<'a> {
-    /// The memory of `len` bytes from `base`.
+    /// Creates the memory of `len` bytes from `base`.
     ///
     /// # Safety
     ///
@@ -53,27 +53,26 @@ impl<'a> Guest<'a> {
         Self { base, len, stop: None, written: None, memory: PhantomData }
     }
 
-    /// A memory that no other code uses.
+    /// Creates a memory that no other code uses.
     pub fn exclusive(bytes: &'a mut [u8]) -> Self {
         let (base, len) = (bytes.as_mut_ptr(), bytes.len());
         Self { base, len, stop: None, written: None, memory: PhantomData }
     }
 
-    /// The same, of a program whose host raises `stop` when it is to stop: calls that move
-    /// gigabytes look at it, and end early. The host knows that it is raised, and deals with that
-    /// when the call has returned.
+    /// The same, of a program whose host raises `stop` to make it stop: calls that move gigabytes
+    /// check the flag, and end early. The host handles the flag when the call has returned.
     #[must_use]
     pub fn stopped_by(self, stop: &'a AtomicBool) -> Self {
         Self { stop: Some(stop), ..self }
     }
 
-    /// The same, of a program whose host wants to know what calls write.
+    /// The same, of a program whose host records the bytes that calls write.
     #[must_use]
     pub fn noted_in(self, written: &'a Written) -> Self {
         Self { written: Some(written), ..self }
     }
 
-    /// Notes that bytes were written that begin at a place in the host.
+    /// Records that bytes were written at a host address.
     pub(crate) fn note(&self, place: *const u8, len: usize) {
         if let Some(Written(spans)) = self.written.filter(|_| len > 0) {
             let address = place as usize - self.base as usize;
@@ -85,10 +84,9 @@ impl<'a> Guest<'a> {
         self.stop.is_some_and(|stop| stop.load(Ordering::SeqCst))
     }
 
-    /// Where a span of the guest lies in the host, if all of it is memory.
+    /// Returns the host address of a span of the guest, if all of it is memory.
     pub(crate) fn span(&self, address: u32, len: u32) -> Result<*mut u8, Errno> {
-        // Addresses have 32 bits, also where a memory is larger: then the rest of it is out of
-        // reach.
+        // Addresses have 32 bits even if a memory is larger; the rest of it is then inaccessible.
         let end = u64::from(address) + u64::from(len);
         if end > self.len.min(1 << 32) as u64 {
             return Err(Errno::FAULT);
@@ -115,7 +113,7 @@ impl<'a> Guest<'a> {
         Ok(())
     }
 
-    /// A copy of a span; nothing is allocated before the span is known to exist.
+    /// Returns a copy of a span; memory is allocated only after the span was checked.
     pub(crate) fn bytes(&self, address: u32, len: u32) -> Result<Vec<u8>, Errno> {
         self.span(address, len)?;
         let mut bytes = vec![0; len as usize];
@@ -123,7 +121,7 @@ impl<'a> Guest<'a> {
         Ok(bytes)
     }
 
-    /// A copy of so many bytes.
+    /// Returns a copy of `N` bytes.
     pub(crate) fn array<const N: usize>(&self, address: u32) -> Result<[u8; N], Errno> {
         let mut bytes = [0; N];
         self.read(address, &mut bytes)?;
@@ -138,8 +136,8 @@ impl<'a> Guest<'a> {
         self.write(address, &value.to_le_bytes())
     }
 
-    /// Refuses places of results that are no memory, before anything is done whose result would be
-    /// lost.
+    /// Refuses addresses of results that are outside of the memory, before a call has effects whose
+    /// result would be lost.
     pub(crate) fn expect(&self, address: u32, len: u32) -> Result<(), Errno> {
         self.span(address, len).map(|_| ())
     }

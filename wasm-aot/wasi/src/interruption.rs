@@ -1,10 +1,10 @@
 //! Interruption: how a host stops a guest that waits inside a call.
 //!
-//! A flag alone is not enough: it may be raised just after a call looked at it and just before the
-//! call goes to sleep, and a signal that is sent then is lost as well. So an [`Interruption`] is a
-//! flag and a descriptor that becomes readable with it; a thread that waits, waits for that too.
-//! Only what the kernel offers no waiting for (opening a pipe that no process writes to, flushing
-//! to disk) depends on the host sending a signal besides.
+//! A flag alone is not enough: it may be raised after a call has checked it and before the call
+//! sleeps, and a signal that is sent at that point is lost as well. So an [`Interruption`] is a
+//! flag and a descriptor that becomes readable with it; a waiting thread waits for that descriptor,
+//! too. Only operations without a way to poll (opening a pipe that no process writes to, flushing
+//! to disk) require that the host also sends a signal.
 
 use super::outcome::{Answer, Outcome};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -15,27 +15,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Stops guests that wait inside calls. Copies are the same interruption.
+/// Stops guests that wait inside calls. Clones share the interruption.
 #[derive(Clone, Debug)]
 pub struct Interruption(Arc<Bell>);
 
 #[derive(Debug)]
 struct Bell {
-    /// Released by [`Interruption::raise`] before the bell rings; acquired by threads that woke or
-    /// are about to sleep.
+    /// Released by [`Interruption::raise`] before the bell rings; acquired by threads that woke up
+    /// or are about to sleep.
     raised: AtomicBool,
-    /// Released by [`Interruption::wake`] before the bell rings; taken by the call that is left
-    /// for it.
+    /// Released by [`Interruption::wake`] before the bell rings; cleared by the call that ends
+    /// because of it.
     is_woken: AtomicBool,
     rings: OwnedFd,
 }
 
 impl Interruption {
-    /// One that is not raised.
+    /// Creates an interruption that is not raised.
     ///
     /// # Errors
     ///
-    /// The process has no descriptors left.
+    /// If the process has no descriptors left.
     pub fn new() -> io::Result<Self> {
         let rings = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self(Arc::new(Bell {
@@ -45,23 +45,23 @@ impl Interruption {
         })))
     }
 
-    /// Ends the call in which a guest waits, and every one in which it would wait from now on. May
-    /// be called by any thread, and by signal handlers.
+    /// Ends the call in which a guest waits, and every later call in which it would wait. May be
+    /// called by any thread, and by signal handlers.
     pub fn raise(&self) {
         self.0.raised.store(true, Ordering::Release);
-        // It fails only where it rings already.
+        // It fails only if the bell rings already.
         let _ = rustix::io::write(&self.0.rings, &1u64.to_ne_bytes());
     }
 
-    /// Lets guests wait again. For hosts that know that no call waits now: one that begins to raise
-    /// meanwhile is heard by the calls to come, but not by those that sleep already.
+    /// Lets guests wait again. The host must know that no call waits now: if another thread raises
+    /// it meanwhile, later calls notice this, but calls that sleep already do not.
     pub fn clear(&self) {
         self.0.raised.store(false, Ordering::Release);
         let _ = rustix::io::read(&self.0.rings, &mut [0u8; 8]);
     }
 
-    /// Has the call in which a guest waits, or the next one in which it would wait, left with
-    /// [`Outcome::Knocked`], once. The host makes it again.
+    /// Makes the call in which a guest waits, or the next one in which it would wait, end with
+    /// [`Outcome::Knocked`], once. The host repeats the call.
     pub fn wake(&self) {
         self.0.is_woken.store(true, Ordering::Release);
         let _ = rustix::io::write(&self.0.rings, &1u64.to_ne_bytes());
@@ -72,7 +72,7 @@ impl Interruption {
         if !self.0.is_woken.swap(false, Ordering::AcqRel) {
             return false;
         }
-        // A thread that raises at this moment has said so before the bell rang.
+        // A thread that raises it at this moment has set the flag before the bell rang.
         let _ = rustix::io::read(&self.0.rings, &mut [0u8; 8]);
         true
     }
@@ -83,18 +83,18 @@ impl Interruption {
     }
 }
 
-/// How calls wait: until what they wait for happens, or the host loses patience.
+/// How calls wait: until the event that they wait for, or until the host interrupts them.
 #[derive(Debug, Default)]
 pub(crate) struct Patience {
     interruption: Option<Interruption>,
-    /// Until when the call waited that was left for a wake-up, and is made again now.
+    /// The end of the waiting of a call that has ended for a wake-up, and is now repeated.
     left: Cell<Option<Instant>>,
-    /// Whether waiting is left to the caller, and for what it is to be waited.
+    /// Whether the caller waits instead, and the events to wait for.
     is_outside: bool,
     waits: RefCell<Option<Waits>>,
 }
 
-/// What a call waits for that was left.
+/// The events that an unfinished call waits for.
 #[derive(Debug)]
 pub(crate) struct Waits {
     fds: Vec<(OwnedFd, PollFlags)>,
@@ -106,12 +106,12 @@ impl Waits {
         self.until
     }
 
-    /// Waits until it has happened, or the time has come.
+    /// Waits until one of them has happened, or until the time-out.
     pub(crate) fn happen(&self, interruption: Option<&Interruption>) -> Answer {
         let patience = Patience::new(interruption.cloned());
         let fds: Vec<_> = self.fds.iter().map(|(fd, flags)| (fd.as_fd(), *flags)).collect();
         patience.go_on(self.until);
-        // What is over when it begins has happened.
+        // A time-out that has expired already counts as an event.
         let rest = self.until.map(|until| {
             until.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1))
         });
@@ -124,18 +124,19 @@ impl Patience {
         Self { interruption, ..Self::default() }
     }
 
-    /// Has calls left that would have to wait; gives what ends waiting.
+    /// Makes calls that would have to wait return unfinished; returns the interruption that ends
+    /// waiting.
     pub(crate) fn wait_outside(&mut self) -> Option<Interruption> {
         self.is_outside = true;
         self.interruption.clone()
     }
 
-    /// The next call is one that was left, and waits until then.
+    /// Announces that the next call repeats an unfinished one, and waits until then.
     pub(crate) fn go_on(&self, until: Option<Instant>) {
         self.left.set(until);
     }
 
-    /// What the call waits for that was left.
+    /// The events that the unfinished call waits for.
     pub(crate) fn waits(&self) -> Option<Waits> {
         self.waits.take()
     }
@@ -144,7 +145,7 @@ impl Patience {
         self.interruption.as_ref().is_some_and(Interruption::is_raised)
     }
 
-    /// Makes a system call again when a signal came that was none of ours.
+    /// Repeats a system call that a signal of another purpose has interrupted.
     pub(crate) fn retry<T>(&self, mut call: impl FnMut() -> rustix::io::Result<T>) -> Answer<T> {
         loop {
             match call() {
@@ -157,7 +158,7 @@ impl Patience {
         }
     }
 
-    /// Waits until one of the descriptors is ready, or the time has come; returns what each is
+    /// Waits until one of the descriptors is ready, or until the time-out; returns what each is
     /// ready for.
     pub(crate) fn wait(
         &self,
@@ -201,7 +202,7 @@ impl Patience {
         }
     }
 
-    /// Looks whether there is something to wait for, and leaves the call if there is.
+    /// Polls the descriptors and the time-out, and ends the call unfinished if it has to wait.
     fn look(
         &self,
         fds: &[(BorrowedFd<'_>, PollFlags)],

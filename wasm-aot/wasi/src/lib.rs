@@ -1,23 +1,23 @@
-//! WASI preview 1: what a program sees of the world, and nothing besides.
+//! WASI preview 1: the world that a program can access, and nothing else.
 //!
-//! A guest names what it wants to use by numbers (descriptors) and by paths beneath directories
-//! that it was given; it passes addresses within its own memory. All three may be invented. So:
+//! A guest refers to objects by numbers (descriptors) and by paths beneath its preopened
+//! directories; it passes addresses within its own memory. All three may be arbitrary. So:
 //!
 //! - numbers are looked up in a `table` that holds rights with each descriptor;
-//! - paths are resolved `beneath` a directory's descriptor, by a lookup that cannot leave it,
-//!   whatever links there are and other processes that rename meanwhile;
+//! - paths are resolved `beneath` a directory's descriptor, by a lookup that cannot leave it, even
+//!   if there are links, or other processes rename files meanwhile;
 //! - addresses are checked and copied by `guest`, the only module besides `transfer` that touches
-//!   memory of the guest. The places of results are checked before anything is done.
+//!   memory of the guest. The addresses of results are checked before a call has effects.
 //!
-//! The module knows no engine. [`functions`] lists every call with its type and a uniform entry; an
-//! engine links them under [`MODULE`], and passes its linear memory as a [`Guest`]. What a call
-//! returns is an [`Outcome`]: a number for the guest, the guest's own end, or the host's wish that
-//! it stop.
+//! The crate does not depend on an engine. [`functions`] lists every call with its type and a
+//! uniform entry; an engine links them under [`MODULE`], and passes its linear memory as a
+//! [`Guest`]. A call returns an [`Outcome`]: a number for the guest, the guest's exit, or the
+//! host's request that it stop.
 //!
-//! In reading order: `types` and `errno` (what is exchanged), `guest`, `descriptor`, `table`,
-//! `beneath`; then the calls by what they are about: `environment`, `clock`, `random`, `process`,
-//! `socket`, `file`, `listing`, `tree`, `poll`; then `function` and `builder`, which make it
-//! usable.
+//! In reading order: `types` and `errno` (the data that is exchanged), `guest`, `descriptor`,
+//! `table`, `beneath`; then the calls by subject: `environment`, `clock`, `random`, `process`,
+//! `socket`, `file`, `listing`, `tree`, `poll`; then `function` and `builder`, which are its
+//! interface.
 
 mod beneath;
 mod builder;
@@ -76,8 +76,8 @@ pub struct WasiCtx {
 }
 
 impl WasiCtx {
-    /// A world to be furnished. It begins with nothing: no arguments, no environment, no
-    /// directories, no input; output is discarded.
+    /// Builds a world. It begins empty: no arguments, no environment, no directories, no input;
+    /// output is discarded.
     pub fn builder() -> WasiCtxBuilder {
         WasiCtxBuilder::default()
     }

@@ -2,8 +2,8 @@
 //!
 //! # Safety
 //!
-//! This module exists to lend a program's memory to calls for as long as they last. The program
-//! waits for them, and its memory is not moved.
+//! This module exists to lend a program's memory to calls while they last. The program waits for
+//! them, and its memory is not moved.
 #![allow(unsafe_code)]
 
 use super::{Function, Guest, MODULE, Outcome, Shared, ValueType, WasiCtx, Written, functions};
@@ -17,7 +17,7 @@ use wasm_aot_engine::{
 /// No call has more arguments.
 const MOST: usize = 9;
 
-/// Gives a linker all calls of WASI. `context` finds a program's world in the embedder's data.
+/// Defines all WASI calls in a linker. `context` finds a program's world in the embedder's data.
 pub fn add_to_linker<T: 'static>(
     linker: &mut Linker<T>,
     context: impl Fn(&mut T) -> &mut WasiCtx + Send + Sync + Copy + 'static,
@@ -37,8 +37,8 @@ pub fn add_shared_to_linker<T: 'static>(
     })
 }
 
-/// Links calls that `perform` makes; the last that it is given is until when a call waits that is
-/// made again.
+/// Links calls that `perform` executes; its last argument is the end of the waiting of a repeated
+/// call.
 fn link<T: 'static>(
     linker: &mut Linker<T>,
     perform: impl Fn(&mut T, &Function, &Guest<'_>, &[u64], &mut Option<Instant>) -> Outcome
@@ -95,7 +95,7 @@ fn link<T: 'static>(
                     Outcome::Exit(code) => Err(Error::Exit(code as i32)),
                     Outcome::Knocked => unreachable!("looked at before"),
                     Outcome::Interrupted => {
-                        // The caller is answered by this trap, and not by the next call's,
+                        // This trap reports the interruption; the next call must not trap for it,
                         // too.
                         interruption.take();
                         Err(Trap::Interrupted.into())
@@ -107,7 +107,7 @@ fn link<T: 'static>(
     Ok(())
 }
 
-/// The memory of the program that calls: the one that it exports as WASI wants it.
+/// The memory of the program that calls: the one that it exports, as WASI requires.
 fn memory<T>(caller: &mut Caller<'_, T>) -> Result<Memory, Error> {
     match caller.get_export("memory") {
         Some(Extern::Memory(memory)) => Ok(memory),

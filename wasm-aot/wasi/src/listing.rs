@@ -1,10 +1,11 @@
-//! Listing directories, and naming those that the guest was given.
+//! Listing directories, and the names of preopened directories.
 //!
-//! A listing is read in pieces; the cookie of an entry says where to go on after it. The kernel has
-//! such positions too, and they mean the right thing while files come and go, but they are 64 bits
-//! of no order: C programs of 32 bits keep half of them. So a cookie is the number of entries
-//! before it, and beside each directory stands where the kernel was after so many. What was not
-//! listed through this descriptor is counted off from where it stands.
+//! A listing is read in pieces; the cookie of an entry is the position to continue from. The kernel
+//! has such positions too, and they stay correct while files are created and removed, but they are
+//! unordered 64-bit values, of which 32-bit C programs keep half. So a cookie is the number of
+//! entries before it, and each directory stores the kernel's position after each number of entries.
+//! Entries that were not listed through this descriptor are skipped one by one from the last known
+//! position.
 
 use super::WasiCtx;
 use super::descriptor::{Descriptor, Directory};
@@ -16,13 +17,13 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, FileType, RawDir, SeekFrom};
 use std::mem::MaybeUninit;
 
-/// Bounds of what is asked of the kernel at a time: an entry with the longest name fits, and the
-/// host's memory is not the guest's to take.
+/// Bounds of the buffer for the kernel's entries: an entry with the longest name fits, and the
+/// guest cannot exhaust the host's memory.
 const LEAST: usize = 512;
 const MOST: usize = 64 << 10;
 
 impl WasiCtx {
-    /// Lists entries from a cookie on: as many as fit, the last cut off where the room ends.
+    /// Lists entries from a cookie on: as many as fit, the last truncated at the end of the buffer.
     pub fn fd_readdir(
         &mut self,
         memory: &Guest<'_>,
@@ -44,7 +45,7 @@ impl WasiCtx {
         Ok(memory.write_u32(used, len - room.left)?)
     }
 
-    /// Whether a descriptor is a directory that the guest was given, and how long its name is.
+    /// Whether a descriptor is a preopened directory, and the length of its name.
     pub fn fd_prestat_get(&mut self, memory: &Guest<'_>, fd: u32, prestat: u32) -> Answer {
         let name = self.preopened(fd).ok_or(Errno::BADF)?;
         let len = u32::try_from(name.len()).map_err(|_| Errno::OVERFLOW)?;
@@ -52,7 +53,7 @@ impl WasiCtx {
         Ok(memory.write(prestat, &[0, 0, 0, 0, a, b, c, d])?)
     }
 
-    /// The name of a directory that the guest was given.
+    /// Returns the name of a preopened directory.
     pub fn fd_prestat_dir_name(
         &mut self,
         memory: &Guest<'_>,
@@ -75,7 +76,7 @@ impl WasiCtx {
     }
 }
 
-/// Where a listing goes.
+/// The guest's buffer for a listing.
 struct Room<'a> {
     memory: &'a Guest<'a>,
     at: u32,
@@ -83,12 +84,11 @@ struct Room<'a> {
 }
 
 impl Room<'_> {
-    /// Writes as much as there is room for.
+    /// Writes as many bytes as fit.
     fn put(&mut self, bytes: &[u8]) -> Result<(), Errno> {
         let fitting = bytes.len().min(self.left as usize);
         self.memory.write(self.at, &bytes[..fitting])?;
-        // At the very end of four gigabytes it comes round to zero, where nothing is left to be
-        // put.
+        // At the very end of four gigabytes it wraps to zero, but then no space is left.
         self.at = self.at.wrapping_add(fitting as u32);
         self.left -= fitting as u32;
         Ok(())
@@ -115,7 +115,7 @@ fn list(directory: &mut Directory, cookie: u64, room: &mut Room<'_>) -> Answer {
             FileType::Unknown => filetype(fd.as_fd(), name),
             known => known.into(),
         };
-        // What lies above the directory is not shown.
+        // The directory above is not revealed.
         let ino = if name == b".." { own } else { entry.ino() };
         let namlen = u32::try_from(name.len()).map_err(|_| Errno::OVERFLOW)?;
         room.put(&Dirent { next: at as u64, ino, namlen, filetype }.to_bytes())?;
@@ -124,7 +124,7 @@ fn list(directory: &mut Directory, cookie: u64, room: &mut Room<'_>) -> Answer {
     Ok(())
 }
 
-/// The kind of an entry where the file system does not list it.
+/// The kind of an entry if the file system does not list it.
 fn filetype(directory: BorrowedFd<'_>, name: &[u8]) -> Filetype {
     match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Filestat::from(&stat).filetype,
@@ -143,7 +143,7 @@ mod tests {
     /// An entry as a guest reads it: name, number, kind, cookie.
     type Listed = (String, u64, u8, u64);
 
-    /// One call: the whole entries, and whether the listing is at its end.
+    /// One call: returns the whole entries, and whether the listing is at its end.
     fn piece(world: &mut World, fd: u64, len: u64, cookie: u64) -> (Vec<Listed>, bool) {
         world.call("fd_readdir", &[fd, BUFFER, len, cookie, RESULT]).unwrap();
         let used = u64::from(world.u32(RESULT));

@@ -7,17 +7,17 @@ use super::errno::Errno;
 pub enum Outcome {
     /// It returns this to the guest.
     Errno(Errno),
-    /// The guest ends itself, with this code; nothing is returned to it.
+    /// The guest exits, with this code; nothing is returned to it.
     Exit(u32),
     /// The call was blocked when the host wanted the guest to stop: nothing is returned to it.
     Interrupted,
-    /// The call was blocked when the host wanted the guest's thread for something: the host does
-    /// that, and makes the same call again.
+    /// The call was blocked when the host needed the guest's thread for a task: the host performs
+    /// the task, and repeats the call.
     Knocked,
 }
 
 impl Outcome {
-    /// The call did what it was asked.
+    /// The call was successful.
     pub const SUCCESS: Self = Self::Errno(Errno::SUCCESS);
 }
 
@@ -33,5 +33,5 @@ impl From<rustix::io::Errno> for Outcome {
     }
 }
 
-/// Of a call within: done, or why it ends otherwise.
+/// The result of an internal function: a value, or the outcome that ends the call.
 pub type Answer<T = ()> = Result<T, Outcome>;

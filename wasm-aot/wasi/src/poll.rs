@@ -11,12 +11,12 @@ use rustix::event::PollFlags;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// So many things can be waited for at once: what the host remembers of them is not the guest's to
-/// choose.
+/// The maximum number of subscriptions: the guest must not choose how much memory the host uses for
+/// them.
 const MOST: u32 = 1 << 16;
 
 impl WasiCtx {
-    /// Waits until at least one of the things subscribed to has happened, and returns which have.
+    /// Waits until at least one of the subscribed events has happened, and returns those that have.
     pub fn poll_oneoff(
         &mut self,
         memory: &Guest<'_>,
@@ -31,7 +31,7 @@ impl WasiCtx {
         memory.expect(happened, 4)?;
         memory.expect(events, len * Event::SIZE)?;
         memory.expect(subscriptions, len * Subscription::SIZE)?;
-        // All are read before any event is written: the two lists may be in one place.
+        // All are read before any event is written: the two lists may overlap.
         let read =
             |at| Subscription::from_bytes(&memory.array(subscriptions + at * Subscription::SIZE)?);
         let awaited = (0..len).map(read).collect::<Result<Vec<_>, Errno>>()?;
@@ -47,7 +47,7 @@ impl WasiCtx {
             subscriptions.iter().map(|one| self.state(one)).collect::<Result<Vec<_>, Errno>>()?;
         let waiting: Vec<_> = states.iter().filter_map(State::waiting).collect();
         let soonest = states.iter().filter_map(State::due).min();
-        // A call that has an answer for something now does not wait for the rest, but looks.
+        // If an event has happened already, the call does not wait for the others, but polls them.
         let timeout =
             if states.iter().any(State::settled) { Some(Duration::ZERO) } else { soonest };
         let ready = match (&self.clock, timeout) {
@@ -68,7 +68,7 @@ impl WasiCtx {
         Ok(subscriptions.iter().zip(states).filter_map(event).collect())
     }
 
-    /// How it stands with one thing before a thread waits.
+    /// The state of a subscription before a thread waits.
     fn state(&self, subscription: &Subscription) -> Result<State<'_>, Errno> {
         match subscription.awaited {
             Awaited::Clock { id, timeout, flags } => {
@@ -94,13 +94,13 @@ impl WasiCtx {
     }
 }
 
-/// How it stands with one thing.
+/// The state of a subscription.
 enum State<'a> {
     /// It can never happen.
     Failed(Errno),
-    /// It has happened: so many bytes are there.
+    /// It has happened: this number of bytes is available.
     Ready(u64),
-    /// It happens after so long.
+    /// It happens after this time.
     Due(Duration),
     /// The kernel reports it.
     Waiting(BorrowedFd<'a>, PollFlags),
@@ -125,8 +125,8 @@ impl<'a> State<'a> {
         matches!(self, Self::Failed(_) | Self::Ready(_)) || self.due() == Some(Duration::ZERO)
     }
 
-    /// The event of one thing, if it has happened when so much time has passed. `ready` says what
-    /// the kernel reported, in the order of those that waited.
+    /// The event of a subscription, if it has happened after the elapsed time. `ready` is the
+    /// kernel's report, in the order of the waiting subscriptions.
     fn event(
         self,
         subscription: &Subscription,
@@ -160,7 +160,8 @@ impl<'a> State<'a> {
     }
 }
 
-/// How much can be read at once from what never has its readers wait.
+/// The number of bytes that can be read at once from a descriptor that never makes its readers
+/// wait.
 fn available(descriptor: &Descriptor) -> u64 {
     match descriptor {
         Descriptor::Input(input) => input.rest().len() as u64,
@@ -209,8 +210,8 @@ mod tests {
         }
     }
 
-    /// Which of them happened (by userdata), with what error, how many bytes, and whether the other
-    /// end is gone.
+    /// Returns those that happened (by userdata), with what error, how many bytes, and whether the
+    /// other end is closed.
     fn poll(world: &mut World, awaited: &[Awaited]) -> Result<Vec<(u64, u16, u64, bool)>, Errno> {
         lay_out(world, awaited);
         world.call("poll_oneoff", &[LIST, BUFFER, awaited.len() as u64, RESULT])?;

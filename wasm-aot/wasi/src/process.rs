@@ -11,12 +11,12 @@ impl WasiCtx {
         Err(Outcome::Exit(code))
     }
 
-    /// Signals are the host's.
+    /// Refused: signals belong to the host.
     pub fn proc_raise(&mut self, _memory: &Guest<'_>, _signal: u32) -> Answer {
         Err(Errno::NOTSUP.into())
     }
 
-    /// Lets others run.
+    /// Lets other threads run.
     pub fn sched_yield(&mut self, _memory: &Guest<'_>) -> Answer {
         std::thread::yield_now();
         Ok(())

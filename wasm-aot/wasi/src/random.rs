@@ -9,13 +9,13 @@ use std::fmt;
 /// Fills a slice.
 type Fill = Box<dyn FnMut(&mut [u8]) + Send>;
 
-/// Where random bytes come from.
+/// The source of random bytes.
 #[derive(Default)]
 pub enum Randomness {
     /// The kernel: fit for keys.
     #[default]
     Kernel,
-    /// A sequence that follows from a seed: for tests, fit for nothing secret.
+    /// A sequence that is determined by a seed: for tests, not for secrets.
     Seeded(u64),
     /// The embedder fills the slice.
     Custom(Fill),
@@ -65,7 +65,7 @@ fn split_mix(state: &mut u64) -> u64 {
 impl WasiCtx {
     /// Fills a span with random bytes.
     pub fn random_get(&mut self, memory: &Guest<'_>, buffer: u32, len: u32) -> Answer {
-        /// So much is held on the host's side at a time.
+        /// The size of the host's buffer.
         const PIECE: u32 = 4096;
         memory.expect(buffer, len)?;
         let mut bytes = [0; PIECE as usize];

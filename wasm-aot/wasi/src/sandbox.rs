@@ -1,8 +1,8 @@
-//! Attempts to get out.
+//! Tests of attempts to escape.
 //!
-//! A guest is given a directory; beside it lies a secret. Every path that might lead there is tried
-//! with every call, first at rest, then while another thread keeps turning a directory of the
-//! guest's into a link that leads out, or moving it elsewhere.
+//! A guest has a directory, and a secret is beside it. Every path that might lead there is tried
+//! with every call, first undisturbed, then while another thread repeatedly replaces a directory of
+//! the guest by a link that leads out, or moves it elsewhere.
 
 use super::beneath::Lookup;
 use super::errno::Errno;
@@ -80,7 +80,7 @@ fn no_path_leads_out() {
                 for oflags in [0, CREAT, DIRECTORY, TRUNC] {
                     for base in [0, READ, WRITE] {
                         let told = world.open_as(ROOT, lookup, way, oflags, base, 0);
-                        // To create what ends like a directory is refused without a look.
+                        // Creating a name with a slash at its end is refused without a lookup.
                         let unseen = oflags == CREAT && told == Err(Errno::ISDIR);
                         assert!(unseen || told == Err(Errno::PERM), "{way} {oflags}: {told:?}");
                     }
@@ -105,7 +105,7 @@ fn nothing_is_made_removed_or_renamed_outside() {
         for way in WAYS {
             for call in ["path_create_directory", "path_remove_directory", "path_unlink_file"] {
                 let told = world.on_path(call, way);
-                // A name that is `..` itself the kernel refuses in words of its own.
+                // If the name itself is `..`, the kernel refuses it with other errors.
                 assert!(told.is_err(), "{call} {way}");
             }
             for told in [
@@ -172,7 +172,8 @@ fn links_as_last_names_do_not_lead_out_either() {
 fn links_that_begin_at_the_hosts_root_are_not_made() {
     both_ways(|mut world| {
         assert_eq!(world.symlink("/etc", "link"), Err(Errno::PERM));
-        // Those that lead out by dots are made, since a tree may be moved, and lead nowhere.
+        // Links that lead out by dots can be created, since a tree may be moved, but they lead
+        // nowhere.
         world.symlink("../vault", "link").unwrap();
         assert_eq!(world.stat("link", FOLLOW), Err(Errno::PERM));
     });
@@ -189,7 +190,7 @@ fn directories_opened_beneath_are_bounds_of_their_own() {
     });
 }
 
-/// Lets a guest try for a while, in the company of an adversary of the host's.
+/// Lets a guest try for a while, with an adversary on the host.
 fn race(
     lookup: Lookup,
     adversary: impl Fn(&Path) + Sync,
@@ -263,8 +264,8 @@ fn nothing_is_written_through_a_directory_that_becomes_a_link() {
 
 #[test]
 fn going_up_from_a_directory_that_is_moved_does_not_lead_out() {
-    // `deep/a/../..` is the guest's root, unless `a` is moved meanwhile: then the kernel's parent
-    // of it is another.
+    // `deep/a/../..` is the guest's root, unless `a` is moved meanwhile: then the kernel returns
+    // another parent.
     let adversary = |root: &Path| {
         let (within, without) = (root.join("deep/a"), root.parent().unwrap().join("a"));
         let _ = fs::create_dir_all(&within);

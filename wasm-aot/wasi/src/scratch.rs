@@ -1,4 +1,4 @@
-//! A guest for tests: a memory, a world, and a directory that vanishes with it.
+//! A guest for tests: a memory, a world, and a directory that is removed with it.
 
 use super::beneath::Lookup;
 use super::errno::Errno;
@@ -9,10 +9,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The number of the directory that worlds with one are given.
+/// The descriptor of the preopened directory, in worlds that have one.
 pub(crate) const ROOT: u64 = 3;
 
-/// Where tests put what calls need: paths, a second path, buffers, results.
+/// Addresses of the data that tests pass to calls: paths, a second path, buffers, results.
 pub(crate) const NAME: u64 = 0x100;
 pub(crate) const OTHER: u64 = 0x1200;
 pub(crate) const LIST: u64 = 0x3000;
@@ -44,12 +44,12 @@ impl Scratch {
         Self(path)
     }
 
-    /// What the guest is given.
+    /// The guest's directory.
     pub(crate) fn root(&self) -> PathBuf {
         self.0.join("granted")
     }
 
-    /// What lies around it.
+    /// The directory around it.
     pub(crate) fn outside(&self) -> &Path {
         &self.0
     }
@@ -79,7 +79,7 @@ impl World {
         Self { ctx, memory: vec![0; 65536], scratch: None }
     }
 
-    /// A guest that is given a directory of its own, as `/`.
+    /// Creates a guest with a preopened directory `/`.
     pub(crate) fn rooted(lookup: Lookup) -> Self {
         Self::rooted_with(lookup, Permissions::ReadWrite, |builder| builder)
     }
@@ -158,7 +158,7 @@ impl World {
         Ok(self.u32(RESULT).into())
     }
 
-    /// A call that takes a descriptor and a path.
+    /// Performs a call that takes a descriptor and a path.
     pub(crate) fn on_path(&mut self, name: &str, path: &str) -> Result<(), Errno> {
         self.put(NAME, path.as_bytes());
         self.call(name, &[ROOT, NAME, path.len() as u64])
@@ -191,7 +191,7 @@ impl World {
         Ok(self.bytes(BUFFER, self.u32(RESULT) as usize).to_vec())
     }
 
-    /// Attributes of a path, as they are laid out.
+    /// Returns the attributes of a path.
     pub(crate) fn stat(&mut self, path: &str, lookup: u64) -> Result<Stat, Errno> {
         self.put(NAME, path.as_bytes());
         self.call("path_filestat_get", &[ROOT, lookup, NAME, path.len() as u64, RESULT])?;
@@ -215,7 +215,7 @@ impl World {
         }
     }
 
-    /// Flags, and both sets of rights.
+    /// Returns the flags, and both sets of rights.
     pub(crate) fn fdstat(&mut self, fd: u64) -> Result<Fdstat, Errno> {
         self.call("fd_fdstat_get", &[fd, RESULT])?;
         let flags = u16::from_le_bytes(self.bytes(RESULT + 2, 2).try_into().unwrap());
@@ -288,7 +288,7 @@ pub(crate) struct Fdstat {
     pub(crate) inheriting: u64,
 }
 
-/// Does the same with both ways of looking names up.
+/// Runs a test with both ways of looking names up.
 pub(crate) fn both_ways(test: impl Fn(World)) {
     for lookup in [Lookup::Kernel, Lookup::Walk] {
         test(World::rooted(lookup));

@@ -1,10 +1,10 @@
 //! One world for all threads of a program.
 //!
-//! Calls are made one at a time, under a lock. A call that would have to wait does not keep the
-//! lock: it is left with what it waits for, whose descriptors are duplicates, and is made again
-//! when that has happened, with the same end of its time. So a thread that sleeps, or reads from a
-//! terminal, keeps no other one waiting, and may find that another thread has closed what it has
-//! waited for.
+//! Calls are made one at a time, under a lock. A call that would have to wait releases the lock: it
+//! returns the events that it waits for, with duplicates of their descriptors, and is repeated when
+//! one of them has happened, with the same end of its time-out. So a thread that sleeps, or reads
+//! from a terminal, does not make others wait, and may find that another thread has closed the
+//! descriptor that it has waited for.
 
 use super::WasiCtx;
 use super::function::Function;
@@ -15,29 +15,29 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The world of a program with threads. Copies are the same world, seen by other threads.
+/// The world of a program with threads. Clones share the world, for other threads.
 #[derive(Clone, Debug)]
 pub struct Shared {
     ctx: Arc<Mutex<WasiCtx>>,
-    /// What ends the waiting of this thread.
+    /// The interruption that ends the waiting of this thread.
     interruption: Option<Interruption>,
 }
 
 impl Shared {
-    /// Shares a world. The thread that has this copy waits as the world's interruption lets it.
+    /// Shares a world. The thread that owns this handle is stopped by the world's interruption.
     pub fn new(mut ctx: WasiCtx) -> Self {
         let interruption = ctx.patience.wait_outside();
         Self { ctx: Arc::new(Mutex::new(ctx)), interruption }
     }
 
-    /// The same world for a thread that is stopped by an interruption of its own.
+    /// The same world for a thread that has its own interruption.
     #[must_use]
     pub fn for_thread(&self, interruption: Interruption) -> Self {
         Self { ctx: Arc::clone(&self.ctx), interruption: Some(interruption) }
     }
 
-    /// Performs a call. `until` is when the waiting of a call ends that was left for a wake-up and is
-    /// made again.
+    /// Performs a call. `until` is the end of the waiting of a call that has ended for a wake-up
+    /// and is repeated.
     pub(super) fn call(
         &self,
         function: &Function,
@@ -76,7 +76,7 @@ mod tests {
         shared.call(function, &Guest::exclusive(memory), arguments, &mut None)
     }
 
-    /// A subscription to the monotonic clock, in so many nanoseconds.
+    /// A subscription to the monotonic clock, of this number of nanoseconds.
     fn sleep(memory: &mut [u8], nanoseconds: u64) {
         memory[16..20].copy_from_slice(&1u32.to_le_bytes());
         memory[24..32].copy_from_slice(&nanoseconds.to_le_bytes());

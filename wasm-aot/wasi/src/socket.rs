@@ -1,5 +1,5 @@
-//! Sockets: there are none. An open descriptor gives "not a socket", any other number "bad
-//! descriptor".
+//! Sockets are not supported. For an open descriptor the error is "not a socket", for any other
+//! number "bad descriptor".
 
 use super::WasiCtx;
 use super::errno::Errno;
@@ -12,7 +12,7 @@ impl WasiCtx {
         Err(Errno::NOTSOCK.into())
     }
 
-    /// Takes a connection: refused.
+    /// Accepts a connection: refused.
     pub fn sock_accept(
         &mut self,
         _memory: &Guest<'_>,

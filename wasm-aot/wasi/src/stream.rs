@@ -1,13 +1,13 @@
-//! Where a guest's standard input comes from, and where its output goes.
+//! The sources of a guest's standard input, and the destinations of its output.
 
 use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Where standard input comes from.
+/// The source of standard input.
 #[derive(Debug, Default)]
 pub enum Source {
-    /// It is at its end.
+    /// It is empty.
     #[default]
     Empty,
     /// The host's own.
@@ -18,7 +18,7 @@ pub enum Source {
     Descriptor(OwnedFd),
 }
 
-/// Where standard output or standard error goes.
+/// The destination of standard output or standard error.
 #[derive(Debug, Default)]
 pub enum Sink {
     /// Nowhere.
@@ -32,7 +32,7 @@ pub enum Sink {
     Descriptor(OwnedFd),
 }
 
-/// Keeps what guests write. Copies are the same buffer.
+/// Stores the output of guests. Clones share the buffer.
 #[derive(Clone, Debug)]
 pub struct Buffer {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -46,22 +46,22 @@ impl Default for Buffer {
 }
 
 impl Buffer {
-    /// An empty buffer that takes so many bytes; for more there is "no space left".
+    /// Creates an empty buffer that takes `limit` bytes; more fail with "no space left".
     pub fn with_limit(limit: usize) -> Self {
         Self { bytes: Arc::default(), limit }
     }
 
-    /// What was written so far.
+    /// Returns the bytes written so far.
     pub fn contents(&self) -> Vec<u8> {
         self.bytes.lock().clone()
     }
 
-    /// What was written since it was last taken.
+    /// Takes the bytes written since the last call.
     pub fn take(&self) -> Vec<u8> {
         std::mem::take(&mut *self.bytes.lock())
     }
 
-    /// Appends as much as there is room for; returns how much that was.
+    /// Appends as many bytes as fit; returns their number.
     pub(crate) fn append(&self, bytes: &[u8]) -> usize {
         let mut kept = self.bytes.lock();
         let fitting = bytes.len().min(self.limit.saturating_sub(kept.len()));

@@ -1,8 +1,8 @@
-//! The table of descriptors: numbers, and what they stand for.
+//! The table of descriptors by their numbers.
 //!
-//! As on POSIX systems, what is opened gets the lowest free number; and as nowhere else, a number
-//! can only be renumbered to one that is open, so that the table stays as long as what is open in
-//! it.
+//! As on POSIX systems, a new descriptor gets the lowest free number. Unlike there, a descriptor
+//! can only be renumbered to a number that is open, so that the table is no longer than the number
+//! of descriptors that were open at a time.
 
 use super::descriptor::{Descriptor, Directory, Entry, File};
 use super::errno::Errno;
@@ -14,12 +14,12 @@ use std::collections::BTreeSet;
 pub(crate) struct Table {
     entries: Vec<Option<Entry>>,
     free: BTreeSet<u32>,
-    /// How many may be open at a time, if that is limited.
+    /// The maximum number of open descriptors, if limited.
     limit: Option<u32>,
 }
 
 impl Table {
-    /// A table of which no more than `limit` numbers are taken at a time.
+    /// Creates a table with no more than `limit` open descriptors.
     pub(crate) fn with_limit(limit: Option<u32>) -> Self {
         Self { limit, ..Self::default() }
     }
@@ -46,13 +46,13 @@ impl Table {
         self.entries.get_mut(fd as usize).and_then(Option::as_mut).ok_or(Errno::BADF)
     }
 
-    /// An entry that is good for something.
+    /// Returns an entry that has these rights.
     pub(crate) fn allowing(&self, fd: u32, rights: Rights) -> Result<&Entry, Errno> {
         let entry = self.get(fd)?;
         entry.allow(rights).map(|()| entry)
     }
 
-    /// A file that is good for something.
+    /// Returns a file that has these rights.
     pub(crate) fn file(&self, fd: u32, rights: Rights) -> Result<&File, Errno> {
         match &self.allowing(fd, rights)?.descriptor {
             Descriptor::File(file) => Ok(file),
@@ -60,8 +60,8 @@ impl Table {
         }
     }
 
-    /// A directory in which a path is looked up for something. Programs know "operation not
-    /// permitted", few know of rights.
+    /// Returns a directory with the rights for a path lookup. The error is "operation not
+    /// permitted", since few programs know errors about rights.
     pub(crate) fn directory(&self, fd: u32, rights: Rights) -> Result<&Directory, Errno> {
         let entry = self.get(fd)?;
         match &entry.descriptor {
@@ -71,20 +71,20 @@ impl Table {
         }
     }
 
-    /// A directory beneath which something is changed.
+    /// Returns a directory beneath which a call changes something.
     pub(crate) fn writable(&self, fd: u32, rights: Rights) -> Result<&Directory, Errno> {
         let directory = self.directory(fd, rights)?;
         if directory.writable { Ok(directory) } else { Err(Errno::PERM) }
     }
 
-    /// Takes a descriptor out of the table; dropping it closes it.
+    /// Removes a descriptor from the table; dropping it closes it.
     pub(crate) fn remove(&mut self, fd: u32) -> Result<Entry, Errno> {
         let entry = self.entries.get_mut(fd as usize).and_then(Option::take).ok_or(Errno::BADF)?;
         self.free.insert(fd);
         Ok(entry)
     }
 
-    /// Closes `to` and gives its number to what `from` stands for.
+    /// Closes `to` and gives its number to the descriptor of `from`.
     pub(crate) fn renumber(&mut self, from: u32, to: u32) -> Result<(), Errno> {
         self.get(from)?;
         self.get(to)?;

@@ -1,9 +1,9 @@
-//! Transfers: bytes between files and the guest's memory, without a stop in between.
+//! Transfers: bytes between files and the guest's memory, without a buffer in between.
 //!
-//! A guest names the spans to read into or write from by a list. Each span is checked, then handed
-//! to the kernel as it is: the kernel copies, and neither a Rust reference nor a second buffer is
-//! needed. Spans may overlap, and other threads may write to them meanwhile; then what is
-//! transferred is mixed, as on any system.
+//! A guest names the spans to read into or write from by a list. Each span is checked, then passed
+//! to the kernel directly: the kernel copies, and neither a Rust reference nor a second buffer is
+//! needed. Spans may overlap, and other threads may write to them meanwhile; the transferred data
+//! is then mixed, as on any system.
 //!
 //! # Safety
 //!
@@ -17,8 +17,8 @@ use super::guest::Guest;
 use rustix::fd::{AsRawFd, BorrowedFd};
 use std::{io, ptr};
 
-/// So many spans the kernel takes at once (`IOV_MAX`); a guest may name more, and then learns how
-/// far it came.
+/// The maximum number of spans per system call (`IOV_MAX`); if a guest passes more, the call
+/// reports a partial transfer.
 const MOST_SPANS: u32 = 1024;
 
 /// Spans of a guest's memory, in the order in which they are filled or emptied.
@@ -29,8 +29,8 @@ pub(crate) struct Spans<'a> {
 }
 
 impl<'a> Spans<'a> {
-    /// The spans that a list of addresses and lengths names. Empty ones are passed over, wherever
-    /// they point.
+    /// The spans that a list of addresses and lengths names. Empty ones are skipped, wherever they
+    /// point.
     pub(crate) fn listed(memory: &'a Guest<'a>, list: u32, len: u32) -> Result<Self, Errno> {
         memory.expect(list, len.checked_mul(8).ok_or(Errno::FAULT)?)?;
         let mut spans = Vec::new();
@@ -52,7 +52,7 @@ impl<'a> Spans<'a> {
         self.spans.iter().map(|span| span.iov_len as u64).sum()
     }
 
-    /// At most `most` bytes of them, from the `from`th on.
+    /// Returns at most `most` bytes of them, from the `from`th on.
     pub(crate) fn piece(&self, mut from: u64, most: usize) -> Self {
         let mut rest = most;
         let mut spans = Vec::new();
@@ -70,7 +70,7 @@ impl<'a> Spans<'a> {
         Self { spans, memory: self.memory }
     }
 
-    /// Fills the spans with what a file holds, at its position or at an offset.
+    /// Fills the spans from a file, at its position or at an offset.
     pub(crate) fn fill_from(
         &self,
         fd: BorrowedFd<'_>,
@@ -91,7 +91,7 @@ impl<'a> Spans<'a> {
         Ok(filled)
     }
 
-    /// Writes what the spans hold to a file, at its position or at an offset.
+    /// Writes the contents of the spans to a file, at its position or at an offset.
     pub(crate) fn empty_into(
         &self,
         fd: BorrowedFd<'_>,
@@ -109,7 +109,7 @@ impl<'a> Spans<'a> {
         told(emptied)
     }
 
-    /// Notes that so many bytes were written to them.
+    /// Records that `count` bytes were written to them.
     fn note(&self, mut count: usize) {
         for span in &self.spans {
             let len = span.iov_len.min(count);
@@ -118,7 +118,7 @@ impl<'a> Spans<'a> {
         }
     }
 
-    /// Fills the spans with bytes of the host; returns how many there was room for.
+    /// Fills the spans with bytes of the host; returns how many fit.
     pub(crate) fn fill(&self, mut bytes: &[u8]) -> usize {
         let all = bytes.len();
         for span in &self.spans {
@@ -132,7 +132,7 @@ impl<'a> Spans<'a> {
         all - bytes.len()
     }
 
-    /// A copy of what the spans hold.
+    /// Returns a copy of the spans' contents.
     pub(crate) fn copied(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.spans.iter().map(|span| span.iov_len).sum());
         for span in &self.spans {
@@ -151,7 +151,8 @@ impl<'a> Spans<'a> {
     }
 }
 
-/// What a system call returned: never more than fits, since it transfers less than 2 GiB at once.
+/// Converts the result of a system call, which always fits, since it transfers less than 2 GiB at
+/// once.
 fn told(returned: isize) -> rustix::io::Result<u32> {
     match u32::try_from(returned) {
         Ok(count) => Ok(count),

@@ -1,8 +1,8 @@
-//! Calls on paths: looking up, opening, making, removing, renaming, linking.
+//! Calls on paths: looking up, opening, creating, removing, renaming, linking.
 //!
-//! A call either opens what a path names (beneath its directory, see [`super::beneath`]) and then
-//! asks the descriptor, or opens the parent and passes the last name to a system call that does not
-//! look past it. Nothing is looked up twice.
+//! A call either opens the object that a path names (beneath its directory, see [`super::beneath`])
+//! and then uses the descriptor, or opens the parent and passes the last name to a system call that
+//! does not follow it. No path is looked up twice.
 
 use super::WasiCtx;
 use super::beneath::Parent;
@@ -19,13 +19,13 @@ use rustix::fs::{AtFlags, Mode, Timestamps};
 /// The longest path that the kernel takes (`PATH_MAX`, less the zero).
 const LONGEST: u32 = 4095;
 
-/// What a file is not good for when nothing beneath its directory may be changed.
+/// The rights that files beneath a read-only directory lack.
 const CHANGES: Rights = Rights::FD_WRITE
     .or(Rights::FD_ALLOCATE)
     .or(Rights::FD_FILESTAT_SET_SIZE)
     .or(Rights::FD_FILESTAT_SET_TIMES);
 
-/// A path as the guest passes it.
+/// Reads a path of the guest.
 fn path(memory: &Guest<'_>, address: u32, len: u32) -> Result<Vec<u8>, Errno> {
     memory.expect(address, len)?;
     if len > LONGEST {
@@ -39,7 +39,7 @@ fn path(memory: &Guest<'_>, address: u32, len: u32) -> Result<Vec<u8>, Errno> {
     }
 }
 
-/// The kernel's flags for a lookup that opens a mere place.
+/// The kernel's flags for a lookup with `O_PATH`.
 fn place(lookup: LookupFlags) -> rustix::fs::OFlags {
     let flags = rustix::fs::OFlags::PATH;
     if lookup.contains(LookupFlags::SYMLINK_FOLLOW) {
@@ -50,12 +50,12 @@ fn place(lookup: LookupFlags) -> rustix::fs::OFlags {
 }
 
 impl WasiCtx {
-    /// The place that a path names.
+    /// Opens the place that a path names.
     fn place(&self, directory: &Directory, path: &[u8], lookup: LookupFlags) -> Answer<OwnedFd> {
         Ok(self.lookup.open(directory.as_fd(), path, place(lookup), Mode::empty())?)
     }
 
-    /// The directory of a path's last name, and that name.
+    /// Opens the directory of a path's last name, and returns that name.
     fn parent<'a>(
         &self,
         directory: &'a Directory,
@@ -102,7 +102,7 @@ impl WasiCtx {
         Ok(memory.write_u32(opened, self.table.insert(new)?)?)
     }
 
-    /// Attributes of what a path names.
+    /// Returns the attributes of a path.
     pub fn path_filestat_get(
         &mut self,
         memory: &Guest<'_>,
@@ -119,7 +119,7 @@ impl WasiCtx {
         Ok(memory.write(stat, &Filestat::from(&rustix::fs::fstat(place)?).to_bytes())?)
     }
 
-    /// Sets the times of what a path names.
+    /// Sets the times of a path.
     #[allow(clippy::too_many_arguments, reason = "the interface's own")]
     pub fn path_filestat_set_times(
         &mut self,
@@ -139,7 +139,7 @@ impl WasiCtx {
         Ok(set_times(place.as_fd(), &times)?)
     }
 
-    /// Makes a directory.
+    /// Creates a directory.
     pub fn path_create_directory(
         &mut self,
         memory: &Guest<'_>,
@@ -167,7 +167,7 @@ impl WasiCtx {
         Ok(rustix::fs::unlinkat(parent, last, AtFlags::REMOVEDIR)?)
     }
 
-    /// Removes a name that is no directory's.
+    /// Removes a name that is not a directory.
     pub fn path_unlink_file(&mut self, memory: &Guest<'_>, fd: u32, name: u32, len: u32) -> Answer {
         let directory = self.table.writable(fd, Rights::PATH_UNLINK_FILE)?;
         let name = path(memory, name, len)?;
@@ -175,7 +175,7 @@ impl WasiCtx {
         Ok(rustix::fs::unlinkat(parent, last, AtFlags::empty())?)
     }
 
-    /// Renames a file or a directory, also from one given directory to another.
+    /// Renames a file or a directory, also from one preopened directory to another.
     #[allow(clippy::too_many_arguments, reason = "the interface's own")]
     pub fn path_rename(
         &mut self,
@@ -195,7 +195,7 @@ impl WasiCtx {
         Ok(rustix::fs::renameat(old_parent, old_last, new_parent, new_last)?)
     }
 
-    /// Gives a file another name. Links are given names themselves, not followed.
+    /// Gives a file another name. A symbolic link is not followed, but gets another name itself.
     #[allow(clippy::too_many_arguments, reason = "the interface's own")]
     pub fn path_link(
         &mut self,
@@ -216,8 +216,8 @@ impl WasiCtx {
             return Err(Errno::INVAL.into());
         }
         if old.ends_with(b"/") {
-            // A slash at its end makes the kernel look past the name, which may be a link; what is
-            // there can only be a directory.
+            // A slash at its end makes the kernel follow the name, which may be a link; its target
+            // can only be a directory.
             self.lookup.open(
                 from.as_fd(),
                 &old,
@@ -231,8 +231,8 @@ impl WasiCtx {
         Ok(rustix::fs::linkat(old_parent, old_last, new_parent, new_last, AtFlags::empty())?)
     }
 
-    /// Makes a symbolic link. One that begins at the host's root could never be followed by the
-    /// guest, only by others to whom the guest should not show the way: it is refused.
+    /// Creates a symbolic link. An absolute one is refused: the guest could never follow it, and it
+    /// must not direct other programs to such a place.
     pub fn path_symlink(
         &mut self,
         memory: &Guest<'_>,
@@ -251,7 +251,7 @@ impl WasiCtx {
         Ok(rustix::fs::symlinkat(old.as_slice(), parent, last)?)
     }
 
-    /// What a symbolic link says, cut off where the room ends.
+    /// Reads a symbolic link, truncated at the end of the buffer.
     #[allow(clippy::too_many_arguments, reason = "the interface's own")]
     pub fn path_readlink(
         &mut self,
@@ -268,7 +268,7 @@ impl WasiCtx {
         let directory = self.table.directory(fd, Rights::PATH_READLINK)?;
         let place = self.place(directory, &path(memory, name, len)?, LookupFlags::default())?;
         let said = match rustix::fs::readlinkat(place, "", Vec::new()) {
-            // So the kernel calls a place that is no link.
+            // The kernel's error for a place that is not a link.
             Err(rustix::io::Errno::NOENT) => return Err(Errno::INVAL.into()),
             said => said?.into_bytes(),
         };
@@ -278,7 +278,7 @@ impl WasiCtx {
     }
 }
 
-/// What new files may be used for, before the host's mask.
+/// The mode of new files, before the host's umask.
 const MODE: Mode = Mode::RUSR
     .union(Mode::WUSR)
     .union(Mode::RGRP)
@@ -286,7 +286,7 @@ const MODE: Mode = Mode::RUSR
     .union(Mode::ROTH)
     .union(Mode::WOTH);
 
-/// What a guest wants to open, and how.
+/// A guest's request to open a file.
 struct Wanted {
     lookup: LookupFlags,
     oflags: OFlags,
@@ -295,7 +295,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// Refuses what the directory is not good for, and combinations that mean nothing.
+    /// Refuses requests that the directory's rights do not allow, and meaningless combinations.
     fn permitted(&self, entry: &Entry, directory: &Directory) -> Result<(), Errno> {
         let (creates, truncates) =
             (self.oflags.contains(OFlags::CREAT), self.oflags.contains(OFlags::TRUNC));
@@ -317,8 +317,8 @@ impl Wanted {
         Ok(())
     }
 
-    /// How the host opens it. A guest that wants neither to read nor to write gets a descriptor to
-    /// read, without the right to.
+    /// The flags with which the host opens it. If a guest requests neither reading nor writing, the
+    /// descriptor is open for reading, but without the right to read.
     fn host_flags(&self) -> rustix::fs::OFlags {
         use rustix::fs::OFlags as Host;
         let access =
@@ -341,7 +341,7 @@ impl Wanted {
         flags.into_iter().filter(|(wanted, _)| *wanted).fold(access, |all, (_, flag)| all | flag)
     }
 
-    /// The entry for what was opened.
+    /// Returns the entry for the opened file.
     fn entry(&self, fd: OwnedFd, inheriting: Rights, writable: bool) -> Result<Entry, Errno> {
         let filetype = Filestat::from(&rustix::fs::fstat(&fd)?).filetype;
         let changes = if writable { Rights::default() } else { CHANGES };

@@ -1,13 +1,13 @@
 //! The types that guest and host exchange: flags, tags, and records laid out byte by byte.
 //!
 //! Numbers are little-endian, records have the offsets of the interface's C header for 32-bit
-//! targets. Flags and tags arrive as whole 32-bit values; bits that mean nothing are refused, as
-//! the interface demands.
+//! targets. Flags and tags arrive as whole 32-bit values; bits without a meaning are refused, as
+//! the interface requires.
 
 use super::errno::Errno;
 use rustix::fs::{FileType, Stat};
 
-/// Rights of a descriptor: which calls it is good for.
+/// Rights of a descriptor: the calls that it allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Rights(pub(crate) u64);
 
@@ -42,7 +42,7 @@ impl Rights {
     pub(crate) const POLL_FD_READWRITE: Self = Self(1 << 27);
     const ALL: u64 = (1 << 30) - 1;
 
-    /// What a file can be good for.
+    /// The rights that a file can have.
     pub(crate) const FILE: Self = Self(
         Self::FD_DATASYNC.0
             | Self::FD_READ.0
@@ -59,8 +59,8 @@ impl Rights {
             | Self::POLL_FD_READWRITE.0,
     );
 
-    /// The rights that a directory can have. No file's rights are among them: C libraries recognise
-    /// a directory by the absence of `FD_SEEK`.
+    /// The rights that a directory can have. The rights of files are not among them: C libraries
+    /// recognise a directory by the absence of `FD_SEEK`.
     pub(crate) const DIRECTORY: Self = Self(
         Self::PATH_CREATE_DIRECTORY.0
             | Self::PATH_CREATE_FILE.0
@@ -104,7 +104,8 @@ impl Rights {
     }
 }
 
-/// A set of flags of at most 16 bits; made from what a guest passes, if all of it has a meaning.
+/// A set of flags of at most 16 bits; converted from a guest's value if all of its bits have a
+/// meaning.
 macro_rules! flags {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $flag:ident = $bit:literal,)* }) => {
         $(#[$meta])*
@@ -138,7 +139,7 @@ flags! {
 }
 
 impl FdFlags {
-    /// Those which are settled when a file is opened.
+    /// The flags that cannot be changed after a file was opened.
     pub(crate) const fn synchronous(self) -> u16 {
         self.0 & (Self::DSYNC.0 | Self::RSYNC.0 | Self::SYNC.0)
     }
@@ -172,13 +173,13 @@ flags! {
 }
 
 flags! {
-    /// How the time of a clock's subscription is meant.
+    /// How the time of a clock's subscription is interpreted.
     ClockFlags {
         ABSTIME = 0,
     }
 }
 
-/// What a descriptor or a name stands for.
+/// The type of the file that a descriptor or a name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Filetype {
@@ -222,7 +223,7 @@ pub(crate) struct Filestat {
 impl Filestat {
     pub(crate) const SIZE: u32 = 64;
 
-    /// Of what has no attributes: a stream that is no file.
+    /// The attributes of a stream that is not a file.
     pub(crate) const fn of_stream() -> Self {
         Self {
             dev: 0,
@@ -265,7 +266,7 @@ impl From<&Stat> for Filestat {
     }
 }
 
-/// A time in one number. Times before 1970 cannot be represented for guests and become zero; times
+/// A time in one number. Times before 1970 cannot be represented and become zero; times that are
 /// too late become the latest one.
 pub(crate) fn nanoseconds(seconds: i64, rest: impl TryInto<u64>) -> u64 {
     let Ok(seconds) = u64::try_from(seconds) else { return 0 };
@@ -294,7 +295,7 @@ impl Fdstat {
     }
 }
 
-/// What precedes a name in a directory's listing.
+/// The header of a name in a directory's listing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dirent {
     pub(crate) next: u64,
@@ -316,7 +317,7 @@ impl Dirent {
     }
 }
 
-/// What to wait for.
+/// The event to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awaited {
     Clock { id: u32, timeout: u64, flags: u16 },
@@ -324,7 +325,7 @@ pub(crate) enum Awaited {
     Writable(u32),
 }
 
-/// One thing to wait for, and what to call it when it happened.
+/// An event to wait for, and the value that identifies it when it has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Subscription {
     pub(crate) userdata: u64,
@@ -349,7 +350,7 @@ impl Subscription {
     }
 }
 
-/// What happened.
+/// An event that has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) userdata: u64,

@@ -2,7 +2,7 @@
 
 use super::{Event, Mode, Occurrence};
 
-/// What stands behind the names of variables; families by their prefix.
+/// The meanings of variables by their names; families by their prefix.
 const VARIABLES: [(&str, &str); 46] = [
     ("APP_MEMID", "the index of the program's first memory"),
     ("fid", "the index of the function"),
@@ -67,7 +67,7 @@ const VARIABLES: [(&str, &str); 46] = [
     ("local", "a local variable of the function, parameters first"),
 ];
 
-/// What a variable is.
+/// The meaning of a variable.
 pub fn variable(name: &str) -> &'static str {
     let family = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let find = |name: &str| VARIABLES.iter().find(|v| v.0 == name).map(|v| v.1);

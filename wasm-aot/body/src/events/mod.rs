@@ -1,10 +1,10 @@
 //! The table of events, modes and bound variables that scripts, monitors and the engine share.
 //!
 //! `table.tsv` lists every instruction of WebAssembly 3.0, of threads, wide arithmetic and the
-//! older encoding of exceptions: name, opcode, category, which modes it has, and what can be asked
-//! there. Rules, the type checker, `info` and both targets derive from it and from the small lists
-//! in this module. The opcode of a prefixed instruction is the prefix, then the number in eight
-//! bits, or in twelve where eight do not suffice.
+//! older encoding of exceptions: name, opcode, category, its modes, and its variables. Rules, the
+//! type checker, `info` and both targets derive from it and from the small lists in this module.
+//! The opcode of a prefixed instruction is the prefix, then the number in eight bits, or in twelve
+//! if eight are not sufficient.
 
 pub mod explanation;
 mod nesting;
@@ -16,26 +16,26 @@ pub use variables::{Bound, Definition, FORMER, Function, Told};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-/// The categories, by the numbers which scripts compare with.
+/// The categories, by the numbers that scripts compare with.
 pub const CATEGORIES: [&str; 17] = [
     "arith", "atomic", "compare", "const", "control", "convert", "exn", "gc", "global", "load",
     "local", "memory", "misc", "ref", "simd", "store", "table",
 ];
 
-/// Where in the course of an instruction a probe acts.
+/// The point in the execution of an instruction at which a probe acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mode {
     /// Immediately before.
     Before,
-    /// Immediately after, where control goes on in line.
+    /// Immediately after, if control falls through.
     After,
-    /// Instead.
+    /// Instead of the instruction.
     Alt,
-    /// First thing inside a block; in each round of a loop.
+    /// At the beginning of a block; in each iteration of a loop.
     Entry,
     /// Right after the end of a block.
     Exit,
-    /// Where control goes on: after a block, or where a branch that was taken lands.
+    /// Where control continues: after a block, or at the target of a taken branch.
     SemanticAfter,
     /// Instead of a whole block.
     BlockAlt,
@@ -44,8 +44,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The name in the exports of a monitor; rules and reports call it as [`Event::mode_name`]
-    /// says.
+    /// The name in the exports of a monitor; rules and reports use [`Event::mode_name`].
     pub fn name(self) -> &'static str {
         match self {
             Self::Before => "before",
@@ -60,7 +59,7 @@ impl Mode {
     }
 }
 
-/// Which modes an instruction has, and under which names rules match them.
+/// The modes of an instruction, and their names in rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Modes {
     Plain,
@@ -102,7 +101,7 @@ pub struct Instruction {
     pub code: u32,
     /// The number of its category.
     pub category: u8,
-    /// Where it stands in the table.
+    /// Its index in the table.
     pub index: usize,
     modes: Modes,
     variables: &'static str,
@@ -128,13 +127,13 @@ impl Instruction {
 }
 
 impl PartialEq for Instruction {
-    /// There is one of each in the table.
+    /// The table has one of each.
     fn eq(&self, other: &Self) -> bool {
         self.index == other.index
     }
 }
 
-/// Something that happens.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
     /// An instruction is executed.
@@ -149,22 +148,22 @@ pub enum Event {
     BlockStart,
     /// A basic block ends.
     BlockEnd,
-    /// The report is due.
+    /// The report is requested.
     Report,
     /// Before the program's first instruction.
     Begin,
     /// When the program has ended, before the report.
     End,
-    /// Something happens in the engine, and at no instruction: only monitors hear of it.
+    /// An event of the engine, not of an instruction: it is reported to monitors only.
     Engine(Occurrence),
 }
 
-/// What happens in an engine.
+/// An event of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occurrence {
     /// The program is compiled, and about to begin.
     ModuleLoaded,
-    /// Thereafter, for each function.
+    /// After that, once for each function.
     FunctionCompiled,
     /// A memory has grown.
     MemoryGrown,
@@ -176,10 +175,10 @@ pub enum Occurrence {
     ThreadEnd,
 }
 
-/// An occurrence, its name, and what is bound, by name.
+/// An occurrence, its name, and its bound variables, by name.
 type Row = (Occurrence, &'static str, &'static [(&'static str, Told)]);
 
-/// What engines report, in the order in which they hand it over.
+/// The values that engines report, in the order in which they pass them.
 const OCCURRENCES: [Row; 6] = [
     (
         Occurrence::ModuleLoaded,
@@ -206,23 +205,23 @@ impl Occurrence {
         OCCURRENCES.iter().find(|row| row.0 == self).unwrap_or(&OCCURRENCES[0])
     }
 
-    /// Every one of them.
+    /// All occurrences.
     pub fn all() -> impl Iterator<Item = Self> {
         OCCURRENCES.iter().map(|row| row.0)
     }
 
-    /// What rules and exports of monitors call it, behind `engine:`.
+    /// Its name in rules and in exports of monitors, after `engine:`.
     pub fn name(self) -> &'static str {
         self.row().1
     }
 
-    /// What is bound, by name.
+    /// Its bound variables, by name.
     pub fn told(self) -> &'static [(&'static str, Told)] {
         self.row().2
     }
 }
 
-/// Events that are no instructions: package, name, the event.
+/// Events that are not instructions: package, name, the event.
 const STRUCTURAL: [(&str, &str, Event); 8] = [
     ("func", "entry", Event::FuncEntry),
     ("func", "exit", Event::FuncExit),
@@ -257,7 +256,7 @@ impl Event {
         }
     }
 
-    /// The modes, under the names by which rules match them.
+    /// The modes, under their names in rules.
     pub fn modes(self) -> &'static [(&'static str, Mode)] {
         match self {
             Self::Opcode(op) => op.modes.list(),
@@ -265,7 +264,7 @@ impl Event {
         }
     }
 
-    /// What rules and reports call a mode.
+    /// The name of a mode in rules and reports.
     pub fn mode_name(self, mode: Mode) -> &'static str {
         self.modes().iter().find(|m| m.1 == mode).map_or_else(|| mode.name(), |m| m.0)
     }
@@ -275,8 +274,8 @@ impl Event {
         !matches!(self, Self::Report | Self::Begin | Self::End | Self::Engine(_))
     }
 
-    /// How many ways there are in which its memories or tables can have 64-bit addresses, beside
-    /// none at all.
+    /// The number of combinations in which its memories or tables can have 64-bit addresses,
+    /// without the one in which none has.
     pub fn widths(self) -> u8 {
         match self {
             Self::Opcode(op) => op.widths(),
@@ -284,7 +283,7 @@ impl Event {
         }
     }
 
-    /// Whether version 2.0.1 does not have it: such events take no part in the numbering of probes.
+    /// Whether version 2.0.1 does not have it: such events are left out of the numbering of probes.
     pub fn is_new(self) -> bool {
         match self {
             Self::Opcode(op) => op.is_new(),
@@ -297,12 +296,12 @@ impl Event {
         if let Self::Engine(_) = self { "engine" } else { "wasm" }
     }
 
-    /// Every event of engines.
+    /// All events of engines.
     pub fn of_engines() -> impl Iterator<Item = Self> {
         Occurrence::all().map(Self::Engine)
     }
 
-    /// Every event of programs.
+    /// All events of programs.
     pub fn all() -> impl Iterator<Item = Self> {
         instructions().iter().map(Self::Opcode).chain(STRUCTURAL.iter().map(|s| s.2))
     }
@@ -324,7 +323,7 @@ fn line(index: usize, text: &'static str) -> Instruction {
     Instruction { name, code, category: u8::try_from(number).unwrap_or(0), index, modes, variables }
 }
 
-/// Every instruction, in the order in which rules are expanded.
+/// All instructions, in the order in which rules are expanded.
 pub fn instructions() -> &'static [Instruction] {
     static TABLE: OnceLock<Vec<Instruction>> = OnceLock::new();
     TABLE.get_or_init(|| {
@@ -339,7 +338,7 @@ pub fn by_code(code: u32) -> Option<&'static Instruction> {
     codes.get(&code).map(|&i| &instructions()[i])
 }
 
-/// The opcode with which these bytes begin, as the table writes it.
+/// The opcode at the beginning of these bytes, in the table's encoding.
 pub fn code_of(bytes: &[u8]) -> Option<u32> {
     let first = u32::from(*bytes.first()?);
     if !(0xfb..=0xfe).contains(&first) {

@@ -11,16 +11,16 @@ pub enum Nesting {
     Block,
     /// Opens a loop.
     Loop,
-    /// Opens the first arm of a choice.
+    /// Opens the first arm of an `if`.
     If,
     /// Begins the other arm.
     Else,
-    /// Closes what was opened.
+    /// Closes the innermost block.
     End,
 }
 
 impl Nesting {
-    /// That of an instruction.
+    /// Returns the effect of an instruction.
     pub fn of(operator: &Operator<'_>) -> Self {
         match operator {
             Operator::Block { .. } | Operator::TryTable { .. } | Operator::Try { .. } => {
@@ -35,8 +35,8 @@ impl Nesting {
     }
 }
 
-/// Visits the depths of the labels that an instruction may branch to, seen from outside of what it
-/// opens.
+/// Visits the depths of the labels that an instruction may branch to, counted from outside the
+/// block that it opens.
 pub fn labels(operator: &Operator<'_>, mut each: impl FnMut(u32)) {
     use Operator as O;
     match operator {
@@ -61,7 +61,7 @@ pub fn labels(operator: &Operator<'_>, mut each: impl FnMut(u32)) {
     }
 }
 
-/// Whether control may go elsewhere from here, so that a basic block ends.
+/// Whether control may leave the straight line here, so that a basic block ends.
 pub fn leaves(operator: &Operator<'_>) -> bool {
     use Operator as O;
     matches!(
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use wasmparser::{BinaryReader, OperatorsReader};
 
-    /// The first instruction of some bytes.
+    /// Returns the first instruction of some bytes.
     fn first(bytes: &[u8]) -> Operator<'_> {
         OperatorsReader::new(BinaryReader::new(bytes, 0)).read().expect("an instruction")
     }

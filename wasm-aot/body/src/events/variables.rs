@@ -2,12 +2,12 @@
 //!
 //! A variable is *static* if its value is known when a site is matched, *dynamic* if it is known
 //! when the site is reached, or a *formula*: an expression of the language over other variables, so
-//! that it works wherever they do, predicates included.
+//! that it works wherever they work, including predicates.
 
 use super::{CATEGORIES, Event, Instruction};
 use crate::types::Ty;
 
-/// What stands behind a bound variable.
+/// The meaning of a bound variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "named as in the language")]
 pub enum Bound {
@@ -53,13 +53,13 @@ pub enum Bound {
     /// Whether the instruction is about to trap, where this does not follow from its operands
     /// alone.
     Trap,
-    /// What an engine reports of what happens in it.
+    /// A value that an engine reports with an event.
     Told(Told),
     /// Derived.
     Formula(&'static str),
 }
 
-/// What engines report.
+/// The values that engines report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "named as in the language")]
 pub enum Told {
@@ -75,11 +75,11 @@ pub enum Told {
 }
 
 impl Told {
-    /// Its type in scripts; engines hand it over in as many bits.
+    /// Its type in scripts; engines pass it with the same number of bits.
     pub fn ty(self) -> Ty {
         match self {
             Self::Bytes | Self::Before | Self::After => Ty::U64,
-            // -1 stands for what is not known.
+            // -1 means unknown.
             Self::Code | Self::Fid | Self::Pc => Ty::I32,
             Self::Functions | Self::Memory | Self::Thread => Ty::U32,
         }
@@ -92,7 +92,7 @@ impl Bound {
         self < Self::Arg(0)
     }
 
-    /// How diagnostics and export names call it.
+    /// Its name in diagnostics and export names.
     pub fn name(self) -> String {
         match self {
             Self::Imm(n) => format!("imm{n}"),
@@ -121,22 +121,22 @@ impl Bound {
 /// A variable of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
-    /// What stands behind it.
+    /// Its meaning.
     pub bound: Bound,
-    /// Its type, [`Ty::Any`] where a bound must say it.
+    /// Its type, [`Ty::Any`] if a bound has to specify it.
     pub ty: Ty,
 }
 
 /// A function that exists only at some events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Function {
-    /// Leaves the operands out.
+    /// Drops the operands.
     DropArgs,
     /// Calls another function with the operands, by its index.
     AltCallById,
     /// Calls another function with the operands, by its name.
     AltCallByName,
-    /// Does a bulk operation a second time elsewhere.
+    /// Performs a bulk operation a second time at another address.
     DupAt,
 }
 
@@ -148,7 +148,7 @@ fn def(bound: Bound, ty: Ty) -> Option<Definition> {
 const WIDE_ACCESS: &str = "offset > memory_bytes || (data_size as u64) > memory_bytes - offset \
     || addr > memory_bytes - offset - (data_size as u64)";
 
-/// The same of one that also has to be aligned.
+/// The same for an access that also has to be aligned.
 const WIDE_ATOMIC: &str = "offset > memory_bytes || (data_size as u64) > memory_bytes - offset \
     || addr > memory_bytes - offset - (data_size as u64) || (addr + offset) % (data_size as u64) != 0";
 
@@ -192,7 +192,7 @@ const LOOKED_UP: [&str; 36] = [
     "array.new_elem",
 ];
 
-/// Names of earlier versions, and what they are called now.
+/// Names of earlier versions, and their present names.
 pub const FORMER: [(&str, &str); 3] =
     [("is_func_end", "at_func_end"), ("op_name", "opname"), ("func_name", "fname")];
 
@@ -204,7 +204,7 @@ fn numbered(name: &str, prefix: &str) -> Option<u8> {
 }
 
 impl Event {
-    /// What a name means at this event.
+    /// The meaning of a name at this event.
     pub fn variable(self, name: &str) -> Option<Definition> {
         match name {
             "APP_MEMID" => return def(Bound::AppMemId, Ty::U32),
@@ -233,7 +233,7 @@ impl Event {
         }
     }
 
-    /// Every variable, with its name; families are shown by their first member.
+    /// All variables, with their names; families are represented by their first member.
     pub fn variables(self) -> Vec<(String, Definition)> {
         let mut names: Vec<String> = [
             "APP_MEMID",
@@ -288,8 +288,9 @@ impl Event {
             .collect()
     }
 
-    /// What a name means at this event where addresses have 64 bits: bit 0 of the width says so of
-    /// the memory or table that is accessed or written to, bit 1 of the one that is read from.
+    /// The meaning of a name at this event with 64-bit addresses: bit 0 of the width is set if the
+    /// memory or table that is accessed or written to has them, bit 1 for the one that is read
+    /// from.
     pub fn variable_in(self, name: &str, width: u8) -> Option<Definition> {
         let mut found = self
             .variable(name)
@@ -298,7 +299,7 @@ impl Event {
             if name == "effective_addr" {
                 return def(Bound::Formula("addr + offset"), Ty::U64);
             }
-            // With 64 bits a sum may wrap, so sizes are taken from the end instead.
+            // With 64 bits a sum may wrap, so sizes are subtracted from the end instead.
             if let (true, Bound::Formula(text)) =
                 (name == "trap" && op.accessed().is_some(), found.bound)
             {
@@ -318,7 +319,7 @@ impl Event {
         Some(found)
     }
 
-    /// What a name means in a mode: results are known only behind an instruction.
+    /// The meaning of a name in a mode: results are known only after an instruction.
     pub fn variable_at(self, name: &str, mode: super::Mode, width: u8) -> Option<Definition> {
         let asks_results = |bound: Bound| match bound {
             Bound::Res(_) => true,
@@ -329,8 +330,8 @@ impl Event {
         (mode == super::Mode::After || !asks_results(found.bound)).then_some(found)
     }
 
-    /// Whether operands are asked for in a mode when a block has taken them: where it is left and
-    /// over, and the condition of a choice within its first arm. Only rewritten programs keep them.
+    /// Whether a mode uses operands that a block has consumed by then: where the block ends, and
+    /// the condition of an `if` within its first arm. Only rewritten programs keep them.
     pub fn has_kept_operands(self, mode: super::Mode) -> bool {
         let Self::Opcode(op) = self else { return false };
         let is_left = matches!(mode, super::Mode::Exit | super::Mode::SemanticAfter);
@@ -338,7 +339,7 @@ impl Event {
             && (is_left || (op.name == "if" && mode == super::Mode::Entry))
     }
 
-    /// Functions that exist at this event and mode, with what they take.
+    /// Functions that exist at this event and mode, with the types of their parameters.
     pub fn function(self, mode: super::Mode, name: &str) -> Option<(Function, Vec<Ty>)> {
         let alt = matches!(mode, super::Mode::Alt | super::Mode::BlockAlt);
         Some(match (name, self) {
@@ -387,8 +388,8 @@ impl Instruction {
         family
     }
 
-    /// Names whose types follow the addresses: of the destination, of the source, and of how many,
-    /// which both have to hold.
+    /// Names whose types depend on the address types: of the destination, of the source, and of the
+    /// count, whose type must fit both.
     fn addresses(&self) -> [&'static [&'static str]; 3] {
         match self.name {
             "memory.size" | "table.size" => [&["res0"], &[], &[]],
@@ -457,8 +458,8 @@ impl Instruction {
         }
     }
 
-    /// Variables of instructions that access memory; `shape` is size, direction and which operand
-    /// is the address, as in `4r:arg0`.
+    /// Variables of instructions that access memory; `shape` is the size, the direction and the
+    /// operand with the address, as in `4r:arg0`.
     fn access(shape: &'static str, name: &str) -> Option<Definition> {
         let (size, addr) = shape.split_once(':')?;
         match name {
@@ -482,8 +483,8 @@ impl Instruction {
         Some((size[..size.len() - 1].parse().ok()?, size.ends_with('w')))
     }
 
-    /// How many operands it takes from the stack and how many results it leaves there, where each
-    /// is listed.
+    /// How many operands it takes from the stack and how many results it leaves there, if each is
+    /// listed.
     pub fn operands(&self) -> Option<(usize, usize)> {
         let count = |prefix: &str| {
             let words = self.variables.split(' ').filter_map(|word| word.strip_prefix(prefix));
@@ -505,7 +506,7 @@ impl Instruction {
         }
     }
 
-    /// Whether the instruction will trap. A stack overflow or a lack of memory is not foreseen.
+    /// Whether the instruction will trap. Stack overflows and lack of memory are not predicted.
     fn trap(&self) -> Option<Definition> {
         let formula = match self.name {
             "unreachable" => "true",

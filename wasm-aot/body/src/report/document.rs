@@ -1,8 +1,8 @@
-//! A report as a document: what was printed, and rows with typed values.
+//! A report as a document: printed text, and rows with typed values.
 //!
-//! A value is read by the type that its row names, since texts are in quotes only where a comma, a
-//! quote or the end of a line needs them, and in maps where they are empty or have what stands
-//! between elements. The existing compiler never has quotes:
+//! A value is read by the type that its row names, since texts are quoted only if they contain a
+//! comma, a quote or the end of a line, and in maps also if they are empty or contain separators.
+//! The existing compiler never has quotes:
 //!
 //! ```text
 //!     0, map_id, m, map<(str,u32),u64>, i32, script0, , , , , ("a->b",2)->3;("c, d",4)->5
@@ -12,13 +12,13 @@ use super::HEADING;
 use crate::types::Ty;
 use std::fmt::{self, Display};
 
-/// What stands for the elements of a map that has none.
+/// The text in place of the elements of an empty map.
 const EMPTY_MAP: &str = "empty map";
 
 /// A value of a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// A number or a truth, as it was written.
+    /// A number or a Boolean, as it was written.
     Scalar(String),
     /// A text.
     Text(String),
@@ -28,12 +28,12 @@ pub enum Value {
     Map(Vec<(Value, Value)>),
 }
 
-/// A row of a report: a variable, where it belongs, and its value.
+/// A row of a report: a variable, its place, and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Its number in the report.
     pub id: String,
-    /// What the number means.
+    /// The meaning of the number.
     pub id_type: String,
     /// The variable's name.
     pub name: String,
@@ -58,14 +58,14 @@ pub struct Row {
 /// A report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Document {
-    /// What was printed besides, as it was.
+    /// Other printed text, unchanged.
     pub printed: String,
     /// The rows.
     pub rows: Vec<Row>,
 }
 
 impl Document {
-    /// From what a monitor has printed.
+    /// Reads the printed output of a monitor.
     pub fn read(text: &str) -> Self {
         let text = text.replace(HEADING, "");
         let (mut document, mut rest) = (Self::default(), &*text);
@@ -95,7 +95,7 @@ impl Display for Document {
 }
 
 impl Row {
-    /// What it is of: all but its number and its value.
+    /// Its identity: all fields except for its number and its value.
     pub(super) fn key(&self) -> [&str; 9] {
         [
             &self.id_type,
@@ -110,7 +110,7 @@ impl Row {
         ]
     }
 
-    /// The row that a text begins with, and what is behind it.
+    /// Reads the row at the beginning of a text; also returns the rest.
     fn read(text: &str) -> Option<(Self, &str)> {
         let mut reader = Reader(text);
         let mut next = || reader.field();
@@ -133,7 +133,7 @@ impl Display for Row {
         write!(f, "{}, ", self.id)?;
         let types = [&*self.ty, &self.wasm_type];
         for part in self.key() {
-            // The name of a type never has quotes, though that of a map's type has a comma.
+            // The name of a type never has quotes, although that of a map's type has a comma.
             match types.contains(&part) {
                 true => write!(f, "{part}, ")?,
                 false => write!(f, "{}, ", quoted(part, false))?,
@@ -144,7 +144,7 @@ impl Display for Row {
 }
 
 impl Value {
-    /// The number that it is.
+    /// Its number, if it is one.
     pub fn number(&self) -> Option<f64> {
         let Self::Scalar(text) = self else { return None };
         match &**text {
@@ -154,7 +154,7 @@ impl Value {
         }
     }
 
-    /// By which keys of a map are ordered: numbers in their order, and texts in theirs.
+    /// The rank by which keys of a map are ordered: numbers in their order, and texts in theirs.
     pub(super) fn rank(&self) -> (Vec<i128>, String) {
         let parts = if let Self::Tuple(parts) = self { parts } else { std::slice::from_ref(self) };
         let number =
@@ -179,7 +179,7 @@ impl Value {
             Self::Map(elements) => {
                 for (number, (key, value)) in elements.iter().enumerate() {
                     f.write_str(if number == 0 { "" } else { ";" })?;
-                    // Inside of maps the parts of tuples stand closer.
+                    // Inside maps, the parts of tuples are separated without spaces.
                     key.write(f, ",", true)?;
                     f.write_str("->")?;
                     value.write(f, ",", true)?;
@@ -204,18 +204,18 @@ fn quoted(text: &str, in_map: bool) -> String {
     }
 }
 
-/// What has to come behind a text without quotes, which shows where it ends.
+/// What has to follow a text without quotes, which determines its end.
 #[derive(Clone, Copy)]
 enum Ends<'a> {
     /// The end of the row.
     Row,
-    /// The arrow behind a key, and a value of that type.
+    /// The arrow after a key, and a value of that type.
     Key(&'a Ty),
     /// The end of the row, or another element.
     Element,
-    /// What stands between the parts of a tuple.
+    /// The separator of the parts of a tuple.
     Part(&'a str),
-    /// The end of a tuple, and what has to come behind that.
+    /// The end of a tuple, and what has to follow that.
     Tuple(&'a Ends<'a>),
 }
 
@@ -239,7 +239,7 @@ impl Ends<'_> {
     }
 }
 
-/// What is left to be read.
+/// The text that is left to be read.
 struct Reader<'a>(&'a str);
 
 impl Reader<'_> {
@@ -248,7 +248,7 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// What stands before the first place at which something holds of the rest.
+    /// Reads up to the first place at which the predicate holds for the rest.
     fn until(&mut self, is_end: impl Fn(&str) -> bool) -> Option<String> {
         let mut places = self.0.char_indices().map(|(at, _)| at).chain([self.0.len()]);
         let (text, rest) = self.0.split_at(places.find(|at| is_end(&self.0[*at..]))?);
@@ -256,7 +256,7 @@ impl Reader<'_> {
         Some(text.to_owned())
     }
 
-    /// A field that others follow.
+    /// Reads a field that is not the last one.
     fn field(&mut self) -> Option<String> {
         let field = match self.0.starts_with('"') {
             true => self.quoted()?,
@@ -338,7 +338,7 @@ mod tests {
         row
     }
 
-    /// The value of a row of the existing compiler's, which has no quotes.
+    /// Reads the value of a row of the existing compiler, which has no quotes.
     fn unquoted(ty: &str, value: &str) -> Value {
         let text = format!("0, map_id, m, {ty}, i32, script0, , , , , {value}\n");
         Row::read(&text).unwrap_or_else(|| panic!("no row: {text}")).0.value
@@ -387,7 +387,7 @@ mod tests {
         let map = row("map<str,str>", "\"a->b\"->\"c;d\";e->\"\"");
         let elements = [("a->b", "c;d"), ("e", "")].map(|(key, value)| (text(key), text(value)));
         assert_eq!(map.value, Value::Map(elements.to_vec()));
-        // An empty text by itself is nothing.
+        // An empty text outside of maps is written as nothing.
         assert_eq!(row("str", "").value, text(""));
     }
 

@@ -1,4 +1,4 @@
-//! Constant expressions: what tables, globals and segments are initialised with.
+//! Constant expressions: the initial values of tables, globals and segments.
 
 use crate::error::{CompileError, Place};
 use crate::types::HeapType;
@@ -24,17 +24,17 @@ pub(crate) enum ConstOp {
     Func(u32),
     /// A null reference.
     Null(HeapType),
-    /// Sum of the two before.
+    /// Sum of the two operands before.
     I32Add,
-    /// Difference of the two before.
+    /// Difference of the two operands before.
     I32Sub,
-    /// Product of the two before.
+    /// Product of the two operands before.
     I32Mul,
-    /// Sum of the two before.
+    /// Sum of the two operands before.
     I64Add,
-    /// Difference of the two before.
+    /// Difference of the two operands before.
     I64Sub,
-    /// Product of the two before.
+    /// Product of the two operands before.
     I64Mul,
 }
 

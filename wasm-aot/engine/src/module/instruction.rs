@@ -3,7 +3,7 @@
 
 use wasmparser::Operator;
 
-/// Defines which method of a visitor each operator goes to: the method has the operator's name,
+/// Defines which method of a visitor handles each operator: the method has the operator's name,
 /// with `_` where the text has `.`.
 macro_rules! define_visited {
     ($( @$proposal:ident $op:ident $({ $($arg:ident: $argty:ty),* })? => $visit:ident ($($ann:tt)*) )*) => {
@@ -17,7 +17,7 @@ macro_rules! define_visited {
 }
 wasmparser::for_each_operator!(define_visited);
 
-/// First words of names that a dot follows.
+/// First words of names in which a dot follows.
 const PREFIXES: [&str; 27] = [
     "i32", "i64", "f32", "f64", "v128", "i8x16", "i16x8", "i32x4", "i64x2", "f32x4", "f64x2",
     "local", "global", "table", "memory", "ref", "struct", "array", "elem", "data", "any",
@@ -28,7 +28,7 @@ const PREFIXES: [&str; 27] = [
 pub(crate) fn instruction_name(operator: &Operator<'_>) -> String {
     let name = visited(operator);
     let name = name.strip_prefix("visit_").unwrap_or(name);
-    // The binary format has several for what the text spells once.
+    // The binary format has several operators for one spelling in the text format.
     let name = match name {
         "typed_select" | "typed_select_multi" => "select",
         "ref_test_non_null" | "ref_test_nullable" => "ref_test",

@@ -1,7 +1,6 @@
 //! The declarations of a module: everything but the bodies of its functions.
 //!
-//! Spaces of indices hold what is imported first and what is defined after it, as in the
-//! specification.
+//! Index spaces hold imported items first and then defined ones, as in the specification.
 
 mod constant;
 mod debug;
@@ -31,31 +30,31 @@ pub struct ModuleInfo {
     pub name: Option<String>,
     /// Types of functions. Concrete types in them are indices of this vector.
     pub(crate) types: Vec<FuncType>,
-    /// For each type, what distinguishes it from a function of that type: nothing for functions;
-    /// for structures and arrays, of which there are only declarations, what they are. Their fields
-    /// stand in for parameters.
+    /// For each type, text that distinguishes it from a function of that type: empty for functions;
+    /// a description for structures and arrays, which can only be declared. Their fields are stored
+    /// as parameters.
     pub(crate) kinds: Vec<String>,
     /// How [`types`](Self::types) are grouped: types of one group may refer to each other.
     pub(crate) groups: Vec<Range<u32>>,
-    /// What is imported.
+    /// The imports.
     pub imports: Vec<Import>,
     /// The type of each function.
     pub functions: Vec<u32>,
     /// Each table.
     pub tables: Vec<TableType>,
-    /// What the elements of defined tables are at first, if not null.
+    /// The initial elements of defined tables, if not null.
     pub(crate) table_inits: Vec<Option<ConstExpr>>,
     /// Each memory.
     pub memories: Vec<MemoryType>,
     /// Each global.
     pub globals: Vec<GlobalType>,
-    /// What defined globals are at first.
+    /// The initial values of defined globals.
     pub(crate) global_inits: Vec<ConstExpr>,
     /// The type of each tag.
     pub tags: Vec<u32>,
-    /// How many of each space are imported.
+    /// How many items of each index space are imported.
     pub imported: Imported,
-    /// What is exported.
+    /// The exports.
     pub exports: Vec<Export>,
     /// The function that runs first.
     pub(crate) start: Option<u32>,
@@ -63,24 +62,24 @@ pub struct ModuleInfo {
     pub(crate) elements: Vec<ElementSegment>,
     /// Segments of data.
     pub(crate) data: Vec<DataSegment>,
-    /// Functions to which there may be a reference, in order: each has a place in the instance.
+    /// Functions to which there may be a reference, in order: each has an entry in the instance.
     pub(crate) referenced: Vec<u32>,
-    /// Where the bodies of the defined functions are in the module's bytes.
+    /// The ranges of the defined functions' bodies in the module's bytes.
     pub bodies: Vec<Range<u32>>,
-    /// Where the code section begins: what debug information counts from.
+    /// Where the code section begins: debug information counts from there.
     pub code_start: u32,
-    /// Names of functions. A file has them in the module inside.
+    /// Names of functions. For a file of machine code, they are in the module inside.
     #[serde(skip)]
     pub(crate) names: Names,
-    /// Exported functions and their places among the exports, in the order of functions, once
-    /// it was asked for.
+    /// Exported functions and the positions of their exports, in the order of functions; computed
+    /// on first use.
     #[serde(skip)]
     exported: OnceLock<Vec<(u32, usize)>>,
     /// Custom sections: their names, and where they are in the module's bytes.
     pub(crate) custom: Vec<(String, Range<u32>)>,
 }
 
-/// How many of each space are imported.
+/// How many items of each index space are imported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Imported {
     /// Functions.
@@ -95,7 +94,7 @@ pub struct Imported {
     pub(crate) tags: u32,
 }
 
-/// One of the five spaces of indices.
+/// One of the five index spaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Space {
     /// Functions.
@@ -110,25 +109,25 @@ pub enum Space {
     Tag,
 }
 
-/// Something that is imported.
+/// An import.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Import {
-    /// From which module.
+    /// The name of the module.
     pub module: String,
     /// Under which name.
     pub name: String,
-    /// Which space it is in; its index follows from how many came before.
+    /// Its index space; its index in it is the number of imports of that space before.
     pub space: Space,
     /// Its index in that space.
     pub index: u32,
 }
 
-/// Something that is exported.
+/// An export.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Export {
     /// Under which name.
     pub name: String,
-    /// Which space it is in.
+    /// Its index space.
     pub space: Space,
     /// Its index in that space.
     pub index: u32,
@@ -141,7 +140,7 @@ pub(crate) enum SegmentMode {
     Active {
         /// The table or memory.
         target: u32,
-        /// Where in it.
+        /// The offset.
         offset: ConstExpr,
     },
     /// By an instruction.
@@ -155,7 +154,7 @@ pub(crate) enum SegmentMode {
 pub(crate) struct ElementSegment {
     /// When it is copied.
     pub(crate) mode: SegmentMode,
-    /// What it holds.
+    /// The type of its elements.
     pub(crate) ty: RefType,
     /// The elements.
     pub(crate) items: Elements,
@@ -166,7 +165,7 @@ pub(crate) struct ElementSegment {
 pub(crate) enum Elements {
     /// Functions.
     Functions(Vec<u32>),
-    /// Whatever the expressions give.
+    /// The values of expressions.
     Expressions(Vec<ConstExpr>),
 }
 
@@ -175,7 +174,7 @@ pub(crate) enum Elements {
 pub(crate) struct DataSegment {
     /// When it is copied.
     pub(crate) mode: SegmentMode,
-    /// Where the bytes are in the module.
+    /// The range of the bytes in the module.
     pub(crate) range: Range<u32>,
 }
 
@@ -195,14 +194,15 @@ impl ModuleInfo {
         self.names.function(index)
     }
 
-    /// A function's name as people read it: its own, the one it is imported or exported by, or its
-    /// number.
+    /// A function's name in human-readable form: its own, the one under which it is imported or
+    /// exported, or its number.
     pub fn label(&self, index: u32) -> String {
         self.known_name(index)
             .map_or_else(|| format!("function {index}"), |name| crate::error::demangled(&name))
     }
 
-    /// A function's own name, or the one it is imported or exported by, as it is spelt there.
+    /// A function's own name, or the one under which it is imported or exported, as it is spelt
+    /// there.
     pub(crate) fn known_name(&self, index: u32) -> Option<String> {
         // A name without letters does not identify a function.
         if let Some(name) = self.function_name(index).filter(|name| !name.is_empty()) {
@@ -217,7 +217,7 @@ impl ModuleInfo {
         self.exported_name(index).filter(|name| !name.is_empty()).map(str::to_owned)
     }
 
-    /// The first name that function `index` is exported by.
+    /// The first name under which function `index` is exported.
     fn exported_name(&self, index: u32) -> Option<&str> {
         let exported = self.exported.get_or_init(|| {
             let functions =
@@ -232,12 +232,12 @@ impl ModuleInfo {
         Some(&self.exports[*place].name)
     }
 
-    /// Where the body of function `index`, which the module defines, is in its bytes.
+    /// The range of the body of function `index`, which the module defines, in its bytes.
     pub fn body(&self, index: u32) -> Range<u32> {
         self.bodies[(index - self.imported.functions) as usize].clone()
     }
 
-    /// Where the contents of the section of names are in the module's bytes.
+    /// The range of the name section's contents in the module's bytes.
     pub(crate) fn names_section(&self) -> Option<Range<u32>> {
         self.custom_range("name")
     }
@@ -246,19 +246,19 @@ impl ModuleInfo {
         self.custom.iter().find(|(name, _)| name == wanted).map(|(_, range)| range.clone())
     }
 
-    /// The contents of the first custom section of a name, out of the module's bytes.
+    /// Returns the contents of the first custom section with that name in the module's bytes.
     pub fn custom_section<'a>(&self, bytes: &'a [u8], name: &str) -> Option<&'a [u8]> {
         let range = self.custom_range(name)?;
         bytes.get(range.start as usize..range.end as usize)
     }
 
-    /// Whether function `index` may be called by others than its module's instructions that name
-    /// it: the host, other modules, through tables and references.
+    /// Whether function `index` may be called other than by instructions of its module that name
+    /// it: by the host, by other modules, through tables and references.
     pub fn is_called_from_elsewhere(&self, index: u32) -> bool {
         self.start == Some(index) || self.reference_of(index).is_some()
     }
 
-    /// Where function `index` is among those that can be referred to.
+    /// The position of function `index` among those that can be referred to.
     pub(crate) fn reference_of(&self, index: u32) -> Option<usize> {
         self.referenced.binary_search(&index).ok()
     }

@@ -7,13 +7,13 @@ use wasmparser::{BinaryReader, Name, NameSectionReader};
 /// Names of functions.
 #[derive(Debug)]
 pub(crate) struct Names {
-    /// The contents of the section of names.
+    /// The contents of the name section.
     section: Array<u8>,
-    /// Where in it names are, by function, once it was asked for.
+    /// The ranges of the names in it, by function; computed on first use.
     functions: OnceLock<Vec<Naming>>,
 }
 
-/// Where the name of a function is.
+/// The range of a function's name.
 #[derive(Clone, Copy, Debug)]
 struct Naming {
     function: u32,
@@ -41,8 +41,7 @@ impl Names {
     }
 }
 
-/// Where names are, by function: the first for each. What comes behind something malformed is not
-/// read.
+/// The ranges of names, by function: the first for each. Reading ends at the first malformed entry.
 fn functions(section: &[u8]) -> Vec<Naming> {
     let mut functions = Vec::new();
     for subsection in NameSectionReader::new(BinaryReader::new(section, 0)) {

@@ -1,7 +1,7 @@
 //! Parses and validates a module: declarations and bodies.
 //!
-//! Bodies are handed out unvalidated together with a validator for each, so that they can be taken
-//! up by several threads.
+//! Bodies are returned unvalidated together with a validator for each, so that several threads can
+//! validate and compile them.
 
 use super::{
     DataSegment, ElementSegment, Elements, Export, Import, ModuleInfo, Names, SegmentMode, Space,
@@ -23,7 +23,7 @@ use wasmparser::{
 pub struct Body<'a> {
     /// The function's index.
     pub index: u32,
-    /// What validates it.
+    /// Its validator.
     pub validate: FuncToValidate<ValidatorResources>,
     /// Where it is.
     pub body: FunctionBody<'a>,
@@ -36,7 +36,7 @@ impl std::fmt::Debug for Body<'_> {
 }
 
 impl Body<'_> {
-    /// The same once more.
+    /// Another copy of the same body.
     pub(crate) fn again(&self) -> Self {
         let FuncToValidate { resources, index, ty, features } = &self.validate;
         let validate = FuncToValidate {
@@ -48,14 +48,14 @@ impl Body<'_> {
         Self { index: self.index, validate, body: self.body.clone() }
     }
 
-    /// The same without the bytes that it lies in.
+    /// The same without the module's bytes.
     pub(crate) fn apart(self) -> Apart {
         let Range { start, end } = self.body.range();
         Apart { index: self.index, validate: self.validate, range: start as usize..end as usize }
     }
 }
 
-/// The body of a function, without the bytes that it lies in.
+/// The body of a function, without the module's bytes.
 pub(crate) struct Apart {
     index: u32,
     validate: FuncToValidate<ValidatorResources>,
@@ -63,7 +63,7 @@ pub(crate) struct Apart {
 }
 
 impl Apart {
-    /// The body in the module's bytes.
+    /// Joins it with the module's bytes again.
     pub(crate) fn within<'a>(&self, bytes: &'a [u8]) -> Body<'a> {
         let FuncToValidate { resources, index, ty, features } = &self.validate;
         let (index, ty, features) = (*index, *ty, *features);
@@ -77,7 +77,7 @@ impl Apart {
 /// A module that has been read.
 #[derive(Debug)]
 pub struct Reading<'a> {
-    /// What it declares.
+    /// Its declarations.
     pub info: ModuleInfo,
     /// Its functions.
     pub bodies: Vec<Body<'a>>,
@@ -309,8 +309,7 @@ impl ModuleInfo {
     }
 }
 
-/// The name of the module itself, if it has one. Names that are malformed are no reason to refuse a
-/// module.
+/// The name of the module itself, if it has one. A module with malformed names is not refused.
 fn module_name(names: wasmparser::NameSectionReader<'_>) -> Option<String> {
     names.into_iter().map_while(Result::ok).find_map(|subsection| match subsection {
         wasmparser::Name::Module { name, .. } => Some(name.to_owned()),
@@ -331,7 +330,7 @@ fn each<'a, T: FromReader<'a>>(
     section.into_iter().try_for_each(|item| take(item?))
 }
 
-/// A declared type, and what distinguishes it from a function.
+/// A declared type, and the text that distinguishes it from a function.
 fn declaration(ty: &CompositeInnerType, offset: usize) -> Result<(FuncType, String), CompileError> {
     let fields = |kind: &str, fields: &[FieldType]| {
         let mut kind = kind.to_owned();
@@ -362,7 +361,7 @@ fn declaration(ty: &CompositeInnerType, offset: usize) -> Result<(FuncType, Stri
     }
 }
 
-/// A type of functions.
+/// Converts a function type.
 fn function_type(ty: &wasmparser::FuncType, offset: usize) -> Result<FuncType, CompileError> {
     let all = |types: &[wasmparser::ValType]| {
         types.iter().map(|ty| value_type(*ty, offset)).collect::<Result<Vec<_>, _>>()
@@ -370,7 +369,7 @@ fn function_type(ty: &wasmparser::FuncType, offset: usize) -> Result<FuncType, C
     Ok(FuncType::new(all(ty.params())?, all(ty.results())?))
 }
 
-/// A type of values.
+/// Converts a value type.
 pub(crate) fn value_type(ty: wasmparser::ValType, offset: usize) -> Result<ValType, CompileError> {
     Ok(match ty {
         wasmparser::ValType::I32 => ValType::I32,
@@ -382,8 +381,9 @@ pub(crate) fn value_type(ty: wasmparser::ValType, offset: usize) -> Result<ValTy
     })
 }
 
-/// The type of an operand, as the validator knows it. It has names of its own for the module's
-/// types: what refers to a function of one of them refers to a function.
+/// The type of an operand, as the validator represents it. The validator has its own numbers for
+/// the module's types: a reference to a function of one of them becomes a reference to any
+/// function.
 pub fn operand_type(ty: wasmparser::ValType) -> ValType {
     match value_type(ty, 0) {
         Ok(ty) => ty,
@@ -398,7 +398,7 @@ fn reference_type(ty: wasmparser::RefType, offset: usize) -> Result<RefType, Com
     Ok(RefType { nullable: ty.is_nullable(), heap: heap_type(ty.heap_type(), offset)? })
 }
 
-/// What a reference refers to.
+/// Converts the type that a reference refers to.
 pub(crate) fn heap_type(ty: wasmparser::HeapType, offset: usize) -> Result<HeapType, CompileError> {
     use wasmparser::AbstractHeapType as Abstract;
     let unsupported = || {
@@ -430,9 +430,9 @@ pub(crate) fn heap_type(ty: wasmparser::HeapType, offset: usize) -> Result<HeapT
     }
 }
 
-/// What a reference refers to, as the text format spells it.
+/// The type that a reference refers to, as the text format spells it.
 fn heap_name(ty: wasmparser::HeapType) -> String {
-    // A nullable reference to it is spelled around it.
+    // The text form of a nullable reference contains it.
     let spelled = wasmparser::RefType::new(true, ty)
         .map_or_else(|| "(ref null ?)".to_owned(), |ty| ty.to_string());
     let inner = spelled.strip_prefix("(ref null ").and_then(|rest| rest.strip_suffix(')'));

@@ -7,20 +7,20 @@ use cranelift_codegen::isa::CallConv;
 const W: Type = types::I64;
 const I32: Type = types::I32;
 
-/// How an operation on many bytes or elements has ended. It works in pieces, and looks between them
-/// and at its end whether the program is to stop.
+/// How an operation on many bytes or elements has ended. It works in chunks, and checks between
+/// them and at its end whether the program has to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Bulk {
-    /// It is out of bounds, and nothing was done.
+    /// It is out of bounds, and has had no effect.
     Outside = 0,
-    /// All was done.
+    /// It is complete.
     Done = 1,
-    /// The program is to stop.
+    /// The program has to stop.
     Interrupted = 2,
 }
 
-/// What growing gives instead of a size if the program is to stop.
+/// The result of growing, instead of a size, if the program has to stop.
 pub(crate) const GROWTH_INTERRUPTED: i64 = -2;
 
 macro_rules! builtins {
@@ -31,15 +31,15 @@ macro_rules! builtins {
         pub enum Builtin { $( $(#[$doc])* $name ),* }
 
         impl Builtin {
-            /// All of them, in the order of their numbers.
+            /// All built-in functions, in the order of their numbers.
             pub(crate) const ALL: &[Self] = &[ $( Self::$name ),* ];
 
-            /// What it takes, after the vmctx where it takes that.
+            /// The types of its parameters, after the vmctx if it takes one.
             pub(crate) fn params(self) -> &'static [Type] {
                 match self { $( Self::$name => &[ $($param),* ] ),* }
             }
 
-            /// What it gives.
+            /// The types of its results.
             pub(crate) fn results(self) -> &'static [Type] {
                 match self { $( Self::$name => &[ $($result)? ] ),* }
             }
@@ -50,9 +50,9 @@ macro_rules! builtins {
 builtins! {
     /// Memory, pages: the size before, or -1, or `GROWTH_INTERRUPTED`.
     MemoryGrow(I32, W) -> W;
-    /// Address, byte, count: fills bytes that were compared with the bounds.
+    /// Address, byte, count: fills bytes that were checked against the bounds.
     Fill(W, I32, W) -> I32;
-    /// Destination, source, count: copies bytes that were compared with the bounds.
+    /// Destination, source, count: copies bytes that were checked against the bounds.
     Copy(W, W, W) -> I32;
     /// Memory, segment, place, place in the segment, count: a `Bulk`.
     MemoryInit(I32, I32, W, W, W) -> I32;
@@ -76,34 +76,34 @@ builtins! {
     Notify(I32, W, I32) -> I32;
     /// Address of the tag, number of values: a new exception.
     ExceptionNew(W, I32) -> W;
-    /// Place of a call, reference to the function that it calls now: another one than before.
+    /// The place of a call, a reference to its present callee, which differs from the last one.
     CallTarget(I32, W);
     /// Table, place in it; or no table, and a reference to a function: the function's index, or -1.
     Resolve(I32, W) -> I32;
-    /// Call, frame, captured values: a hook has fired. Not zero if the program is to stop.
+    /// Call, frame, captured values: a hook has fired. Nonzero if the program has to stop.
     Hook(W, W, W) -> I32;
     /// A clock, another account: adds the time since the clock was read to the one that is charged,
-    /// and charges the other. Changes no register.
+    /// and charges the other from then on. Changes no register.
     Charge(W, W);
     /// A clock, a function's number (the lowest bit is set if it is only counted, and not entered),
-    /// a call, the instance: enters the function's context among those that were called from the
-    /// present one. If it is not known there, the call's receiver is asked to make it. Changes no
-    /// register, and nothing else if none is made.
+    /// a call, the instance: enters the function's context among the callees of the present one. If
+    /// that context does not exist yet, the call's receiver is called to create it. Changes no
+    /// register, and nothing else if none is created.
     EnterContext(W, W, W, W);
-    /// A clock, the context that the present one was entered from: goes back there. Changes no
+    /// A clock, the context that the present one was entered from: returns to it. Changes no
     /// register.
     LeaveContext(W, W);
-    /// Exception, frame, return address of that frame's call: goes to the handler that catches it.
+    /// Exception, frame, return address of that frame's call: jumps to the handler that catches it.
     Throw(W, W, W);
 }
 
 impl Builtin {
-    /// Whether it is given the instance.
+    /// Whether it takes the instance.
     pub(crate) fn takes_vmctx(self) -> bool {
         self.convention() != CallConv::PreserveAll
     }
 
-    /// How it is called.
+    /// Its calling convention.
     pub(crate) fn convention(self) -> CallConv {
         match self {
             Self::Charge | Self::EnterContext | Self::LeaveContext => CallConv::PreserveAll,
@@ -111,7 +111,7 @@ impl Builtin {
         }
     }
 
-    /// Where its address is in the table.
+    /// The offset of its address in the table.
     pub(crate) fn offset(self) -> i32 {
         self as i32 * 8
     }

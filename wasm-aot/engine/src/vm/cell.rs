@@ -1,11 +1,11 @@
-//! Numbers that an instance keeps, by their places in memory.
+//! Numbers that are stored in an instance, with their places.
 
-/// A number that an instance keeps: a global, or a word of a memory.
+/// A number that is stored in an instance: a global, or a word of a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cell {
     /// A global.
     Global {
-        /// Which.
+        /// Its index.
         index: u32,
         /// Whether it has 64 bits.
         wide: bool,
@@ -14,7 +14,7 @@ pub enum Cell {
     Memory {
         /// Which memory.
         memory: u32,
-        /// Where in it.
+        /// The address in it.
         address: u64,
         /// Whether it has 64 bits.
         wide: bool,

@@ -2,12 +2,12 @@
 //! share.
 //!
 //! An *account* begins with two words: ticks, and how often it was opened. A [`ContextNode`] is an
-//! account that knows which function it is of, and which others were called from it. Those whose
-//! calls are too short for the clock are counted only, and entered without the runtime.
+//! account that also holds its function and its callees' contexts. Contexts whose calls are too
+//! short for the clock are only counted, and entered without the runtime.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
-/// How many places a context has for those that were called from it; a power of two.
+/// How many buckets a context has for its callees' contexts; a power of two.
 pub const PLACES: u32 = 16;
 
 /// A calling context.
@@ -22,20 +22,20 @@ pub struct ContextNode {
     pub function: AtomicU32,
     /// Whether its calls are timed: 1, or 0. Machine code compares this and the number at once.
     pub timed: AtomicU32,
-    /// The next one in its place of its caller.
+    /// The next context in the same bucket of its caller.
     pub next: AtomicUsize,
-    /// When the call began that is timed.
+    /// When the call that is being timed began.
     pub entered: AtomicU64,
-    /// Ticks of timed calls, with what was called from there, each as far as it goes for whether
-    /// they are short.
+    /// Ticks of timed calls, including their callees. It only serves to decide whether calls are
+    /// short: a call adds at most [`MOST`] times the least.
     pub spent: AtomicU64,
     /// How many calls were timed.
     pub samples: AtomicU64,
-    /// Those that were called from here, by the numbers of their functions.
+    /// The contexts of functions called from here, by the numbers of their functions.
     pub places: [AtomicUsize; PLACES as usize],
 }
 
-/// The words by which an instance knows the account that it charges.
+/// The words of an instance that describe the account that it charges.
 #[derive(Debug)]
 #[repr(C)]
 pub struct AccountClock {
@@ -43,15 +43,17 @@ pub struct AccountClock {
     pub current: u64,
     /// When the clock was read last.
     pub last: u64,
-    /// What a reading takes: no account is charged with it.
+    /// The duration of a reading: no account is charged with it.
     pub reading: u64,
-    /// Contexts whose calls take less than this, on average, are only counted from then on.
+    /// Contexts whose calls take less than this on average are no longer timed, only counted, once
+    /// this is known.
     pub least: u64,
 }
 
-/// No function has this number: it ends the contexts of a place.
+/// A timed call counts at most this many times the least: a longer one may have waited for a CPU. A
+/// power of two.
 pub const NO_FUNCTION: u32 = u32::MAX;
-/// How many times as much as the least one call may have taken: more may be waiting for a
+/// How many times as much as the least one call may have taken: a longer one may have waited for a
 /// processor. A power of two.
 pub const MOST: u64 = 64;
 /// After how many timed calls a context may be found too short.

@@ -19,7 +19,7 @@ pub struct Layout {
     counts: crate::module::Imported,
 }
 
-/// Where the [`Memory`] of a memory is.
+/// The place of the [`Memory`] of a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemoryAt {
     /// In the vmctx, at that offset.
@@ -28,7 +28,7 @@ pub(crate) enum MemoryAt {
     Pointer(u32),
 }
 
-/// Where imported functions begin.
+/// The offset of the first imported function.
 const FUNCTIONS: u32 = 48;
 
 impl Layout {
@@ -71,7 +71,7 @@ impl Layout {
         }
     }
 
-    /// How large the vmctx is.
+    /// The size of the vmctx.
     pub(crate) fn size(&self) -> usize {
         self.size as usize
     }
@@ -81,7 +81,7 @@ impl Layout {
         (FUNCTIONS + index * size_of::<FuncImport>() as u32) as i32
     }
 
-    /// The table, and whether its address is there instead of itself.
+    /// The offset of the table, and whether its address is there instead.
     pub(crate) fn table(&self, index: u32) -> (i32, bool) {
         match index.checked_sub(self.counts.tables) {
             None => ((self.imported_tables + index * 8) as i32, true),
@@ -93,7 +93,7 @@ impl Layout {
         self.memory_places[index as usize]
     }
 
-    /// The global, and whether its address is there instead of itself.
+    /// The offset of the global, and whether its address is there instead.
     pub(crate) fn global(&self, index: u32) -> (i32, bool) {
         match index.checked_sub(self.counts.globals) {
             None => ((self.imported_globals + index * 8) as i32, true),
@@ -111,7 +111,7 @@ impl Layout {
         (self.types + index * 4) as i32
     }
 
-    /// The [`FuncRef`] with that place among those that can be referred to.
+    /// The [`FuncRef`] of that position among the functions that can be referred to.
     pub(crate) fn reference(&self, place: usize) -> i32 {
         (self.references as usize + place * size_of::<FuncRef>()) as i32
     }
@@ -150,7 +150,7 @@ mod tests {
             .info
     }
 
-    /// Where everything is, how long it is, and how it is aligned.
+    /// The offset, the size and the alignment of everything.
     fn places(info: &ModuleInfo) -> Vec<(usize, usize, usize)> {
         let layout = Layout::new(info, 3);
         let mut places = vec![(0, FUNCTIONS as usize, 8)];

@@ -1,7 +1,7 @@
 //! Data structures that machine code and the runtime share, and their layouts.
 //!
 //! Every function's first argument is the address of its instance's *vmctx*, a block of memory that
-//! begins with a fixed head and goes on with what the module's declarations ask for:
+//! begins with a fixed head, followed by what the module's declarations require:
 //!
 //! ```text
 //!   0  magic      8  store cell     16  built-in functions     24  the runtime's instance
@@ -32,9 +32,9 @@ pub(crate) use reservation::{RESERVATION, reservations_are_possible};
 
 use std::sync::atomic::{AtomicI64, AtomicUsize};
 
-/// Stands at the start of every vmctx of an instance.
+/// The first word of every vmctx of an instance.
 pub(crate) const INSTANCE_MAGIC: u64 = u64::from_le_bytes(*b"instance");
-/// Stands at the start of what a host function is given as its vmctx.
+/// The first word of the vmctx of a host function.
 pub(crate) const HOST_MAGIC: u64 = u64::from_le_bytes(*b"hostfunc");
 
 /// A function that can be called from anywhere.
@@ -63,9 +63,9 @@ pub(crate) struct FuncImport {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Table {
-    /// Its first element.
+    /// The address of its first element.
     pub(crate) base: *mut usize,
-    /// How many there are.
+    /// How many elements it has.
     pub(crate) len: usize,
 }
 
@@ -73,9 +73,9 @@ pub(crate) struct Table {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Memory {
-    /// Its first byte.
+    /// The address of its first byte.
     pub(crate) base: *mut u8,
-    /// How many bytes there are. Grows only; shared memories grow while others read it.
+    /// How many bytes it has. Grows only; shared memories grow while other threads read this.
     pub(crate) len: AtomicUsize,
 }
 
@@ -87,35 +87,35 @@ pub(crate) struct Tag {
     pub(crate) ty: u32,
 }
 
-/// An exception: what was thrown.
+/// An exception that was thrown.
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub(crate) struct Exception {
-    /// What kind.
+    /// Its tag.
     pub(crate) tag: *const Tag,
     /// How many values follow, 16 bytes each.
     pub(crate) values: u32,
-    /// For the collector of exceptions that no code holds.
+    /// For the collector of exceptions that are no longer referenced.
     pub(crate) marked: u32,
 }
 
-/// What a store and the machine code that runs in it exchange, in both directions.
+/// The data that a store and the machine code that runs in it exchange, in both directions.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct StoreCell {
-    /// Frames must not reach below.
+    /// The lowest address that frames may use.
     pub(crate) stack_limit: AtomicUsize,
-    /// The frame that called the host last, and where in its code.
+    /// The frame that called the host last; the other field is where in its code.
     pub(crate) exit_frame: AtomicUsize,
     /// See [`exit_frame`](Self::exit_frame).
     pub(crate) exit_pc: AtomicUsize,
-    /// How many more instructions may be executed: less than none where code has stopped that could
+    /// How many more instructions may be executed: negative if code has stopped because it could
     /// not pay.
     pub(crate) budget: AtomicI64,
 }
 
 impl StoreCell {
-    /// That of a store whose code may execute what it likes.
+    /// The cell of a store whose code is not limited.
     pub(crate) fn unlimited() -> Self {
         Self { budget: AtomicI64::new(i64::MAX), ..Self::default() }
     }
@@ -144,8 +144,8 @@ pub(crate) mod at {
     pub(crate) const BUDGET: i32 = offset_of!(StoreCell, budget) as i32;
     pub(crate) const EXCEPTION_TAG: i32 = offset_of!(Exception, tag) as i32;
     pub(crate) const EXCEPTION_VALUES: i32 = size_of::<Exception>() as i32;
-    /// Of what a host function is given: the function to call.
+    /// In the vmctx of a host function: the function to call.
     pub(crate) const HOST_CALL: i32 = 16;
-    /// Of what a host function is given: where a failure is raised.
+    /// In the vmctx of a host function: the code that raises a failure.
     pub(crate) const HOST_RAISE: i32 = 24;
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 use wasm_aot::observer::Observation;
 use wasm_aot::{Error, Func, Store, Trap, UnknownImport};
 
-/// Writes the state in which a trap has left a program, if that is wanted. A dump that cannot be
-/// written does not change how the program ended.
+/// Writes the state of a program after a trap, if that is requested. A dump that cannot be written
+/// does not change how the program ended.
 pub(crate) fn dump(store: &mut Store<World>, error: &Error, file: Option<&Path>, program: &Path) {
     let Some(file) = file.filter(|_| matches!(error, Error::Trap(_) | Error::Probe(_))) else {
         return;
@@ -18,10 +18,10 @@ pub(crate) fn dump(store: &mut Store<World>, error: &Error, file: Option<&Path>,
     }
 }
 
-/// What a program exports that keeps its own profile, to be called after a trap.
+/// The export of a program with its own profile, which is called after a trap.
 pub(super) const END: &str = "fastinst:end";
 
-/// Has a program that keeps its own profile report it, if a trap has ended it.
+/// Makes a program with its own profile report it, if a trap has ended the program.
 pub(super) fn end_profile(store: &mut Store<World>, end: Option<Func>, error: &Error) {
     let is_trap = matches!(error, Error::Trap(_)) && error.trap() != Some(Trap::Interrupted);
     if let Some(end) = end.filter(|_| is_trap)
@@ -31,7 +31,7 @@ pub(super) fn end_profile(store: &mut Store<World>, end: Option<Func>, error: &E
     }
 }
 
-/// Why a dump is not written, and what helps.
+/// Why a dump is not written, and how to fix it.
 fn unwritten(file: &Path, error: &std::io::Error) -> String {
     use std::io::ErrorKind as Kind;
     let help = match error.kind() {
@@ -44,8 +44,8 @@ fn unwritten(file: &Path, error: &std::io::Error) -> String {
     format!("--dump {}: {error}: {help}", file.display())
 }
 
-/// Refuses a dump that could not be written, before the program has run for it. A file that is
-/// there is left as it is.
+/// Refuses a dump that could not be written, before the program runs. An existing file is not
+/// changed.
 pub(super) fn is_writable(file: &Path) -> Result<(), Failure> {
     // Opening a pipe would wait for its reader.
     if file.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
@@ -60,7 +60,7 @@ pub(super) fn is_writable(file: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How the program's end is passed on.
+/// Converts the program's end to the command's.
 pub(crate) fn ended(path: &Path, error: &Error) -> Result<(), Failure> {
     let path = path.display();
     match error {
@@ -80,7 +80,7 @@ pub(crate) fn ended(path: &Path, error: &Error) -> Result<(), Failure> {
     }
 }
 
-/// The same where monitors may have ended the program.
+/// The same if monitors may have ended the program.
 pub(super) fn ended_observed(
     path: &Path,
     error: &Error,

@@ -1,4 +1,4 @@
-//! A trace that comes in pieces, which may arrive in any order.
+//! A trace that is received in pieces, which may arrive in any order.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -6,24 +6,24 @@ use std::io;
 use std::path::{Path, PathBuf};
 use wasm_aot::trace::{MAGIC, Reader, Sink as _, end};
 
-/// So many bytes are kept that have come before others.
+/// The maximum number of bytes kept of pieces that have arrived early.
 const EARLY: usize = 128 << 20;
 
-/// A file, and what belongs behind it.
+/// A file, and the pieces that belong after its end.
 #[derive(Debug)]
 pub(super) struct Received {
     path: PathBuf,
     file: File,
-    /// How long it is, and was before its last piece.
+    /// Its length, and that before its last piece.
     len: u64,
     before: u64,
     early: BTreeMap<u64, Vec<u8>>,
-    /// Where the trace ends, once that is known.
+    /// The length of the trace, once known.
     end: Option<u64>,
 }
 
 impl Received {
-    /// Creates a file of a name that no other has.
+    /// Creates a file with a unique name.
     pub(super) fn create(folder: &Path, name: &str) -> io::Result<Self> {
         let mut number = 1u32;
         loop {
@@ -44,8 +44,8 @@ impl Received {
         &self.path
     }
 
-    /// Takes a piece; gives the trace's length when it is whole. Where there is no room, the trace
-    /// ends and says so.
+    /// Adds a piece; returns the trace's length when it is complete. If the disk is full, the trace
+    /// ends with a message that says so.
     pub(super) fn take(
         &mut self,
         offset: u64,
@@ -61,7 +61,7 @@ impl Received {
         self.early.insert(offset, piece);
         while let Some(piece) = self.early.remove(&self.len) {
             if let Err(error) = self.file.append(&piece) {
-                // What is there of the piece is no block.
+                // The part of the piece that was written is not a block.
                 let _ = self.file.cut(self.len);
                 return Err(self.ended(error.to_string()));
             }
@@ -77,7 +77,8 @@ impl Received {
         Ok(self.end.filter(|end| *end == self.len))
     }
 
-    /// Ends the trace where it is, or before its last piece if there is no room for the end.
+    /// Ends the trace at its present end, or before its last piece if there is no room for the end
+    /// block.
     fn ended(&mut self, why: String) -> String {
         for len in [self.len, self.before] {
             let ended = self.file.cut(len).and_then(|()| {
@@ -93,7 +94,7 @@ impl Received {
     }
 }
 
-/// How many events a trace has that was cut off.
+/// Returns the number of events of a truncated trace.
 fn events(path: &Path) -> io::Result<u64> {
     let reader = Reader::new(io::BufReader::new(File::open(path)?)).map_err(io::Error::other)?;
     Ok(reader.take_while(Result::is_ok).count() as u64)
@@ -104,7 +105,7 @@ mod tests {
     use super::*;
     use wasm_aot::trace::{Ending, Event, Program, Writer};
 
-    /// A trace in pieces.
+    /// Returns a trace in pieces.
     fn pieces() -> Vec<Vec<u8>> {
         let mut writer = Writer::new(Vec::new(), &Program::new(vec![1], "a")).expect("room");
         let call = Event::Call { function: 0, args: Vec::new() };
@@ -125,7 +126,7 @@ mod tests {
         let whole = pieces.concat();
         assert_eq!(trace.take(two, pieces[1].clone(), false), Ok(Some(whole.len() as u64)));
         assert_eq!(std::fs::read(trace.path()).expect("a file"), whole);
-        // The next one has a name of its own.
+        // The next one gets another name.
         let mut other = Received::create(folder.path(), "a").expect("a file");
         assert_eq!(other.path(), folder.path().join("a-2.r3"));
         // An empty piece may be the last one.
@@ -143,7 +144,7 @@ mod tests {
         writer.push(&Event::Call { function: 0, args: Vec::new() });
         writer.flush();
         let (events, whole, _) = writer.finish();
-        // Without the end, which is a block of its own.
+        // Without the end, which is a separate block.
         let begun = whole.len() - end(events, "", None).len();
         assert_eq!(trace.take(0, whole[..begun].to_vec(), false), Ok(None));
         assert!(trace.take(3, vec![1], false).is_err());

@@ -1,9 +1,8 @@
-//! The code of a replay: what the host did, in instructions.
+//! The code of a replay: the host's actions as instructions.
 //!
-//! An import finds its context by how often it was called, in a tree of comparisons whose leaves
-//! are runs. A function that would become too large leaves a branch of its tree, or a part of what
-//! a context does, to a function of its own: engines compile many small functions sooner than one
-//! that is huge.
+//! An import finds its context by the number of its calls so far, in a tree of comparisons whose
+//! leaves are runs. If a function would become too large, a branch of its tree, or a part of a
+//! context's actions, is outlined: engines compile many small functions faster than a huge one.
 
 use super::Wrong;
 use crate::declared::Declared;
@@ -18,12 +17,12 @@ use wasm_encoder::{
 };
 use wasmparser::{FuncType, ValType};
 
-/// So many bytes of code are in one function, before parts of it get functions of their own.
+/// The maximum size of a function's code, before parts of it are outlined.
 const LARGE: usize = 16 << 10;
-/// So many bytes of a context that several runs have are copied into each.
+/// The maximum size of a context that is copied into several runs.
 const SMALL: usize = 48;
 
-/// A type of a function that is ours.
+/// A type of an added function.
 type Signature = (Vec<ValType>, Vec<ValType>);
 
 /// Writes the code.
@@ -31,19 +30,19 @@ pub(super) struct Coder<'a> {
     declared: &'a Declared,
     replay: &'a Replay,
     is_checked: bool,
-    /// The index of the first global of ours: whether the program has exited. The counters of
-    /// imports follow.
+    /// The index of the first added global: whether the program has exited. The counters of imports
+    /// follow.
     exited: u32,
     types: Vec<Signature>,
     known: HashMap<Signature, u32>,
     helpers: Vec<(u32, Vec<u8>)>,
-    /// Contexts that have a function of their own.
+    /// Contexts that were outlined.
     shared: HashMap<ContextId, Vec<u8>>,
-    /// In how many runs each context is.
+    /// The number of runs of each context.
     uses: Vec<u32>,
 }
 
-/// Puts a constant on the stack.
+/// Pushes a constant.
 pub(super) fn constant(
     sink: &mut InstructionSink<'_>,
     value: Value,
@@ -69,7 +68,7 @@ pub(super) fn constant(
     Ok(())
 }
 
-/// Puts what locals begin with on the stack, or traps if there is no such value.
+/// Pushes the initial values of locals, or traps if a type has no such value.
 fn zeros(sink: &mut InstructionSink<'_>, types: &[ValType]) {
     for ty in types {
         let null = |ty: &wasmparser::RefType| RoundtripReencoder.heap_type(ty.heap_type()).ok();
@@ -87,7 +86,7 @@ fn zeros(sink: &mut InstructionSink<'_>, types: &[ValType]) {
     }
 }
 
-/// Behind a call of the program's: returns if the program has exited.
+/// Emits code after a call of the program, which returns if the program has exited.
 pub(super) fn leave_if_exited(code: &mut Vec<u8>, exited: u32, results: &[ValType]) {
     let sink = &mut InstructionSink::new(code);
     sink.global_get(exited).if_(BlockType::Empty);
@@ -118,12 +117,12 @@ impl<'a> Coder<'a> {
         }
     }
 
-    /// The types of functions that are ours, behind the program's.
+    /// The types of added functions, which follow the program's.
     pub(super) fn types(&self) -> &[Signature] {
         &self.types
     }
 
-    /// The functions behind the program's: their types and bodies.
+    /// The functions that follow the program's: their types and bodies.
     pub(super) fn helpers(self) -> Vec<(u32, Vec<u8>)> {
         self.helpers
     }
@@ -137,7 +136,7 @@ impl<'a> Coder<'a> {
         })
     }
 
-    /// A function of ours: gives its index.
+    /// Adds a function, and returns its index.
     fn helper(&mut self, signature: Signature, code: &[u8]) -> u32 {
         let ty = self.signature(signature);
         self.helpers.push((ty, body(&[], code)));
@@ -152,31 +151,32 @@ impl<'a> Coder<'a> {
         self.exited + 1 + self.replay.imports.len() as u32
     }
 
-    /// Says what is wrong, and ends.
+    /// Emits code that reports a difference, and traps.
     fn fail(&self, sink: &mut InstructionSink<'_>, wrong: Wrong) {
         sink.i32_const(wrong as i32).global_set(self.event() + 1).unreachable();
     }
 
-    /// Fails if the stack's top is not zero.
+    /// Emits code that fails if the top of the stack is not zero.
     fn fail_if(&self, sink: &mut InstructionSink<'_>, wrong: Wrong) {
         sink.if_(BlockType::Empty);
         self.fail(sink, wrong);
         sink.end();
     }
 
-    /// Fails if so many events have not passed.
+    /// Emits code that fails unless this number of events has passed.
     fn expect_event(&self, sink: &mut InstructionSink<'_>, number: u64) {
         sink.global_get(self.event()).i64_const(number.cast_signed()).i64_ne();
         self.fail_if(sink, Wrong::Order);
     }
 
-    /// The event of that number has passed.
+    /// Emits code that records that the event of that number has passed.
     fn pass_event(&self, sink: &mut InstructionSink<'_>, number: u64) {
         sink.i64_const(number.cast_signed().wrapping_add(1)).global_set(self.event());
     }
 
-    /// Takes a local, and fails if it is not as it should be. NaNs are equal, since engines choose
-    /// their bits; references are compared as far as they are null.
+    /// Emits code that reads a local, and fails if it differs from the expected value. NaNs are
+    /// equal, since engines choose their bits; of references, only whether they are null is
+    /// compared.
     fn compare(&self, sink: &mut InstructionSink<'_>, local: u32, value: Value, wrong: Wrong) {
         sink.local_get(local);
         match value {
@@ -193,7 +193,7 @@ impl<'a> Coder<'a> {
         self.fail_if(sink, wrong);
     }
 
-    /// The bodies of what was imported, in order.
+    /// The bodies of imported functions, in order.
     pub(super) fn imports(&mut self) -> Result<Vec<Vec<u8>>, Error> {
         (0..self.replay.imports.len() as u32).map(|import| self.import(import)).collect()
     }
@@ -212,7 +212,7 @@ impl<'a> Coder<'a> {
         let invocations = &self.replay.imports[import as usize];
         let mut runs: Vec<(u64, Option<ContextId>)> =
             invocations.runs.iter().map(|(first, context)| (*first, Some(*context))).collect();
-        // It was not called more often.
+        // It was not called again.
         runs.push((invocations.count, None));
         let block = match ty.results() {
             [] => BlockType::Empty,
@@ -223,7 +223,7 @@ impl<'a> Coder<'a> {
         Ok(body(&[ValType::I64], &code))
     }
 
-    /// Code that finds the run of the invocation that is in the local behind the parameters.
+    /// Code that finds the run of the invocation that is in the local after the parameters.
     fn tree(
         &mut self,
         code: &mut Vec<u8>,
@@ -257,7 +257,7 @@ impl<'a> Coder<'a> {
         Ok(())
     }
 
-    /// One context: what is checked, what is done, and the end.
+    /// Emits a context: its checks, its actions, and its end.
     fn leaf(
         &mut self,
         code: &mut Vec<u8>,
@@ -312,7 +312,7 @@ impl<'a> Coder<'a> {
         Ok(())
     }
 
-    /// What is done in a context: written out, or in a function that several runs call.
+    /// The actions of a context: inline, or in a function that several runs call.
     fn actions_of(
         &mut self,
         code: &mut Vec<u8>,
@@ -335,7 +335,8 @@ impl<'a> Coder<'a> {
         Ok(())
     }
 
-    /// Code of actions; if it is large, calls of functions that each do some of them.
+    /// Emits the code of actions; if it is large, calls of functions that each perform some of
+    /// them.
     fn actions(&mut self, code: &mut Vec<u8>, actions: &[Action]) -> Result<(), Error> {
         let begun = code.len();
         let mut parts = Vec::new();
@@ -350,7 +351,7 @@ impl<'a> Coder<'a> {
             return Ok(());
         }
         parts.push(code.split_off(begun));
-        // A million calls of parts are a large function, too.
+        // A million calls of parts would be a large function, too.
         while parts.iter().map(Vec::len).sum::<usize>() >= LARGE {
             let (mut fewer, mut part) = (Vec::new(), Vec::new());
             for own in parts {
@@ -366,7 +367,7 @@ impl<'a> Coder<'a> {
         Ok(())
     }
 
-    /// Puts code into a function of its own: gives its call.
+    /// Outlines code into a function; returns the call of it.
     fn outlined(&mut self, code: &[u8]) -> Vec<u8> {
         let function = self.helper(Signature::default(), code);
         let mut call = Vec::new();
@@ -423,7 +424,7 @@ impl<'a> Coder<'a> {
         number(sink, address, self.declared.memories[memory as usize].memory64);
     }
 
-    /// Takes what growing has given.
+    /// Consumes the result of growing.
     fn grown(&self, sink: &mut InstructionSink<'_>, is_wide: bool) {
         if !self.is_checked {
             sink.drop();
@@ -436,7 +437,7 @@ impl<'a> Coder<'a> {
         self.fail_if(sink, Wrong::Value);
     }
 
-    /// Stores of a few bytes.
+    /// Emits stores of a few bytes.
     fn short(&self, code: &mut Vec<u8>, memory: u32, mut address: u64, mut bytes: &[u8]) {
         let sink = &mut InstructionSink::new(code);
         let arg =
@@ -459,7 +460,7 @@ impl<'a> Coder<'a> {
         }
     }
 
-    /// A call into the program.
+    /// Emits a call into the program.
     fn enter(
         &mut self,
         code: &mut Vec<u8>,
@@ -516,7 +517,7 @@ impl<'a> Coder<'a> {
         Ok(())
     }
 
-    /// A function that takes results and compares them with what they should be.
+    /// Adds a function that takes results and compares them with the expected values.
     fn results(&mut self, types: &[ValType], values: &[Value], event: u64) -> u32 {
         let mut code = Vec::new();
         let sink = &mut InstructionSink::new(&mut code);
@@ -527,7 +528,7 @@ impl<'a> Coder<'a> {
         self.helper((types.to_vec(), Vec::new()), &code)
     }
 
-    /// The function that replays everything: its index.
+    /// Adds the function that replays everything; returns its index.
     pub(super) fn start(&mut self) -> Result<u32, Error> {
         let replay = self.replay;
         let mut code = Vec::new();
@@ -539,7 +540,7 @@ impl<'a> Coder<'a> {
     }
 }
 
-/// Puts an address or an index on the stack.
+/// Pushes an address or an index.
 fn number(sink: &mut InstructionSink<'_>, value: u64, is_wide: bool) {
     match is_wide {
         true => sink.i64_const(value.cast_signed()),
@@ -547,7 +548,7 @@ fn number(sink: &mut InstructionSink<'_>, value: u64, is_wide: bool) {
     };
 }
 
-/// A function's body: its locals, one of each type, and its code.
+/// Encodes a function's body: its locals, one of each type, and its code.
 fn body(locals: &[ValType], code: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(code.len() + 4);
     locals.len().encode(&mut bytes);

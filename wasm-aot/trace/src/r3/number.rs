@@ -1,9 +1,9 @@
-//! Values as JavaScript prints them, which knows doubles only.
+//! Values in JavaScript's notation, which has only doubles.
 
 use crate::value::Value;
 use wasmparser::ValType;
 
-/// What a value loses.
+/// The loss of converting a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Loss {
     Integer,
@@ -25,7 +25,7 @@ impl Loss {
     }
 }
 
-/// A value in text, and what that loses.
+/// Converts a value to text, and returns the loss.
 pub(super) fn spelled(value: Value) -> (String, Option<Loss>) {
     let float = |value: f64, is_canonical: bool| {
         let loss = match (value.is_nan(), value == 0.0 && value.is_sign_negative()) {
@@ -73,7 +73,7 @@ fn double(value: f64) -> String {
     }
 }
 
-/// A value of a type from its text.
+/// Parses a value of a type.
 pub(super) fn value(text: &str, ty: ValType) -> Result<Value, String> {
     let wrong = || format!("{text:?}: not a number");
     let number = || -> Result<f64, String> {

@@ -9,19 +9,19 @@ use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
 use wasmparser::ValType;
 
-/// A trace in the form of Wasm-R3 that is being read.
+/// A trace in the format of Wasm-R3 that is being read.
 #[derive(Debug)]
 pub struct R3Reader<R: Read> {
     from: BufReader<R>,
     declared: Declared,
     line: u64,
-    /// The calls that wait: of the host's (true) or the program's, and of which function.
+    /// The pending calls: by the host (true) or by the program, and of which function.
     waiting: Vec<(bool, u32)>,
     ready: VecDeque<Event>,
     has_failed: bool,
 }
 
-/// No line is longer than that.
+/// The maximum length of a line.
 const LONGEST: u64 = 4 << 20;
 
 impl<R: Read> R3Reader<R> {
@@ -54,7 +54,7 @@ impl<R: Read> R3Reader<R> {
     fn read(&mut self, line: &str) -> Result<(), String> {
         let fields: Vec<&str> = line.split(';').collect();
         let (kind, rest) = (fields[0].trim_end(), &fields[1..]);
-        // One printer leaves the separator out.
+        // One printer omits the separator.
         if let Some(function) = kind.strip_prefix("EC").filter(|digits| !digits.is_empty()) {
             let name = rest.first().copied().unwrap_or_default();
             let args = rest.get(1).copied().unwrap_or_default();
@@ -98,7 +98,7 @@ impl<R: Read> R3Reader<R> {
                     bytes,
                 })
             }
-            // A printer writes growth of tables so, too: it names a table.
+            // One printer uses this for the growth of tables, too, and names a table.
             ("MG", [memory, pages]) => {
                 self.found(Change::Grow { memory: number(memory)?, pages: number(pages)? })
             }
@@ -120,7 +120,7 @@ impl<R: Read> R3Reader<R> {
             }
             ("G" | "IG", [global, text]) | ("G", [global, _, text, _]) => self.global(global, text),
             ("IG", [global, _, _, _, _, text]) => self.global(global, text),
-            // What the module declares; and lines that the tool itself passes over.
+            // Lines about declarations, and lines that the tool itself ignores.
             _ => Ok(()),
         }
     }
@@ -139,7 +139,7 @@ impl<R: Read> R3Reader<R> {
     }
 
     fn enter(&mut self, function: &str, door: Door, args: &str) -> Result<(), String> {
-        // The host calls: so a call of its own that was inside of another has ended.
+        // The host calls: so an earlier nested call of it has ended.
         self.leave_program();
         let function = number(function)?;
         let args = values(args, &self.types(function, false)?)?;
@@ -148,7 +148,7 @@ impl<R: Read> R3Reader<R> {
         Ok(())
     }
 
-    /// The program returns to the host, if it runs.
+    /// Adds the program's return to the host, if it runs.
     fn leave_program(&mut self) {
         if let Some((true, function)) = self.waiting.last().copied() {
             self.waiting.pop();
@@ -163,7 +163,7 @@ impl<R: Read> R3Reader<R> {
         Ok(if results { ty.results() } else { ty.params() }.to_vec())
     }
 
-    /// What the form does not have.
+    /// Zeros in place of values that the format does not contain.
     fn zeros(&self, function: u32, results: bool) -> Result<Vec<Value>, String> {
         let types = self.types(function, results)?;
         let zero = |ty: &ValType| Value::zero(*ty).ok_or_else(|| format!("a value of type {ty}"));
@@ -199,7 +199,7 @@ impl<R: Read> Iterator for R3Reader<R> {
                 Ok(true) => {}
                 Ok(false) => {
                     self.has_failed = true;
-                    // What was inside of another call at the end has ended, too.
+                    // Calls that were nested at the end have ended, too.
                     if self.waiting.len() == 1 {
                         self.leave_program();
                     }

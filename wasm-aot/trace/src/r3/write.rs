@@ -8,22 +8,23 @@ use crate::value::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Writes events in the form of Wasm-R3.
+/// Writes events in the format of Wasm-R3.
 #[derive(Debug)]
 pub struct R3Writer<'a> {
     declared: &'a Declared,
     is_lossy: bool,
     losses: BTreeMap<&'static str, u64>,
     events: u64,
-    /// The calls that wait: imports, or nothing for calls of the host's.
+    /// The pending calls: imports, or `None` for calls by the host.
     waiting: Vec<Option<u32>>,
-    /// What the host has changed since control went to the program: written when that runs.
+    /// The host's changes since the program last had control: written when it continues.
     pending: Vec<Change>,
     has_entered: bool,
 }
 
 impl<'a> R3Writer<'a> {
-    /// Writes a trace of a module. What the form cannot hold is an error, or counted.
+    /// Writes a trace of a module. Values that the format cannot represent are errors, or counted
+    /// as losses.
     pub fn new(declared: &'a Declared, is_lossy: bool) -> Self {
         Self {
             declared,
@@ -36,12 +37,12 @@ impl<'a> R3Writer<'a> {
         }
     }
 
-    /// What was lost, and how often.
+    /// The losses, and how often each occurred.
     pub fn losses(&self) -> &BTreeMap<&'static str, u64> {
         &self.losses
     }
 
-    /// The lines of an event.
+    /// Returns the lines of an event.
     pub fn push(&mut self, event: &Event) -> Result<String, Error> {
         let mut out = String::new();
         self.event(event, &mut out)?;

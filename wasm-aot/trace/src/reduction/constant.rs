@@ -1,10 +1,10 @@
-//! Constant expressions, as far as numbers are concerned.
+//! Constant expressions of numbers.
 
 use crate::value::Value;
 use std::collections::HashMap;
 use wasmparser::{ConstExpr, Operator};
 
-/// Computes a constant. Nothing if it needs what is not known.
+/// Computes a constant. `None` if it depends on an unknown value.
 pub(super) fn constant(expression: &ConstExpr<'_>, globals: &HashMap<u32, Value>) -> Option<Value> {
     let mut stack: Vec<Value> = Vec::new();
     for operator in expression.get_operators_reader() {

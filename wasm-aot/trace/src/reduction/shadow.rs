@@ -1,4 +1,4 @@
-//! What a program can know of its memories, globals and tables without its host.
+//! The state of a program's memories, globals and tables that it can know without its host.
 
 use super::NULL;
 use super::constant::constant;
@@ -9,16 +9,17 @@ use crate::value::Value;
 use std::collections::HashMap;
 use wasmparser::{DataKind, ElementItems, ElementKind, Parser, Payload};
 
-/// Bytes are kept in so large parts, of which those are there that have other bytes than zero.
+/// The size of the parts in which bytes are stored; parts of zeros are not stored.
 const PART: usize = 1 << 12;
 
-/// What is known.
+/// The known state.
 #[derive(Debug, Default)]
 pub(super) struct Shadow {
     bytes: HashMap<(u32, u64), Box<[u8; PART]>>,
     globals: HashMap<u32, Value>,
     elements: HashMap<(u32, u64), Value>,
-    /// The segments of memories that are the module's own: copied before the program begins.
+    /// The segments of memories that are the module's own: which are copied before the program
+    /// begins.
     segments: Vec<(u32, u64, Vec<u8>)>,
 }
 
@@ -47,7 +48,7 @@ impl Shadow {
                         let DataKind::Active { memory_index, offset_expr } = datum.kind else {
                             continue;
                         };
-                        // What is imported is recorded with its contents.
+                        // Imported memories are recorded with their contents.
                         if memory_index < declared.imported.memories {
                             continue;
                         }
@@ -94,14 +95,14 @@ impl Shadow {
         Ok(())
     }
 
-    /// The program begins.
+    /// Called when the program begins.
     pub(super) fn begin(&mut self) {
         for (memory, place, bytes) in std::mem::take(&mut self.segments) {
             self.store(memory, place, &bytes);
         }
     }
 
-    /// Something was changed, by whichever side.
+    /// Applies a change, by either side.
     pub(super) fn change(&mut self, change: &Change) {
         match change {
             Change::Write { memory, address, bytes } => self.store(*memory, *address, bytes),
@@ -115,7 +116,7 @@ impl Shadow {
         }
     }
 
-    /// The bytes from an address on, part by part: a part's key, and which bytes of it.
+    /// Splits a range of addresses into parts: each part's key, and the range in it.
     fn parts(address: u64, len: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
         let mut at = 0;
         std::iter::from_fn(move || {
@@ -142,7 +143,8 @@ impl Shadow {
         }
     }
 
-    /// Which bytes differ from what is known: the first, and how many up to the last.
+    /// Returns the range of bytes that differ from the known ones: the first, and how many up to
+    /// the last.
     pub(super) fn differs(
         &self,
         memory: u32,
@@ -163,13 +165,13 @@ impl Shadow {
         first.map(|first| (first, last - first + 1))
     }
 
-    /// A global was read: whether it is another value than is known.
+    /// Handles a read of a global: returns whether its value differs from the known one.
     pub(super) fn learns(&mut self, global: u32, value: Value) -> bool {
-        // What cannot be computed here is taken as it is seen first.
+        // A value that cannot be computed here is the one that is read first.
         *self.globals.entry(global).or_insert(value) != value
     }
 
-    /// An element of a table.
+    /// Returns an element of a table.
     pub(super) fn element(&self, table: u32, index: u64) -> Value {
         self.elements.get(&(table, index)).copied().unwrap_or(NULL)
     }

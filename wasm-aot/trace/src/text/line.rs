@@ -3,7 +3,7 @@
 use crate::value::Value;
 use std::str::FromStr;
 
-/// The words of a line that are left.
+/// The remaining words of a line.
 #[derive(Debug)]
 pub(super) struct Line<'a> {
     words: Vec<&'a str>,
@@ -11,7 +11,7 @@ pub(super) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Finds the words of a line: what is in quotes is one.
+    /// Splits a line into words; a quoted text is one word.
     pub(super) fn new(line: &'a str) -> Result<Self, String> {
         let (mut words, mut rest) = (Vec::new(), line.trim_start());
         while !rest.is_empty() {
@@ -36,7 +36,7 @@ impl<'a> Line<'a> {
         Ok(word)
     }
 
-    /// Whether this word comes next; then it is passed.
+    /// Whether this is the next word; if so, it is consumed.
     pub(super) fn has_keyword(&mut self, word: &str) -> bool {
         let has = self.words.get(self.at) == Some(&word);
         self.at += usize::from(has);
@@ -69,7 +69,7 @@ impl<'a> Line<'a> {
         word.as_bytes().chunks(2).map(byte).collect::<Option<_>>().ok_or_else(wrong)
     }
 
-    /// Bytes in quotes.
+    /// Reads quoted bytes.
     pub(super) fn quoted(&mut self) -> Result<Vec<u8>, String> {
         let word = self.word()?;
         let inside = word.strip_prefix('"').and_then(|word| word.strip_suffix('"'));
@@ -104,7 +104,7 @@ impl<'a> Line<'a> {
             .ok_or_else(|| format!("{word}: not a value, as i32:5 or f64:0x3ff0000000000000"))
     }
 
-    /// All values up to the end.
+    /// Reads all values up to the end.
     pub(super) fn values(&mut self) -> Result<Vec<Value>, String> {
         let mut values = Vec::new();
         while !self.is_empty() {
@@ -114,7 +114,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// How long a text in quotes is, with them.
+/// The length of a quoted text, with the quotes.
 fn quoted_len(text: &str) -> Option<usize> {
     let mut is_escaped = false;
     for (at, c) in text.char_indices().skip(1) {

@@ -1,10 +1,11 @@
-//! What tests try for a moment, and a fuzzer for days: any bytes are a trace in one of its forms,
-//! or are refused; and what is read of them is refused or gives a valid module.
+//! Properties that tests try for a moment, and a fuzzer for days: arbitrary bytes are a trace in
+//! one of its forms, or are refused; and events that are read from them are refused or result in a
+//! valid module.
 
 use arbtest::arbitrary::{Result, Unstructured};
 use wasm_aot_trace::{Event, Generation, MAGIC, Program, Reader, TextReader, Writer, generate};
 
-/// A trace of a program, as a beginning.
+/// A trace of a program, from which beginnings are taken.
 fn seed() -> (Vec<u8>, Vec<u8>) {
     let module = wat::parse_str(
         r#"(module (import "h" "f" (func $f (param i32) (result i32))) (memory (export "m") 1)
@@ -16,7 +17,7 @@ fn seed() -> (Vec<u8>, Vec<u8>) {
     (module, trace)
 }
 
-/// Reads bytes in both forms, behind a whole beginning of some length.
+/// Reads bytes in both forms, after a valid beginning of some length.
 pub(crate) fn any_bytes(u: &mut Unstructured<'_>) -> Result<()> {
     let (module, trace) = seed();
     let lens = [0, MAGIC.len(), MAGIC.len() + 4, trace.len()];
@@ -31,7 +32,7 @@ pub(crate) fn any_bytes(u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Makes replays of events, which are valid modules.
+/// Generates replays of events, which are valid modules.
 pub(crate) fn made(
     module: &[u8],
     events: impl Iterator<Item = std::result::Result<Event, wasm_aot_trace::Error>>,

@@ -1,8 +1,8 @@
-//! Small programs and their runs, one for each way across the boundary: the files in `micro`. Each
-//! is a module in text, and behind it its trace, a line of it behind `;; `.
+//! Small programs and their runs, one for each kind of boundary crossing: the files in `micro`.
+//! Each is a module in text, followed by its trace, whose lines begin with `;; `.
 //!
-//! Where the program exits, a call that has not returned is written as FUNCTION@NUMBER. The calls
-//! of a function are numbered because offsets in bytes are not visible in the text.
+//! If the program exits, a call that has not returned is written as FUNCTION@NUMBER. The calls of a
+//! function are numbered because offsets in bytes are not visible in the text.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use wasm_aot_trace::{End, Event, Program, TextReader, heading};
 
 /// A program, and a run of it.
 pub(super) struct Micro {
-    /// Of its file.
+    /// The name of its file.
     pub(super) name: String,
     pub(super) module: Vec<u8>,
     pub(super) events: Vec<Event>,
@@ -24,7 +24,7 @@ impl Micro {
     }
 }
 
-/// All of them, by name.
+/// Returns all programs, by name.
 pub(super) fn programs() -> Vec<Micro> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
     let folder: PathBuf = folder
@@ -46,7 +46,7 @@ pub(super) fn programs() -> Vec<Micro> {
     paths.iter().map(read).collect()
 }
 
-/// Events from their text, with calls as numbers.
+/// Reads events from their text, with calls as numbers.
 pub(super) fn events(module: &[u8], trace: &str) -> Vec<Event> {
     let text = heading(&Program::new(Vec::new(), "app.wasm")) + trace;
     let reader = TextReader::new(text.as_bytes()).expect("a heading");
@@ -63,7 +63,7 @@ pub(super) fn events(module: &[u8], trace: &str) -> Vec<Event> {
     all
 }
 
-/// Where each call instruction of a function is.
+/// The offset of each call instruction of a function.
 fn calls(module: &[u8], function: u32) -> Vec<u32> {
     let (mut at, mut found) = (0, Vec::new());
     for payload in wasmparser::Parser::new(0).parse_all(module) {
