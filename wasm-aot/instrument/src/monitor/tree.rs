@@ -177,7 +177,11 @@ impl Trees {
             places.insert(*number, (place, owner));
             let calls = node.calls.load(Relaxed);
             let due = if self.address(*number) == due.0 { due.1 } else { 0 };
-            sum.contexts[owner].own += node.ticks.load(Relaxed) + due;
+            // Charges are differences of clock readings, and a pause is taken off the next one:
+            // their sum may be a little below zero, in two's complement.
+            let ticks = node.ticks.load(Relaxed).wrapping_add(due).cast_signed();
+            let own = &mut sum.contexts[owner].own;
+            *own = own.saturating_add_signed(ticks);
             let context = &mut sum.contexts[place];
             context.calls += calls;
             context.timed += node.samples.load(Relaxed);
@@ -369,6 +373,23 @@ mod tests {
             trees.end(1);
         }
         assert_eq!(trees.free.len(), 5);
+    }
+
+    #[test]
+    fn a_charge_below_zero_is_taken_off_and_no_time_is_negative() {
+        let mut trees = Trees::new(NODES, false);
+        let root = trees.begin(InstanceSlots::of_vmctx(1));
+        let main = child(&mut trees, root, 1);
+        let (counted, timed) = (child(&mut trees, main, 2), child(&mut trees, main, 3));
+        for (node, is_timed) in [(main, true), (counted, false), (timed, true)] {
+            set(&trees, node, 1, is_timed);
+        }
+        trees.charge(counted, 13u64.wrapping_neg());
+        trees.charge(timed, 13u64.wrapping_neg());
+        let (sum, _) = trees.sum(None);
+        let own: Vec<_> = sum.contexts.iter().map(|c| (c.function, c.own)).collect();
+        assert_eq!(own[1..], [(1, 7), (2, 0), (3, 0)]);
+        trees.end(1);
     }
 
     #[test]
