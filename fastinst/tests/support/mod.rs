@@ -20,7 +20,7 @@ pub fn library() -> PathBuf {
     library
 }
 
-/// Cargo's paths would lead to other libraries, and variables of the user who runs the tests must
+/// Cargo's paths would lead to other libraries, and variables in the environment of the tests must
 /// not have an effect.
 pub fn clean(mut command: Command) -> Command {
     command.env_remove("LD_LIBRARY_PATH");

@@ -217,7 +217,7 @@ mod tests {
             assert!(error.to_string().contains("chmod go-w"), "{error}");
             scratch.mode(path, if path.ends_with("file") { 0o644 } else { 0o755 });
         }
-        // The sticky bit: users who may write there cannot exchange the user's files.
+        // The sticky bit: another user with write permission cannot exchange files there.
         scratch.mode("a", 0o1777);
         open(&scratch.file()).unwrap();
         assert!(open(&scratch.0.join("a")).is_err() && open(Path::new("/dev/null")).is_err());

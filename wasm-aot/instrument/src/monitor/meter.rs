@@ -71,9 +71,11 @@ impl Meter {
         slots.word(word!(self, last)).store(Ticks::now().0, Relaxed);
     }
 
-    /// Excludes this much of the time that has passed from all accounts.
+    /// Excludes this much of the time that has passed from all accounts. Called by the instance's
+    /// own thread.
     pub(super) fn paused(self, slots: InstanceSlots, ticks: u64) {
-        slots.word(word!(self, last)).fetch_add(ticks, Relaxed);
+        let last = slots.word(word!(self, last));
+        last.store(resumed(last.load(Relaxed), ticks, Ticks::now().0), Relaxed);
     }
 
     /// The account that is charged.
@@ -125,6 +127,13 @@ impl Meter {
     pub(super) fn before(self, at: &mut Emitter<'_, '_>) -> Variable {
         at.variable(u64::from(self.current.0) << 32 | u64::from(at.hook().offset))
     }
+}
+
+/// The time that is charged next begins here, after a pause of so many ticks. A monitor that was
+/// attached during the pause has begun its clock then: the rest of the pause is all that it has
+/// to exclude.
+fn resumed(last: u64, ticks: u64, now: u64) -> u64 {
+    last.saturating_add(ticks).min(now)
 }
 
 /// The cost of reading the clock, in ticks: the least of four means.
@@ -203,5 +212,19 @@ pub(super) fn shown(seconds: f64) -> String {
         s if s >= 1e-3 => format!("{:.3} ms", s * 1e3),
         s if s >= 1e-6 => format!("{:.3} µs", s * 1e6),
         s => format!("{:.0} ns", s * 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_began_during_a_pause_charges_nothing_of_it() {
+        // The thread paused from 100 to 150.
+        assert_eq!(resumed(90, 50, 155), 140);
+        assert_eq!(resumed(130, 50, 155), 155);
+        // A switch charges the difference, which is never below zero.
+        assert_eq!(155 - resumed(149, 50, 155), 0);
     }
 }

@@ -177,8 +177,8 @@ impl Trees {
             places.insert(*number, (place, owner));
             let calls = node.calls.load(Relaxed);
             let due = if self.address(*number) == due.0 { due.1 } else { 0 };
-            // Charges are differences of clock readings, and a pause is taken off the next one:
-            // their sum may be a little below zero, in two's complement.
+            // A charge is the difference of two readings of the time stamp counter. On another CPU
+            // the counter may be a little behind, and the difference below zero.
             let ticks = node.ticks.load(Relaxed).wrapping_add(due).cast_signed();
             let own = &mut sum.contexts[owner].own;
             *own = own.saturating_add_signed(ticks);
