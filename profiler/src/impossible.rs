@@ -260,6 +260,12 @@ mod tests {
         let arc = |caller: Option<Label>| Arc { site: 7, samples: 1, share: 1.0, caller };
         callee.arcs = vec![arc(Some(caller.label.clone()))];
         assert_eq!(found(vec![caller.clone(), callee.clone()]), [Contradiction::TotalAboveCallers]);
+        // A stack of the clock that ended early, in a call whose caller the probes know.
+        callee.calls = Figure::exact(1.0);
+        callee.arcs.push(Arc { samples: 0, share: 0.0, ..arc(None) });
+        assert_eq!(found(vec![caller.clone(), callee.clone()]), [Contradiction::TotalAboveCallers]);
+        callee.calls = Figure::exact(2.0);
+        assert_eq!(found(vec![caller.clone(), callee.clone()]), []);
         callee.arcs.push(arc(None));
         assert_eq!(found(vec![caller, callee]), []);
     }

@@ -45,7 +45,12 @@ impl Callers {
         let all = profile.functions.iter().map(|function| {
             let caller =
                 |arc: &crate::Arc| arc.caller.as_ref().and_then(|label| places.find(label));
-            let mut all: Vec<usize> = function.arcs.iter().map(caller).collect::<Option<_>>()?;
+            // Where the probes know the caller of every call, a stack of the clock that ends early
+            // says nothing.
+            let timed: u64 = function.arcs.iter().map(|arc| arc.samples).sum();
+            let is_whole = function.calls.is_exact() && timed as f64 >= function.calls.value;
+            let arcs = function.arcs.iter().filter(|arc| !is_whole || arc.samples > 0);
+            let mut all: Vec<usize> = arcs.map(caller).collect::<Option<_>>()?;
             all.sort_unstable();
             all.dedup();
             Some(all)
