@@ -369,8 +369,7 @@ const VARIOUS: &str = r#"(module (memory (export "memory") 1) (table 4 funcref)
         (nop)))"#;
 
 /// Scripts of the table that say something else on each target, and why.
-const UNLIKE: [(&str, &str); 5] = [
-    ("alt_call_by_id(imm0)", "what an engine calls instead has to be known while compiling"),
+const UNLIKE: [(&str, &str); 4] = [
     ("arg0 = 4", "an engine does not change operands"),
     ("opname.addr()", "texts lie in the memory of the monitor, or in one of the program"),
     (

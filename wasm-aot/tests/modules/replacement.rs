@@ -116,11 +116,55 @@ fn functions_are_called_instead_on_both_targets() {
         ("of-indirect", "wasm:opcode:call_indirect:alt { alt_call_by_id(7); }", &|i| {
             [i + 3, 9, 8, 2 * i, 0, 4]
         }),
+        ("itself", "wasm:opcode:call:alt / imm0 != 0 / { alt_call_by_id(imm0); }", &|i| {
+            [i + 3, 9, 8, 2 * i, 0, i + 1000]
+        }),
+        (
+            "at-the-site",
+            "wasm:opcode:call:alt / imm0 == 1 || imm0 == 5 / {
+                var next: u32 = imm0 + 1; alt_call_by_id(next); }",
+            &|i| [3 * i, 9, 8, i / 2, 0, i + 1000],
+        ),
+        (
+            "site-or-constant",
+            "report var n: u32;
+            wasm:opcode:call:alt / imm0 == 1 / {
+                n++;
+                if (n % 2 == 0) { alt_call_by_id(fid - 6); } else { alt_call_by_id(1); }
+            }",
+            &|i| [[i + 3, 3 * i][i as usize % 2], 9, 8, 2 * i, 0, i + 1000],
+        ),
+        (
+            "name-at-the-site",
+            "wasm:opcode:call:alt / imm0 == 1 || imm0 == 6 || imm0 == 5 / {
+                alt_call_by_name(target_fn_name == \"add\" ? \"mul\" : target_fn_name); }",
+            &|i| [3 * i, 9, 8, 2 * i, 0, i + 1000],
+        ),
         ("and-more", "wasm:opcode:call:alt / imm0 == 4 / { alt_call_by_id(3); return 6; }", &|i| {
             [i + 3, 6, i + 1000, 2 * i, 0, i + 1000]
         }),
     ] {
         assert_eq!(noted(name, VALUES, script), sum(10, |i| given(i).to_vec()), "{name}");
+    }
+}
+
+#[test]
+fn a_function_that_does_not_fit_a_site_is_reported_on_both_targets() {
+    let place = Place::new("modules-replacement-missing");
+    for (script, missing) in [
+        ("wasm:opcode:call:alt / imm0 == 1 / { alt_call_by_id(imm0 + 99); }", "no "),
+        ("wasm:opcode:call:alt / imm0 == 1 / { alt_call_by_id(imm0 + 4); }", "another type"),
+    ] {
+        let program_file = place.file("program.wat", VALUES);
+        let done = run(&place, &[], &[&place.file("script.mm", script)], &program_file);
+        let bytes = wat::parse_str(VALUES).expect("text");
+        let options = whamm::Options::default();
+        let inside =
+            whamm::instrument(&[whamm::Source::new("x.mm", script)], &[], &bytes, &options);
+        let inside = inside.expect_err("no such function").to_string();
+        for message in [errors(&done), inside] {
+            assert!(message.contains(missing), "{script}: {message}");
+        }
     }
 }
 

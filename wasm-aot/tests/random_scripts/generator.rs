@@ -134,7 +134,14 @@ fn replacement(
         _ if !present.alike.is_empty() && u.ratio(1, 3)? => {
             let (called, instead) = *u.choose(&present.alike)?;
             let predicate = format!(" / imm0 == {called} /");
-            ("wasm:opcode:call:alt".to_owned(), predicate, format!("alt_call_by_id({instead});"))
+            // The same function: as a constant, or as computed at the site.
+            let which = match u.int_in_range(0..=2)? {
+                0 => instead.to_string(),
+                1 if instead >= called => format!("imm0 + {}", instead - called),
+                1 => format!("imm0 - {}", called - instead),
+                _ => format!("imm0 == {called} ? {instead} : imm0"),
+            };
+            ("wasm:opcode:call:alt".to_owned(), predicate, format!("alt_call_by_id({which});"))
         }
         Err(_) => return Ok(()),
         Ok(known) => {

@@ -58,8 +58,8 @@ pub(crate) enum Calls {
     Engine {
         /// The local, if there is a decision.
         decision: Option<u32>,
-        /// The constants that identify these functions.
-        list: Vec<ExprKind>,
+        /// What identifies these functions, known when a site is matched.
+        list: Vec<Expr>,
     },
 }
 
@@ -287,25 +287,29 @@ impl Emitter<'_> {
 
     /// Calls a function of the program instead of the instruction, or makes the engine call it.
     pub(super) fn call_instead(&mut self, replacement: &Replacement, which: &Expr, span: Span) {
-        let which = self.fold(which);
-        if !is_known(&which) {
-            let help = "give the constant index or the name of a function of the program; `if` \
-                        chooses between several";
-            let message = "which function is called instead must be known while compiling";
-            return self.refuse(span, message, help);
-        }
         match &replacement.calls {
             Calls::Here { callees, left } => {
-                self.call_here(replacement, (callees, *left), &which, span);
-            }
-            Calls::Engine { decision, list } => {
-                let number = list.iter().position(|known| *known == which.kind);
-                if let (Some(number), Some(decision)) = (number, decision) {
-                    let number = FIRST + i32::try_from(number).unwrap_or(0);
-                    self.put().i32_const(number).local_set(*decision);
+                let which = self.fold(which);
+                match is_constant(&which) {
+                    true => self.call_here(replacement, (callees, *left), &which, span),
+                    false => self.refuse_unknown(span),
                 }
             }
+            Calls::Engine { decision, list } => {
+                let number = list.iter().position(|known| known.same(which));
+                let (Some(number), Some(decision)) = (number, decision) else {
+                    return self.refuse_unknown(span);
+                };
+                let number = FIRST + i32::try_from(number).unwrap_or(0);
+                self.put().i32_const(number).local_set(*decision);
+            }
         }
+    }
+
+    fn refuse_unknown(&mut self, span: Span) {
+        let help = "give the index or the name of a function of the program, or what is known at \
+                    the site; `if` chooses between several";
+        self.refuse(span, "which function is called instead must be known while compiling", help);
     }
 
     fn call_here(
@@ -392,7 +396,7 @@ impl Emitter<'_> {
     }
 }
 
-/// Whether it identifies a function.
-pub(crate) fn is_known(e: &Expr) -> bool {
+/// Whether it is the index or the name of a function.
+pub(crate) fn is_constant(e: &Expr) -> bool {
     matches!(e.kind, ExprKind::Int(_) | ExprKind::Str(_))
 }

@@ -144,6 +144,23 @@ impl Hoist<'_> {
         }
     }
 
+    /// An expression without a value. Which function is called instead of an instruction is known
+    /// when a site is matched.
+    fn done(&mut self, e: &Expr) -> Expr {
+        let calls_instead = matches!(
+            e.kind,
+            ExprKind::Builtin(
+                Builtin::Event(events::Function::AltCallById | events::Function::AltCallByName),
+                _
+            )
+        );
+        let keeps = self.keeps;
+        self.keeps &= !calls_instead;
+        let done = self.expr(e);
+        self.keeps = keeps;
+        done
+    }
+
     fn stmts(&mut self, list: &[Stmt]) -> Vec<Stmt> {
         list.iter().flat_map(|s| self.stmt(s)).collect()
     }
@@ -153,7 +170,7 @@ impl Hoist<'_> {
             Stmt::Declare(n, e) => Stmt::Declare(*n, e.as_ref().map(|e| self.expr(e))),
             Stmt::Assign(p, e) => Stmt::Assign(self.place(p), self.expr(e)),
             Stmt::Update(p, op, e) => Stmt::Update(self.place(p), *op, self.expr(e)),
-            Stmt::Do(e) => Stmt::Do(self.expr(e)),
+            Stmt::Do(e) => Stmt::Do(self.done(e)),
             Stmt::Return(e) => Stmt::Return(e.as_ref().map(|e| self.expr(e))),
             Stmt::If(c, a, b) => {
                 let cond = self.expr(c);

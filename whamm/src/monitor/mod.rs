@@ -302,7 +302,8 @@ impl<'a> Maker<'a> {
         said: &mut Diagnostics,
     ) {
         for case in split::cases(group.predicate.as_ref()) {
-            let predicate = case.condition.as_ref().map(|condition| self.predicate(condition));
+            let predicate =
+                case.condition.as_ref().map(|condition| self.at_match("predicate", condition));
             let residue = case.residue.as_ref();
             let given = name::given_body(residue, &group.stmts, &group.bounds);
             let scope = Scope {
@@ -311,7 +312,7 @@ impl<'a> Maker<'a> {
                 row: row.cloned(),
                 ..self.scope()
             };
-            let leaves = replacement::leaves(group, residue);
+            let leaves = self.leaves(group, residue);
             let mut written: Vec<(Vec<ValType>, (u32, Shape))> = Vec::new();
             for (event, returned) in replacement::names(group, said) {
                 let known = written.iter().find(|(types, _)| *types == returned);
@@ -345,11 +346,11 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Defines the function that evaluates a condition when a site is matched.
-    fn predicate(&mut self, condition: &Expr) -> Helper {
-        let given = name::given(&[condition], &[]);
-        let (index, _) = self.function("predicate", false, &given, vec![ValType::I32], |e, _| {
-            e.expr(condition);
+    /// Defines the function that evaluates an expression when a site is matched.
+    fn at_match(&mut self, what: &str, value: &Expr) -> Helper {
+        let given = name::given(&[value], &[]);
+        let (index, _) = self.function(what, false, &given, value.ty.slots(), |e, _| {
+            e.expr(value);
         });
         self.helpers.insert(index);
         (index, given)

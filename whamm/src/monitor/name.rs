@@ -27,23 +27,39 @@ pub(super) struct Leaves {
     pub(super) drops: bool,
     /// Whether its last result is the decision.
     pub(super) decides: bool,
-    /// The functions that the engine calls instead: indices and names.
-    pub(super) calls: Vec<ExprKind>,
+    /// The functions that the engine calls instead.
+    pub(super) calls: Vec<Callee>,
 }
 
-impl fmt::Display for Leaves {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+/// A function that the engine calls instead of an instruction.
+#[derive(Clone, Debug)]
+pub(super) struct Callee {
+    /// Its index or name, as the script computes it.
+    pub(super) which: Expr,
+    /// The helper that computes it when a site is matched, unless it is a constant.
+    pub(super) helper: Option<Helper>,
+}
+
+impl Callee {
+    fn spelled(&self, skipped: u32) -> String {
+        match (&self.helper, &self.which.kind) {
+            (Some(helper), _) => call(helper, skipped),
+            (None, ExprKind::Str(name)) => {
+                format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""))
+            }
+            (None, ExprKind::Int(index)) => index.to_string(),
+            _ => unreachable!("what is no constant has a helper"),
+        }
+    }
+}
+
+impl Leaves {
+    fn spelled(&self, skipped: u32) -> String {
         let mut parts: Vec<String> = self.asks.iter().map(|asks| format!("asks {asks}")).collect();
         parts.extend(self.drops.then(|| "drops".into()));
         parts.extend(self.decides.then(|| "decides".into()));
-        parts.extend(self.calls.iter().map(|callee| match callee {
-            ExprKind::Str(name) => {
-                format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""))
-            }
-            ExprKind::Int(index) => index.to_string(),
-            _ => unreachable!("refused where it stands"),
-        }));
-        write!(f, "{{{}}}", parts.join(", "))
+        parts.extend(self.calls.iter().map(|callee| callee.spelled(skipped)));
+        format!("{{{}}}", parts.join(", "))
     }
 }
 
@@ -81,7 +97,7 @@ impl fmt::Display for Name<'_> {
         let mut params: Vec<String> = self.record.iter().map(|r| call(r, skipped)).collect();
         params.extend(list(self.given, skipped));
         write!(f, "{} {predicate} ({})", self.event.text, params.join(", "))?;
-        self.leaves.map_or(Ok(()), |leaves| write!(f, " {leaves}"))
+        self.leaves.map_or(Ok(()), |leaves| write!(f, " {}", leaves.spelled(skipped)))
     }
 }
 

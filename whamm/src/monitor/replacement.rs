@@ -4,13 +4,14 @@
 //! computes which operands stay. Literals that a script returns have the types of the instruction's
 //! results: if these depend on the site, there is an export for each type.
 
+use super::Maker;
 use super::group::Group;
-use super::name::{Event as EventName, Leaves};
+use super::name::{Callee, Event as EventName, Leaves};
 use super::split;
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::emit::locals::Locals;
 use crate::emit::replacement::{
-    Calls, Deeds, Replacement, always_gives, goes_on_after_call, is_known, types_returned,
+    Calls, Deeds, Replacement, always_gives, goes_on_after_call, is_constant, types_returned,
 };
 use crate::events::{Event, Mode};
 use crate::hir::{Expr, Probe};
@@ -28,24 +29,30 @@ fn replaces(group: &Group<'_>) -> bool {
     matches!(group.events[0].matched.mode, Mode::Alt | Mode::BlockAlt)
 }
 
-/// The values that a group's functions leave, under a condition that is known only when the site is
-/// reached.
-pub(super) fn leaves(group: &Group<'_>, residue: Option<&Expr>) -> Option<Leaves> {
-    replaces(group).then(|| {
-        let deeds = Deeds::of(&group.stmts);
-        let mut calls = Vec::new();
-        for which in deeds.calls.iter().filter(|which| is_known(which)) {
-            if !calls.contains(&which.kind) {
-                calls.push(which.kind.clone());
+impl Maker<'_> {
+    /// The values that a group's functions leave, under a condition that is known only when the
+    /// site is reached.
+    pub(super) fn leaves(&mut self, group: &Group<'_>, residue: Option<&Expr>) -> Option<Leaves> {
+        replaces(group).then(|| {
+            let deeds = Deeds::of(&group.stmts);
+            let mut calls: Vec<Callee> = Vec::new();
+            for which in deeds.calls {
+                let is_new = calls.iter().all(|callee| !callee.which.same(which));
+                if is_new && is_constant(which) {
+                    calls.push(Callee { which: which.clone(), helper: None });
+                } else if is_new && which.is_static() {
+                    let helper = Some(self.at_match("callee", which));
+                    calls.push(Callee { which: which.clone(), helper });
+                }
             }
-        }
-        Leaves {
-            asks: asked_for(group.events[0], 0),
-            drops: deeds.drops,
-            decides: residue.is_some() || !calls.is_empty(),
-            calls,
-        }
-    })
+            Leaves {
+                asks: asked_for(group.events[0], 0),
+                drops: deeds.drops,
+                decides: residue.is_some() || !calls.is_empty(),
+                calls,
+            }
+        })
+    }
 }
 
 impl Leaves {
@@ -54,7 +61,7 @@ impl Leaves {
         Replacement {
             calls: Calls::Engine {
                 decision: self.decides.then(|| locals.keep(ValType::I32)),
-                list: self.calls.clone(),
+                list: self.calls.iter().map(|callee| callee.which.clone()).collect(),
             },
             results: returned.iter().map(|&ty| (locals.keep(ty), ty)).collect(),
             returned: returned.len(),

@@ -29,6 +29,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The size of a memory's page in bytes.
 const PAGE: u32 = 1 << 16;
 
+/// The longest name of a program's function that is read from a monitor's memory.
+const LONGEST_NAME: usize = 1 << 20;
+
 /// The buffer for texts that are passed to functions that are called when a site is matched.
 #[derive(Clone, Copy, Debug)]
 struct Buffer {
@@ -143,7 +146,7 @@ impl Number {
         }
     }
 
-    fn of(value: &Val) -> Option<Self> {
+    pub(super) fn of(value: &Val) -> Option<Self> {
         Some(match value {
             Val::I32(value) => Self::I32(*value),
             Val::I64(value) => Self::I64(*value),
@@ -292,13 +295,14 @@ impl Observer {
     }
 
     /// Calls one of its functions while matching; texts are passed in the buffer, from `cursor` on.
+    /// Returns its results, or nothing if the site lacks what it takes.
     pub(crate) fn ask<T: 'static>(
         &mut self,
         store: &mut StoreContextMut<'_, T>,
         helper: &Helper,
         cursor: &mut u32,
         known: &mut dyn FnMut(&Asked, ValType) -> Option<Known>,
-    ) -> Result<Option<Number>, wasm_aot_engine::Error> {
+    ) -> Result<Option<Vec<Val>>, wasm_aot_engine::Error> {
         let mut args = Vec::with_capacity(helper.params.len() + 2);
         for (asked, ty) in &helper.params {
             match known(asked, *ty) {
@@ -312,8 +316,7 @@ impl Observer {
             self.asked = Some(Instant::now());
         }
         let function = self.functions[&helper.function];
-        let results = function.call(&mut *store, &args)?;
-        Ok(results.first().and_then(Number::of))
+        function.call(&mut *store, &args).map(Some)
     }
 
     /// Ends a series of calls while matching: until the next one, no time limit runs.
@@ -330,6 +333,22 @@ impl Observer {
                          bytes: one of these is missing";
             wasm_aot_engine::Error::Link(lacks.into())
         })
+    }
+
+    /// A text that one of its functions returned while matching.
+    pub(crate) fn text<T: 'static>(
+        &self,
+        store: &mut StoreContextMut<'_, T>,
+        [address, len]: [i32; 2],
+    ) -> Result<String, wasm_aot_engine::Error> {
+        let len = len.cast_unsigned() as usize;
+        if len > LONGEST_NAME {
+            let message = format!("a name has {len} bytes, and at most {LONGEST_NAME} are read");
+            return Err(wasm_aot_engine::Error::Resource(message));
+        }
+        let mut bytes = vec![0; len];
+        self.texts()?.memory.read(store, address.cast_unsigned() as usize, &mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Stores a text permanently, for probes that receive it with each call. It is put into pages

@@ -7,7 +7,7 @@
 use super::ObserverError;
 use super::binding::{Argument, Binding, Bindings, BoundMode, Replacement};
 use super::guest::{Known, Number, Observer, is_endless};
-use super::name::{Asked, Callee};
+use super::name::{Asked, Callee, Chosen, Leaves};
 use super::operand_types::{self, Validator, is_natural, is_reachable, stack};
 use super::replacement;
 use super::rule::{Given, Helper, Rule, What};
@@ -21,8 +21,8 @@ use wasm_aot_body::events::Mode;
 use wasm_aot_body::replacement::{Replaced, invalid_behind, never_falls_through, passing};
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::StoreContextMut;
-use wasm_aot_engine::ValType;
 use wasm_aot_engine::instrument::module::{self, Body, ModuleInfo, debug_information};
+use wasm_aot_engine::{Val, ValType};
 use wasmparser::{BlockType, FuncValidatorAllocations, Operator};
 
 /// Matches a monitor with a program.
@@ -125,7 +125,7 @@ fn each_function<T: 'static>(
 }
 
 fn calls_by_name(rule: &Rule) -> bool {
-    let is_named = |callee: &Callee| matches!(callee, Callee::Name(_));
+    let is_named = |callee: &Chosen<Helper>| !matches!(callee, Chosen::Fixed(Callee::Index(_)));
     rule.leaves.as_ref().is_some_and(|leaves| leaves.calls.iter().any(is_named))
 }
 
@@ -442,7 +442,14 @@ impl<T: 'static> Matcher<'_, T> {
         for family in rules.chunk_by(alike) {
             let (mut fits, mut wrong) = (false, None);
             for &rule in family {
-                match self.replacement(rule, replaced) {
+                let leaves = match &all[usize::from(rule)].leaves {
+                    Some(leaves) => match self.chosen(rule, leaves, place)? {
+                        None => continue,
+                        leaves => leaves,
+                    },
+                    None => None,
+                };
+                match self.replacement(rule, leaves.as_ref(), replaced) {
                     Ok(replacement) => {
                         fits = true;
                         let kept = self.found.len();
@@ -467,13 +474,62 @@ impl<T: 'static> Matcher<'_, T> {
         Ok(())
     }
 
+    /// What a rule leaves at a place, with the functions of the program that it may have called
+    /// there; nothing if these depend on the place, and the rule does not hold there.
+    fn chosen(
+        &mut self,
+        rule: u16,
+        leaves: &Leaves<Chosen<Helper>>,
+        place: &SitePlace<'_, '_>,
+    ) -> Result<Option<Leaves<Callee>>, ObserverError> {
+        let depends = leaves.calls.iter().any(|callee| matches!(callee, Chosen::AtMatch(_)));
+        if depends && !self.is_meant(rule, place)? {
+            return Ok(None);
+        }
+        let rules = Arc::clone(&self.rules);
+        let export = &rules[usize::from(rule)].export;
+        let mut is_known = true;
+        let chosen = leaves.try_map(|callee| match callee {
+            Chosen::Fixed(callee) => Ok(callee.clone()),
+            Chosen::AtMatch(helper) => {
+                let callee = self.callee(helper, place, export)?;
+                is_known &= callee.is_some();
+                Ok(callee.unwrap_or(Callee::Index(u32::MAX)))
+            }
+        })?;
+        Ok(is_known.then_some(chosen))
+    }
+
+    /// The function of the program that a function of the monitor chooses at a place.
+    fn callee(
+        &mut self,
+        helper: &Helper,
+        place: &SitePlace<'_, '_>,
+        export: &str,
+    ) -> Result<Option<Callee>, ObserverError> {
+        match self.ask(helper, place, export, &mut 0, self.ids)?.as_deref() {
+            Some([Val::I32(index)]) => Ok(Some(Callee::Index(index.cast_unsigned()))),
+            Some([Val::I32(address), Val::I32(len)]) => {
+                let text = self.observer.text(&mut self.store, [*address, *len]);
+                let named = text.map(|text| Some(Callee::Name(text)));
+                named.map_err(|error| self.unmatched(export, helper, place, error))
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// What a rule leaves in place of an instruction, or why it does not fit.
-    fn replacement(&self, rule: u16, replaced: &Replaced<ValType>) -> Result<Replacement, String> {
-        let Rule { function, leaves, .. } = &self.rules[usize::from(rule)];
+    fn replacement(
+        &self,
+        rule: u16,
+        leaves: Option<&Leaves<Callee>>,
+        replaced: &Replaced<ValType>,
+    ) -> Result<Replacement, String> {
+        let function = self.rules[usize::from(rule)].function;
         let place = replacement::ReplacedPlace {
             replaced: replaced.clone(),
-            results: self.observer.module.inner().info.function_type(*function).results(),
-            leaves: leaves.as_ref(),
+            results: self.observer.module.inner().info.function_type(function).results(),
+            leaves,
         };
         place.replacement(|callee| {
             let index = match callee {
@@ -493,7 +549,7 @@ impl<T: 'static> Matcher<'_, T> {
         let rules = Arc::clone(&self.rules);
         let Rule { predicate, export, .. } = &rules[usize::from(rule)];
         let Some(predicate) = predicate else { return Ok(true) };
-        let answer = self.ask(predicate, place, export, &mut 0, self.ids)?;
+        let answer = self.ask_number(predicate, place, export, &mut 0, self.ids)?;
         Ok(!matches!(answer, Some(Number::I32(0)) | None))
     }
 
@@ -598,7 +654,7 @@ impl<T: 'static> Matcher<'_, T> {
         }
         let mut cursor = 0;
         if let Some(predicate) = &rule.predicate {
-            match self.ask(predicate, place, &rule.export, &mut cursor, id)? {
+            match self.ask_number(predicate, place, &rule.export, &mut cursor, id)? {
                 Some(Number::I32(0)) | None => return Ok(None),
                 Some(_) => {}
             }
@@ -613,9 +669,8 @@ impl<T: 'static> Matcher<'_, T> {
         }
         for (given, argument) in rule.params.iter().zip(&mut arguments).rev() {
             let What::Called(helper) = &given.what else { continue };
-            let Some(value) = self.ask(helper, place, &rule.export, &mut cursor, id)? else {
-                return Ok(None);
-            };
+            let value = self.ask_number(helper, place, &rule.export, &mut cursor, id)?;
+            let Some(value) = value else { return Ok(None) };
             *argument = constant(value);
         }
         self.ids += 1;
@@ -630,7 +685,8 @@ impl<T: 'static> Matcher<'_, T> {
         }))
     }
 
-    fn ask(
+    /// The number that a function of the monitor returns for a place.
+    fn ask_number(
         &mut self,
         helper: &Helper,
         place: &SitePlace<'_, '_>,
@@ -638,6 +694,19 @@ impl<T: 'static> Matcher<'_, T> {
         cursor: &mut u32,
         id: u32,
     ) -> Result<Option<Number>, ObserverError> {
+        let results = self.ask(helper, place, export, cursor, id)?;
+        Ok(results.and_then(|results| results.first().and_then(Number::of)))
+    }
+
+    /// The results of a function of the monitor that is called for a place.
+    fn ask(
+        &mut self,
+        helper: &Helper,
+        place: &SitePlace<'_, '_>,
+        export: &str,
+        cursor: &mut u32,
+        id: u32,
+    ) -> Result<Option<Vec<Val>>, ObserverError> {
         let facts = SiteFacts {
             info: self.info,
             fid: self.fid,
@@ -649,20 +718,29 @@ impl<T: 'static> Matcher<'_, T> {
         let answer = self
             .observer
             .ask(&mut self.store, helper, cursor, &mut |asked, ty| facts.known(asked, ty));
-        answer.map_err(|error| {
-            let (monitor, helper) = (self.observer.name.clone(), helper.name.clone());
-            let place = Box::new(wasm_aot_engine::Place {
-                function: Some((self.fid, self.info.function_name(self.fid).map(str::to_owned))),
-                offset: Some(place.site.offset as usize),
-            });
-            let export = export.to_owned();
-            match is_endless(&error) {
-                true => ObserverError::Endless { monitor, export, helper, place },
-                false => {
-                    ObserverError::Match { monitor, export, helper, place, error: Box::new(error) }
-                }
+        answer.map_err(|error| self.unmatched(export, helper, place, error))
+    }
+
+    /// The failure of a function of the monitor that was called for a place.
+    fn unmatched(
+        &self,
+        export: &str,
+        helper: &Helper,
+        place: &SitePlace<'_, '_>,
+        error: wasm_aot_engine::Error,
+    ) -> ObserverError {
+        let (monitor, helper) = (self.observer.name.clone(), helper.name.clone());
+        let place = Box::new(wasm_aot_engine::Place {
+            function: Some((self.fid, self.info.function_name(self.fid).map(str::to_owned))),
+            offset: Some(place.site.offset as usize),
+        });
+        let export = export.to_owned();
+        match is_endless(&error) {
+            true => ObserverError::Endless { monitor, export, helper, place },
+            false => {
+                ObserverError::Match { monitor, export, helper, place, error: Box::new(error) }
             }
-        })
+        }
     }
 
     fn keep(&mut self, text: &str, export: &str) -> Result<[i32; 2], ObserverError> {

@@ -10,7 +10,7 @@
 //! that is not the function's results instead of all operands:
 //!
 //! ```text
-//!     wasm:opcode:call:alt (arg0) {asks 1, decides, 5, "slow"}
+//!     wasm:opcode:call:alt (arg0) {asks 1, decides, 5, "slow", $8(imm0)}
 //! ```
 //!
 //! Blanks may stand between all parts, and a list may end in a comma: the authors of the first such
@@ -117,7 +117,7 @@ const STRUCTURAL: [(&str, &str, Event); 5] = [
 /// What a function leaves that replaces an instruction: in braces after the parameters. Without
 /// braces it takes all operands and gives all results.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Leaves {
+pub(crate) struct Leaves<C> {
     /// How many operands it asks for, from the top: `asks 1`, or all.
     pub(crate) asks: Option<u32>,
     /// Whether it leaves the operands out: `drops`.
@@ -126,7 +126,28 @@ pub(crate) struct Leaves {
     /// 1: its other results are used. From 2 on, a listed function is called.
     pub(crate) decides: bool,
     /// Functions of the program that it may have called instead.
-    pub(crate) calls: Vec<Callee>,
+    pub(crate) calls: Vec<C>,
+}
+
+impl<C> Leaves<C> {
+    /// The same with other callees.
+    pub(crate) fn try_map<D, E>(
+        &self,
+        each: impl FnMut(&C) -> Result<D, E>,
+    ) -> Result<Leaves<D>, E> {
+        let calls = self.calls.iter().map(each).collect::<Result<_, E>>()?;
+        Ok(Leaves { asks: self.asks, drops: self.drops, decides: self.decides, calls })
+    }
+}
+
+/// How a name identifies a function of the program.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Chosen<H> {
+    /// By its index or name.
+    Fixed(Callee),
+    /// By what a function of the monitor returns when a site is matched: an index, or the address
+    /// and length of a name.
+    AtMatch(H),
 }
 
 /// A function of the program.
@@ -166,7 +187,7 @@ pub(crate) struct Name {
     pub(crate) mode: Mode,
     pub(crate) predicate: Option<Param>,
     pub(crate) params: Vec<Param>,
-    pub(crate) leaves: Option<Leaves>,
+    pub(crate) leaves: Option<Leaves<Chosen<Param>>>,
 }
 
 /// What is wrong with a name, and where.
@@ -403,7 +424,7 @@ impl<'a> Reader<'a> {
     }
 
     /// What stands in braces.
-    fn leaves(&mut self, mode: Mode) -> Result<Leaves, Malformed> {
+    fn leaves(&mut self, mode: Mode) -> Result<Leaves<Chosen<Param>>, Malformed> {
         let start = self.at;
         self.expect('{')?;
         if mode != Mode::Alt {
@@ -427,12 +448,18 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn left(&mut self, leaves: &mut Leaves) -> Result<(), Malformed> {
+    fn left(&mut self, leaves: &mut Leaves<Chosen<Param>>) -> Result<(), Malformed> {
         if self.rest().starts_with('"') {
-            leaves.calls.push(Callee::Name(self.quoted()?));
+            leaves.calls.push(Chosen::Fixed(Callee::Name(self.quoted()?)));
             return Ok(());
         }
-        let (word, at) = self.identifier("_");
+        let start = self.at;
+        let (word, at) = self.identifier("_$");
+        if self.rest().starts_with('(') {
+            self.at = start;
+            leaves.calls.push(Chosen::AtMatch(self.param(0)?));
+            return Ok(());
+        }
         match word {
             "drops" => leaves.drops = true,
             "decides" => leaves.decides = true,
@@ -442,10 +469,10 @@ impl<'a> Reader<'a> {
                 leaves.asks = Some(asks);
             }
             number => match number.parse() {
-                Ok(index) => leaves.calls.push(Callee::Index(index)),
+                Ok(index) => leaves.calls.push(Chosen::Fixed(Callee::Index(index))),
                 Err(_) => {
-                    let why = "expected asks, drops, decides, or a function: its index, or its \
-                               name in quotes";
+                    let why = "expected asks, drops, decides, or a function: its index, its name \
+                               in quotes, or a call such as `$8(imm0)`";
                     return Err(self.wrong(at.start..at.end.max(at.start + 1), why));
                 }
             },
@@ -657,17 +684,27 @@ mod tests {
             read("wasm:opcode:call:alt (pc) {}"),
             Ok(Some(leaves(None, false, false, vec![])))
         );
-        let calls = vec![Callee::Index(5), Callee::Name("a \"b\" \\ é".into())];
+        let fixed = [Callee::Index(5), Callee::Name("a \"b\" \\ é".into())];
+        let calls = fixed.map(Chosen::Fixed).to_vec();
         assert_eq!(
             read(
                 r#"wasm:opcode:call:alt / $1(pc) / () { asks 1 ,drops, decides, 5, "a \"b\" \\ é" }"#
             ),
             Ok(Some(leaves(Some(1), true, true, calls)))
         );
+        let chosen = read("wasm:opcode:call:alt () {decides, $2(imm0, fname), 5}")
+            .expect("a name")
+            .expect("braces");
+        let [Chosen::AtMatch(param), Chosen::Fixed(Callee::Index(5))] = &chosen.calls[..] else {
+            panic!("{chosen:?}")
+        };
+        assert!(matches!(&param.asked, Asked::Call(call) if call.params.len() == 2));
         for (name, why) in [
             ("wasm:opcode:call:alt () {5}", "write `decides`"),
             ("wasm:opcode:call:alt () {decides, x}", "expected asks"),
             ("wasm:opcode:call:alt () {asks x}", "expected a number"),
+            ("wasm:opcode:call:alt () {decides, $f(arg0)}", "not known when a site is matched"),
+            ("wasm:opcode:call:alt () {decides, $f(pc)", "expected `}`"),
             ("wasm:opcode:call:alt () {decides, \"x}", "the quote does not end"),
             ("wasm:opcode:call:alt () {decides", "expected `}`"),
             ("wasm:opcode:call:after () {}", "only what stands in place"),

@@ -26,7 +26,7 @@ pub(super) struct ReplacedPlace<'a> {
     pub(super) replaced: Replaced<ValType>,
     /// What the monitor's function gives.
     pub(super) results: &'a [ValType],
-    pub(super) leaves: Option<&'a Leaves>,
+    pub(super) leaves: Option<&'a Leaves<Callee>>,
 }
 
 impl ReplacedPlace<'_> {

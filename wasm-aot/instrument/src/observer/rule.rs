@@ -1,7 +1,7 @@
 //! Rules: checks what the names of a module's exports ask for against the parameters of its
 //! functions.
 
-use super::name::{self, Asked, Call, Event, Leaves, Malformed, Name, Param};
+use super::name::{self, Asked, Call, Chosen, Event, Leaves, Malformed, Name, Param};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use wasm_aot_body::events::Mode;
@@ -23,7 +23,7 @@ pub(crate) struct Rule {
     pub(crate) predicate: Option<Helper>,
     pub(crate) params: Vec<Given>,
     /// What it leaves in place of an instruction, if it says so.
-    pub(crate) leaves: Option<Leaves>,
+    pub(crate) leaves: Option<Leaves<Chosen<Helper>>>,
 }
 
 impl Rule {
@@ -177,7 +177,7 @@ impl Reading<'_> {
                 mode: name.mode,
                 predicate,
                 params,
-                leaves: name.leaves.clone(),
+                leaves: self.leaves(name)?,
             }),
             Some(_) => Err(self.wrong(&all, self.differs(name, ty))),
         }
@@ -203,6 +203,29 @@ impl Reading<'_> {
                 &param.at,
                 format!("a predicate gives i32, and {} does not", call.function),
             )),
+        }
+    }
+
+    /// What a function leaves, with the functions of the monitor that choose the callees.
+    fn leaves(&self, name: &Name) -> Result<Option<Leaves<Chosen<Helper>>>, Malformed> {
+        let chosen = |chosen: &Chosen<Param>| match chosen {
+            Chosen::Fixed(callee) => Ok(Chosen::Fixed(callee.clone())),
+            Chosen::AtMatch(param) => self.chooser(name, param).map(Chosen::AtMatch),
+        };
+        name.leaves.as_ref().map(|leaves| leaves.try_map(chosen)).transpose()
+    }
+
+    fn chooser(&self, name: &Name, param: &Param) -> Result<Helper, Malformed> {
+        let Asked::Call(call) = &param.asked else {
+            return Err(self.wrong(&param.at, "a callee is chosen by a call"));
+        };
+        let helper = self.helper(name, call, &param.at)?;
+        match self.info.function_type(helper.function).results() {
+            [ValType::I32] | TEXT => Ok(helper),
+            _ => {
+                let why = "gives neither an index, an i32, nor a name, which is two of them";
+                Err(self.wrong(&param.at, format!("{} {why}", call.function)))
+            }
         }
     }
 
@@ -351,6 +374,28 @@ mod tests {
             rules[0].params.iter().map(|given| given.ty).collect::<Vec<_>>(),
             [ValType::I32, ValType::I64, ValType::I32]
         );
+    }
+
+    #[test]
+    fn functions_that_choose_callees_return_an_index_or_a_name() {
+        let chooser = |results: &str| {
+            let text = format!(
+                r#"(module (import "wasm-aot:ext" "v1" (func))
+                (func (export "$f") (param i32) {results} (unreachable))
+                (func (export "wasm:opcode:call:alt (pc) {{decides, $f(imm0), 3}}") (param i32)
+                    (result i32) (unreachable)))"#
+            );
+            read(&text)
+        };
+        for results in ["(result i32)", "(result i32 i32)"] {
+            let (rules, wrong) = chooser(results);
+            let calls = rules[0].leaves.as_ref().map(|leaves| leaves.calls.len());
+            assert_eq!((calls, wrong.len()), (Some(2), 0), "{results}: {wrong:?}");
+        }
+        for results in ["", "(result i64)"] {
+            let (rules, wrong) = chooser(results);
+            assert!(rules.is_empty() && wrong[0].contains("neither an index"), "{wrong:?}");
+        }
     }
 
     #[test]
