@@ -7,7 +7,7 @@
 //! |---|---|---|---|
 //! | complete | all timed | counted | those with long calls, and those that are rarely called |
 //! | counted | timed in terms (sampling windows) | counted | the more frequent ones |
-//! | glimpsed (windowed) | timed in terms | counted in a window before each term, until it ends | the most frequent |
+//! | windowed (`Glimpsed`) | timed in terms | counted in a window before each term, until its end | the most frequent |
 //!
 //! In a *term* a limited number of calls is timed, selected at random. One part of the budget
 //! limits complete timing, and another one counting. Each function is armed separately, at random
