@@ -13,7 +13,8 @@ use wasm_aot::monitor::{Choices, MonitorSet};
 use wasm_aot::wasi::{self, WasiCtx};
 use wasm_aot::{Config, Engine, Func, Linker, Module, Sites, Store};
 
-/// What one process measured: nanoseconds and bytes. What it did not do is zero.
+/// The measurements of one process, in nanoseconds and bytes. Steps that it did not perform are
+/// zero.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Figures {
