@@ -166,8 +166,8 @@ impl Word {
 /// packed densely.
 ///
 /// | bits | meaning | changed by |
-/// |---|---|---|
-/// | 0–1 | the state | any actor, as the table of the module says |
+/// | 0–1 | the state | any actor, by the table of the module |
+/// | 0–1 | the state | any actor, by the table of the module |
 /// | 2 | an actor applies the state | set by an actor that finds it clear; cleared by the same |
 /// | 3–31 | the term | the actor that arms |
 ///

@@ -365,7 +365,7 @@ mod tests {
         let whole = mapping_at(middle);
         assert!(whole.start <= at(-40 * PAGE as isize) && whole.end > at(50 * PAGE as isize));
         assert_eq!(landings.pages(), 3);
-        // Another survey finds that they are ours, and full.
+        // Another survey recognises the landings' own pages, and that they are full.
         landings.survey().unwrap();
         assert_eq!(landings.price(at(100)), Ok(0));
         assert_eq!(landings.price(at(PAGE as isize)), Err(NoLanding::Full(3)));

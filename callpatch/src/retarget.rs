@@ -18,7 +18,7 @@
 //! [`steps`](protocol::steps) decides, [`Retarget`] applies, the model shows that each step is
 //! needed. Two consequences:
 //!
-//! - A site that is already off needs the barrier, too: it may have been switched off a moment ago.
+//! - A site that is already off needs the barrier, too: it may have been switched off just before.
 //! - A guard that reads through the displacement (`85 15`) must never have half of one. There the
 //!   displacement is replaced as a word of `wordpatch`: by one store if no granule's boundary cuts
 //!   it, otherwise behind a trap. Before a program has threads no trap is needed

@@ -2,8 +2,8 @@
 //!
 //! A site is adopted only if its bytes decode to a transfer of control that we know *and* lead to a
 //! hook. The second is not a formality: where a compiler ends a function with a jump to the hook,
-//! the hook's return address is after one of the program's own calls, and a patcher of "the call
-//! before the return address" would remove that.
+//! the hook's return address is after one of the program's own calls, and a tool that patches "the
+//! call before the return address" would remove that call.
 //!
 //! The caller decides what is a hook, by a predicate on the site's target. A call into the linkage
 //! table leads to a stub; if the predicate does not accept the stub, its slot is decoded from it,

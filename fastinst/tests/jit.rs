@@ -21,7 +21,7 @@ fn sampled(command: &mut Command, file: &Path) -> Option<(Value, Output)> {
     let output = run(command);
     assert!(output.status.success(), "{command:?} {output:?}");
     let profile = profile(file);
-    // Runtimes leave their maps behind.
+    // Runtimes do not remove their maps.
     let _ = std::fs::remove_file(format!("/tmp/perf-{}.map", profile["header"]["process"]));
     if profile["header"]["clock"]["clock"] == "kernel" {
         return Some((profile, output));

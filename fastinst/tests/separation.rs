@@ -152,7 +152,7 @@ fn children_of_the_c_library_are_profiled_and_others_left_alone() {
     }
 }
 
-// What the shared library says itself.
+// The tests below check the shared library's file.
 
 /// The names of dynamic symbols, without versions.
 fn symbols(which: &str) -> BTreeSet<String> {

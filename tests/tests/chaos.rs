@@ -55,7 +55,7 @@ impl Stage {
         }
     }
 
-    /// Patches one site in one of the ways there are; another patcher may be in the way.
+    /// Patches one site in a random way, which another patching thread may prevent.
     fn patch(&self, n: usize) -> Result<(), PatchError> {
         let site = &self.sites[n % SITES];
         match n / SITES % 7 {

@@ -1,4 +1,4 @@
-//! How code is made writable.
+//! The ways to make code writable.
 //!
 //! | access | while no thread patches | a store costs | needs |
 //! |---|---|---|---|

@@ -13,7 +13,7 @@ impl Ticks {
     #[allow(unsafe_code)]
     pub fn now() -> Self {
         // SAFETY: (1) `rdtsc` exists on every x86-64 processor; (2) user code may execute it unless
-        // the process has set PR_TSC_SIGSEGV, in which case the program wants the fault.
+        // the process has set PR_TSC_SIGSEGV, and then the fault is intended.
         Self(unsafe { core::arch::x86_64::_rdtsc() })
     }
 

@@ -262,8 +262,8 @@ fn serve(flight: &'static Flight, at: CodeAddr, thread: &mut Interrupted<'_>) ->
 fn help(flight: &'static Flight) {
     // A thread that waits for others must be able to answer the signal barrier.
     let _answering = barrier::reserved_signal().map(LetIn::one);
-    // On an error other threads must finish the flight; this thread checks again and again, since
-    // it cannot continue.
+    // On an error other threads must finish the flight; this thread checks repeatedly, since it
+    // cannot continue.
     if !matches!(flight.proceed(Pace::Finish), Ok(Phase::Idle)) {
         threads::give_way();
     }

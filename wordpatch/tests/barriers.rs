@@ -173,8 +173,8 @@ fn a_child_of_vfork_makes_the_signal_barrier_refuse() {
     let end = in_child(|| {
         let function = Function::new();
         let site = function.adopt(&with_signals());
-        // The thread that calls vfork waits until its child, `sleep`, has begun; a child made by
-        // hand stays for a moment.
+        // The thread that calls vfork waits until its child, `sleep`, has begun; a child from a
+        // bare clone stays for a short time.
         let parent = std::thread::spawn(|| {
             extern "C" fn sleeps(_: *mut libc::c_void) -> i32 {
                 std::thread::sleep(Duration::from_millis(300));

@@ -1,6 +1,5 @@
-//! What all commands have in common: manual pages and completions, from the one definition of a
-//! command line, what is said of one that means nothing ([`parse`]), and when there are colours
-//! ([`Colors`]).
+//! Shared code of all commands: manual pages and completions from the one definition of a command
+//! line, the error for an invalid one ([`parse`]), and the use of colours ([`Colors`]).
 //!
 //! Every command of this workspace that has commands of its own has `manual` among them, and it is
 //! this one:

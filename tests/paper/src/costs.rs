@@ -200,8 +200,8 @@ impl Bench {
     }
 }
 
-/// Toggles targets by the subject and by the baseline in turn, block by block, while an executer
-/// runs them.
+/// Toggles targets by the subject and by the baseline in turn, block by block, while a thread
+/// executes them.
 fn pairs(
     targets: &[&Target],
     size: &Size,

@@ -213,8 +213,8 @@ fn open(sampling: &Sampling, thread: Tid, processor: u32) -> Result<OwnedFd, OsE
 }
 
 impl Ring {
-    /// Opens the event for a thread on a processor, with a ring of `size` bytes; of half, a quarter
-    /// and so on, down to `least`, where the kernel refuses to map so much.
+    /// Opens the event for a thread on a processor, with a ring of `size` bytes; if the kernel
+    /// refuses to map that much, of half, a quarter and so on, down to `least`.
     pub fn open(
         sampling: Sampling,
         thread: Tid,

@@ -1,9 +1,9 @@
 //! Visibility: the time from a store until another core first executes the stored bytes.
 //!
-//! The patcher stores the time into the immediate of a `mov rax, …`; the executing thread runs it
-//! in a loop and, whenever rax has changed, subtracts it from its own time. The same measurement
-//! with a word of data, which is loaded instead, shows the part of core-to-core communication. The
-//! next store comes only after the last one was observed, at a random time.
+//! The patching thread stores the time into the immediate of a `mov rax, …`; the executing thread
+//! runs it in a loop and, whenever rax has changed, subtracts it from its own time. The same
+//! measurement with a word of data, which is loaded instead, shows the part of core-to-core
+//! communication. The next store comes only after the last one was observed, at a random time.
 
 use crate::plan::Plan;
 use crate::statistics::Sample;

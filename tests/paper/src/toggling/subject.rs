@@ -85,7 +85,7 @@ impl Subject {
     pub(super) fn mov(policy: &Policy) -> Result<Self, Box<dyn Error>> {
         let code = Loop::of_word(ASTRIDE)?;
         let site = code.adopt_word(policy)?;
-        // What the loop is made with is neither face.
+        // The initial bytes of the loop's site are neither face.
         bench_code::replace(&site, false);
         Ok(Self::new(
             Way::Word { site, faces: [bench_code::word(false), face(MOV)], unit: UNIT },
