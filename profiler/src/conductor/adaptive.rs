@@ -50,7 +50,7 @@ const LONG_CALL: f64 = 1e-6;
 /// The length of the term of a frequently called function, in seconds. More calls are skipped to
 /// reach it, since successive calls are similar.
 const TERM: f64 = 0.001;
-/// The window in which the rate of a glimpsed function is measured, in seconds. Its length is
+/// The window in which the rate of a windowed function is measured, in seconds. Its length is
 /// fixed: a window that ended after a number of calls would wait for the next busy time. It is
 /// longer than the phases that many programs repeat; a shorter window would cover a single phase.
 const WINDOW: f64 = 0.003;
