@@ -276,8 +276,9 @@ impl Survey {
     ///
     /// # Safety
     /// For as long as the site lives: 1. The code stays mapped. 2. These bytes end a jump, and the
-    /// last four are its displacement. 3. No other code writes to these bytes, debuggers excepted. 4.
-    /// While it is on, the code at its new target does what the code at the old one does.
+    /// last four are its displacement. 3. No other code writes to these bytes, debuggers
+    /// excepted. 4. While it is on, the code at its new target does what the code at the old one
+    /// does.
     pub unsafe fn adopt_turn(
         &mut self,
         address: CodeAddr,

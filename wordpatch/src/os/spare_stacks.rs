@@ -16,10 +16,10 @@
 //!
 //! In [`call`] the barrier's signal uses the lower half of the spare stack.
 //!
-//! A spare stack and blocked signals are both needed: the kernel starts at the top of a signal stack
-//! when the thread is not on it, and then the next signal's frame would overwrite the first one's.
-//! On stacks other than the signal stack nothing changes: there the program's handlers may run at
-//! any time, and expect the thread's own stack.
+//! A spare stack and blocked signals are both needed: the kernel starts at the top of a signal
+//! stack when the thread is not on it, and then the next signal's frame would overwrite the first
+//! one's. On stacks other than the signal stack nothing changes: there the program's handlers may
+//! run at any time, and expect the thread's own stack.
 //!
 //! One instruction takes a stack, and one thread uses it. If all are taken, or there is no memory,
 //! functions run on the stack on which they were called. If a handler for a fault of an emulated
