@@ -1,6 +1,6 @@
-//! What switching and retargeting cost here, beside an executer that runs the site on another core,
-//! each with its baseline in the same run: `cargo run --release -p callpatch --example costs`.
-//! Medians, in ticks.
+//! The costs of switching and retargeting on this machine, while a thread on another core executes
+//! the site, each with its baseline in the same run: `cargo run --release -p callpatch --example
+//! costs`. Medians, in ticks.
 #![allow(unsafe_code)]
 
 use callpatch::{
@@ -44,7 +44,7 @@ fn pad(target: &Target, face: Face) -> CodeAddr {
 
 fn adopt(target: &Target, survey: &mut Survey) -> Result<CallSite> {
     let hook = Destination::Code(pad(target, Face::Old));
-    // SAFETY: (1) to (4): the target outlives the site and is written by this thread alone; (5) its
+    // SAFETY: (1) to (4): the target outlives the site, and only this thread writes to it; (5) its
     // pads are functions.
     Ok(unsafe { survey.adopt(target.word_at(), Role::Call, |to| to == hook)? })
 }
@@ -53,7 +53,7 @@ fn switch(face: Face) -> Switch {
     if face == Face::New { Switch::Off } else { Switch::On }
 }
 
-/// Times `subject` and `baseline` in turn, beside an executer of the target.
+/// Times `subject` and `baseline` in turn, while a thread executes the target.
 fn beside(
     target: &Target,
     names: [&str; 2],
@@ -63,7 +63,7 @@ fn beside(
     let mut samples = [Samples::default(), Samples::default()];
     let mut n = 0u64;
     Storm::new()?.run(target, Budget::toggles(TOGGLES), |face| {
-        // Both faces by the one, then both by the other.
+        // Both faces by the subject, then both by the baseline.
         let which = usize::from(n & 2 != 0);
         n += 1;
         samples[which].0.push(if which == 0 { subject(face) } else { baseline(face) });
@@ -110,7 +110,7 @@ fn main() -> Result<()> {
 
     let mut moved = adopt(&target, &mut survey)?;
     let retarget = |face| {
-        // SAFETY: (1) a pad is a function; (2) the target lives.
+        // SAFETY: (1) a pad is a function; (2) the target stays mapped.
         timed(|| unsafe { moved.retarget(pad(&target, face), &policy) }.expect("our own site"))
     };
     beside(&target, ["retarget", "barrier"], retarget, |_| timed(|| policy.barrier.pass()))?;

@@ -1,13 +1,13 @@
 //! The C interface: `include/callpatch.h`, one to one.
 //!
-//! A C caller names a call by its address. The first function that does adopts it, under the policy
-//! that the environment asks for (the keys of `wordpatch`), and keeps it until
+//! A C caller names a call by its address. The first function that names it adopts it, under the
+//! policy set in the environment (the keys of `wordpatch`), and keeps it until
 //! [`callpatch_forget`].
 //!
 //! # Safety
 //!
-//! This module exists because C knows nothing of lifetimes and promises. Every function is as safe
-//! as its caller keeps what the header asks for.
+//! This module exists because C has no lifetimes. Every function is safe if its caller keeps the
+//! promises that the header lists.
 #![allow(unsafe_code)]
 
 use crate::error::{AdoptError, RetargetError, SetError};
@@ -22,18 +22,19 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Once, OnceLock, PoisonError, RwLock};
 use wordpatch::{CodeAddr, Config, Policy};
 
-/// The calls that C callers have named. Read to switch one, written to adopt, retarget and forget.
+/// The calls that C callers have named. The lock is taken for reading to switch a call, and for
+/// writing to adopt, retarget and forget one.
 type Registry = RwLock<BTreeMap<CodeAddr, CallSite>>;
 
-/// Null before the first use, and in a forked child, where a thread that is not there may have held
-/// the lock: there the sites are adopted anew, in the state that they are in.
+/// Null before the first use. Null in a forked child, too: a thread that the child does not have
+/// may have held the lock. The child adopts the sites again, in the state that they are in.
 static REGISTRY: AtomicPtr<Registry> = AtomicPtr::new(std::ptr::null_mut());
 
 thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
 }
 
-/// What a call may fail with.
+/// The reasons for which a call fails.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error("{0}")]
@@ -46,7 +47,7 @@ enum Failure {
     Retarget(#[from] RetargetError),
 }
 
-/// Makes the call at `address` lead to what lies `offset` bytes behind it, and switches it on.
+/// Makes the call at `address` lead to `offset` bytes after its end, and switches it on.
 ///
 /// # Safety
 /// As the header says.
@@ -84,7 +85,7 @@ pub unsafe extern "C" fn callpatch_deactivate_call(address: *mut c_void) -> bool
     answer(|| unsafe { Ok(with_site(CodeAddr::from_ptr(address), |site| site.set(Switch::Off))??) })
 }
 
-/// Forgets the calls in `[address, address + len)`: their code is about to go.
+/// Forgets the calls in `[address, address + len)`: their code is about to be unmapped.
 #[unsafe(no_mangle)]
 pub extern "C" fn callpatch_forget(address: *mut c_void, len: usize) {
     let _ = catch_unwind(|| {
@@ -97,11 +98,11 @@ pub extern "C" fn callpatch_forget(address: *mut c_void, len: usize) {
     });
 }
 
-/// What the latest function that failed on this thread says, in one line; empty before the first.
-/// Valid until the next failure on this thread.
+/// The error message, in one line, of the latest function that failed on this thread; empty before
+/// the first failure. Valid until the next failure on this thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn callpatch_last_error() -> *const c_char {
-    // After the thread's own data is gone no error can be kept.
+    // After the thread's local data is destroyed, no error can be stored.
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
@@ -137,8 +138,8 @@ fn registry() -> &'static Registry {
         // SAFETY: (1) leaked above and never freed.
         Ok(_) => unsafe { &*fresh },
         Err(other) => {
-            // SAFETY: (1) made above, and no other thread knows of it; (2) what another thread has
-            // put there is leaked.
+            // SAFETY: (1) made above, and no other thread has its address; (2) a registry that
+            // another thread has put there is leaked.
             unsafe {
                 drop(Box::from_raw(fresh));
                 &*other
@@ -147,12 +148,12 @@ fn registry() -> &'static Registry {
     }
 }
 
-/// In a forked child.
+/// Runs in a forked child.
 extern "C" fn start_anew() {
     REGISTRY.store(std::ptr::null_mut(), Ordering::Release);
 }
 
-/// Does `act` with the site at `at`, adopted if it is new.
+/// Calls `act` with the site at `at`, and adopts the site first if it is new.
 ///
 /// # Safety
 /// As the header says.
@@ -171,19 +172,19 @@ unsafe fn with_site<T>(at: CodeAddr, act: impl Fn(&CallSite) -> T) -> Result<T, 
     Ok(act(site))
 }
 
-/// A call that is on, or one that is off.
+/// Adopts a call that is on, or one that is off.
 ///
 /// # Safety
 /// As the header says.
 unsafe fn adopt(at: CodeAddr) -> Result<CallSite, Failure> {
     let mut survey = Survey::new(*policy()?)?;
-    // SAFETY: (1) the caller, which also says that it may be switched, wherever it leads.
+    // SAFETY: (1) the caller, who also promises that it may be switched, whatever its target.
     let refused = match unsafe { survey.adopt(at, Role::Call, |_| true) } {
         Ok(site) => return Ok(site),
         Err(refused) => refused,
     };
     let calls = [Form::Call, Form::PrefixedCall, Form::CallMemory];
-    // SAFETY: (1) the caller: it is the off state of a call that was one.
+    // SAFETY: (1) the caller: the bytes are the off state of a former call.
     let off =
         calls.into_iter().find_map(|form| unsafe { survey.adopt_off(at, form, Role::Call) }.ok());
     off.ok_or(refused.into())

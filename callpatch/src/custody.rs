@@ -38,7 +38,7 @@ mod model;
 /// The wanted state of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum State {
-    /// Turned off by its user.
+    /// The user turned it off.
     Off,
     /// Armed.
     On,
@@ -47,7 +47,7 @@ pub enum State {
 }
 
 impl State {
-    /// How its sites are switched.
+    /// The switch of its sites in this state.
     pub const fn switch(self) -> Switch {
         match self {
             Self::On => Switch::On,
@@ -56,17 +56,17 @@ impl State {
     }
 }
 
-/// The time from one arming of a probe to the next. Comes round again after half a milliard.
+/// The time from one arming of a probe to the next. Wraps around after 2^29 terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Term(u32);
 
 impl Term {
-    /// Its number, for records that must distinguish terms.
+    /// Its number, for records that distinguish terms.
     pub const fn number(self) -> u32 {
         self.0
     }
 
-    /// The term of that number.
+    /// The term with that number.
     pub const fn of_number(number: u32) -> Self {
         Self(number)
     }
@@ -100,8 +100,8 @@ pub enum Verdict {
     Unchanged(State),
 }
 
-/// What is wanted of a probe, in 32 bits: two of state, one that says whether an actor carries it
-/// out, the rest its term.
+/// The wanted state of a probe, in 32 bits: two for the state, one that is set while an actor
+/// applies it, the rest for its term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Word(u32);
 
@@ -139,12 +139,13 @@ impl Word {
         Self(self.0 & !CARRIED)
     }
 
-    /// The word after `act`, which its actor or the present carrier carries out; `None` if the act
-    /// leads nowhere from here.
+    /// The word after `act`, which its actor or the present carrier applies; `None` if the act does
+    /// not apply in this state.
     fn after(self, act: Act) -> Option<Self> {
         let (state, begins) = match (self.state(), act) {
             (State::Off, Act::Enable) | (State::Retired, Act::Rearm) => (State::On, true),
-            // A new term, so that the carrier of the old word finds another when it looks again.
+            // A new term, so that the carrier of the old word finds a different word when it reads
+            // it again.
             (state, Act::Renew) => (state, true),
             (State::On | State::Retired, Act::Disable) => (State::Off, false),
             (State::On, Act::Retire(term)) if term == self.term() => (State::Retired, false),
@@ -161,30 +162,31 @@ impl Word {
     }
 }
 
-/// What is wanted of one probe, and whether an actor carries it out. Four bytes, so that many lie
-/// densely.
+/// The wanted state of one probe, and whether an actor is applying it. Four bytes, so that many are
+/// packed densely.
 ///
 /// | bits | meaning | changed by |
-/// |---|---|---|
-/// | 0–1 | the state | any actor, as the table of the module says |
-/// | 2 | an actor carries it out | set with the state by an actor that finds it clear; cleared by the same |
+/// | 0–1 | the state | any actor, by the table of the module |
+/// | 0–1 | the state | any actor, by the table of the module |
+/// | 2 | an actor applies the state | set by an actor that finds it clear; cleared by the same |
 /// | 3–31 | the term | the actor that arms |
 ///
-/// Every change is a compare-and-swap: a carrier's stores are made before custody is laid down, and
-/// the next one's after it was taken up. Changes and loads are sequentially consistent, for callers
-/// whose sites come and go: a thread that adds a site and then looks at the state, and one that
-/// changes the state and then looks for sites, cannot both miss the other, if they keep to that
-/// order too.
+/// Every change is a compare-and-swap. So a carrier's stores come before its release of custody,
+/// and the next carrier's stores after it took custody.
+///
+/// Changes and loads are sequentially consistent, for callers that add and remove sites. One thread
+/// adds a site and then reads the state; another changes the state and then looks for sites. They
+/// cannot both miss the other's change.
 #[derive(Debug)]
 pub struct Custody(AtomicU32);
 
 impl Custody {
-    /// Of a probe whose sites are switched as `state` says.
+    /// Custody of a probe whose sites are in the state `state`.
     pub const fn new(state: State) -> Self {
         Self(AtomicU32::new(Word::new(state).0))
     }
 
-    /// Of a probe that no actor knows yet, in memory that is there already: as [`new`](Self::new).
+    /// As [`new`](Self::new), in memory that exists already, for a probe that no actor uses yet.
     pub fn settle(&self, state: State) {
         self.0.store(Word::new(state).0, Ordering::SeqCst);
     }
@@ -195,7 +197,7 @@ impl Custody {
         self.word().state()
     }
 
-    /// The term that is running, or ran last.
+    /// The term that is running, or the last one.
     #[inline]
     pub fn term(&self) -> Term {
         self.word().term()
@@ -237,9 +239,9 @@ impl Custody {
         }
     }
 
-    /// The first half of [`act`](Self::act), for an actor with many probes: begins them all,
-    /// switches their sites by [`set_all`](crate::set_all), which opens pages once for all of them,
-    /// and then lays custody down.
+    /// The first half of [`act`](Self::act), for an actor with many probes. The actor begins the
+    /// act on all of them, switches their sites by [`set_all`](crate::set_all), which opens pages
+    /// once for all of them, and then releases custody.
     pub fn begin(&self, act: Act) -> Begun<'_> {
         let mut word = self.word();
         loop {
@@ -252,8 +254,8 @@ impl Custody {
         }
     }
 
-    /// In a forked child, where this thread is the only one: carries out what a thread that is not
-    /// there was carrying out.
+    /// In a forked child, whose only thread is the caller: applies the state that a thread of the
+    /// parent was applying.
     pub fn inherit<E>(&self, mut carry_out: impl FnMut(Switch) -> Result<(), E>) -> Result<(), E> {
         let word = self.word();
         if !word.is_carried() {
@@ -265,7 +267,7 @@ impl Custody {
     }
 }
 
-/// What became of an act that was begun.
+/// The result of an act that was begun.
 #[derive(Debug)]
 #[must_use = "the act may be the caller's to carry out"]
 pub enum Begun<'c> {
@@ -277,7 +279,7 @@ pub enum Begun<'c> {
     Unchanged(State),
 }
 
-/// Custody, taken up. Switch the sites, then lay it down.
+/// Custody, held by the caller, who switches the sites and then releases it.
 #[derive(Debug)]
 #[must_use = "sites have to be switched, and custody to be laid down"]
 pub struct Carrier<'c> {
@@ -286,18 +288,18 @@ pub struct Carrier<'c> {
 }
 
 impl Carrier<'_> {
-    /// How the sites have to be switched.
+    /// The state to which the sites must be switched.
     pub fn switch(&self) -> Switch {
         self.word.state().switch()
     }
 
-    /// Lays custody down when the sites are switched. If something else is wanted by now,
-    /// `carry_out` switches them again.
+    /// Releases custody after the sites are switched. If another actor has changed the wanted state
+    /// meanwhile, `carry_out` switches the sites again first.
     pub fn lay_down<E>(self, carry_out: impl FnMut(Switch) -> Result<(), E>) -> Result<(), E> {
         self.lay_down_after(Ok(()), carry_out)
     }
 
-    /// The same, after `result`.
+    /// The same; `result` is that of the stores before.
     fn lay_down_after<E>(
         mut self,
         mut result: Result<(), E>,
@@ -313,8 +315,8 @@ impl Carrier<'_> {
 }
 
 impl Drop for Carrier<'_> {
-    /// Where `carry_out` has panicked, or the carrier has not laid custody down: others can take it
-    /// up.
+    /// If `carry_out` has panicked, or the carrier was dropped without a release: other actors can
+    /// take custody again.
     fn drop(&mut self) {
         self.custody.0.fetch_and(!CARRIED, Ordering::Release);
     }

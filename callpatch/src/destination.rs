@@ -1,26 +1,26 @@
-//! Where a site leads.
+//! The destination of a site.
 
 use crate::x86::Form;
 use std::fmt;
 use wordpatch::CodeAddr;
 
-/// Where a displacement leads.
+/// The destination of a displacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Destination {
-    /// To code.
+    /// Code.
     Code(CodeAddr),
-    /// To a slot that holds the address of code, as the linker's global offset table does.
+    /// A slot that holds the address of code, as the linker's global offset table does.
     Slot(CodeAddr),
 }
 
 impl Destination {
-    /// Where `displacement` leads in an instruction of this form.
+    /// The destination of `displacement` in an instruction of this form.
     pub fn of(form: Form, at: CodeAddr, displacement: i32) -> Self {
         let to = form.destination(at, displacement);
         if form.is_through_memory() { Self::Slot(to) } else { Self::Code(to) }
     }
 
-    /// The code or the slot.
+    /// The address of the code or the slot.
     pub fn address(self) -> CodeAddr {
         match self {
             Self::Code(address) | Self::Slot(address) => address,

@@ -1,4 +1,4 @@
-//! What can go wrong, with the place where it did.
+//! Errors, each with its address.
 
 use crate::Destination;
 use crate::x86::{ConditionalJump, Form, Role};
@@ -10,21 +10,21 @@ use wordpatch::{BarrierError, CodeAddr, PatchError, Refusal, Word};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdoptError {
-    /// The bytes cannot be had.
+    /// The bytes cannot be read or written.
     #[error(transparent)]
     Ground(#[from] wordpatch::AdoptError),
-    /// It is not a known transfer of control.
+    /// The instruction is not a known transfer of control.
     #[error(
         "at {address} there is no call or jump that is known, but {found}: give the address where one begins"
     )]
     NoTransfer {
-        /// Where.
+        /// The address.
         address: CodeAddr,
-        /// What is there.
+        /// The bytes found.
         found: Word,
     },
-    /// It is a conditional jump, which no single byte switches: it stays, and its hook has to
-    /// return at once.
+    /// It is a conditional jump, which no single byte switches. It stays as it is, and its hook has
+    /// to return at once.
     #[error("the conditional jump at {} to {} cannot be switched: let its hook return at once", .0.address, .0.target)]
     Conditional(ConditionalJump),
     /// A site of this form cannot have this role.
@@ -32,62 +32,63 @@ pub enum AdoptError {
         "the instruction at {address} is a {form:?} and cannot be a {role:?}: give the role that it has"
     )]
     Role {
-        /// Where.
+        /// The address.
         address: CodeAddr,
-        /// What it is.
+        /// The form of the instruction.
         form: Form,
-        /// What it was said to be.
+        /// The role that the caller gave.
         role: Role,
     },
-    /// It leads elsewhere.
+    /// The site leads to another destination.
     #[error(
         "the {form:?} at {address} leads to {destination}, which is no hook: it is the program's own"
     )]
     Elsewhere {
-        /// Where.
+        /// The address.
         address: CodeAddr,
-        /// What it is.
+        /// The form of the instruction.
         form: Form,
-        /// Where it leads.
+        /// Its destination.
         destination: Destination,
     },
-    /// A site that was said to be off is not.
+    /// A site that the caller declared off is not off.
     #[error(
         "at {address} the byte of a site that is off should be {expected:02x} and is {found:02x}: give the form that it has"
     )]
     NotOff {
-        /// The byte.
+        /// The address of the byte.
         address: CodeAddr,
-        /// What it should be.
+        /// The expected value.
         expected: u8,
-        /// What it is.
+        /// The value found.
         found: u8,
     },
-    /// Room is made a site in place, by several stores that must not fail between.
+    /// A site is made in reserved bytes in place, by several stores, none of which may fail after
+    /// the first.
     #[error(
         "the room at {address} is made a site in place: choose the access `rwx` (WORDPATCH_ACCESS)"
     )]
     NotInPlace {
-        /// Where.
+        /// The address.
         address: CodeAddr,
     },
-    /// What is stored at once does not lie in one granule.
+    /// Bytes that one store must replace do not lie in one granule.
     #[error(
         "a boundary of the granule cuts the {len} bytes at {address}, which are to be replaced by one store: take another instruction"
     )]
     Cut {
-        /// Where they begin.
+        /// The address of the first.
         address: CodeAddr,
-        /// How many.
+        /// Their number.
         len: usize,
     },
-    /// The literature's strategy knows calls of five bytes only, which are written in larger pieces
-    /// than bytes.
+    /// The literature's strategy toggles calls of five bytes only, and needs stores wider than a
+    /// byte.
     #[error(
         "the site at {address} is no call of five bytes, or is written byte by byte: use the default strategy for it"
     )]
     NotForPaper {
-        /// Where.
+        /// The address.
         address: CodeAddr,
     },
     /// The literature's strategy needs a `ret` that the site's displacement reaches.
@@ -95,30 +96,31 @@ pub enum AdoptError {
         "no `ret` is near the call at {address}: give the strategy one from islands of the same module"
     )]
     ReturnOutOfReach {
-        /// Where.
+        /// The address.
         address: CodeAddr,
     },
 }
 
-/// Why a site was not switched. It is as it was.
+/// Why a site was not switched. The site is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetError {
-    /// Other code has written there: a debugger, for instance, whose breakpoint is a byte `cc`.
+    /// Other code has written there: a debugger, for instance, sets a breakpoint with the byte
+    /// `cc`.
     #[error(
         "the site at {address} holds {found}, not {off} or {on}: remove the breakpoint, or whatever wrote there, and try again"
     )]
     Foreign {
         /// The site.
         address: CodeAddr,
-        /// What should be there when it is off.
+        /// The bytes of the site when it is off.
         off: Word,
-        /// What should be there when it is on.
+        /// The bytes of the site when it is on.
         on: Word,
-        /// What is there.
+        /// The bytes found.
         found: Word,
     },
-    /// A retarget was broken off, so that half of a displacement may be there: it can only stay
+    /// A retarget failed part-way, so that the displacement may be half written: the site must stay
     /// off.
     #[error(
         "the site at {address} has no whole target, since a retarget was broken off: retarget it again"
@@ -127,7 +129,7 @@ pub enum SetError {
         /// The site.
         address: CodeAddr,
     },
-    /// The byte cannot be written any more.
+    /// The byte can no longer be written.
     #[error("{0}")]
     Refused(Refusal),
     /// A word of the literature's strategy could not be replaced.
@@ -139,21 +141,21 @@ pub enum SetError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RetargetError {
-    /// The new target is further than a displacement reaches. Nothing was changed.
+    /// The new target is out of a displacement's reach. Nothing was changed.
     #[error("{target} is too far from the site at {address}: lead it to an island of its module")]
     OutOfReach {
         /// The site.
         address: CodeAddr,
-        /// Where it should lead.
+        /// The new target.
         target: CodeAddr,
     },
-    /// One site is in the batch twice. Nothing was changed.
+    /// A site is in the batch twice. Nothing was changed.
     #[error("the site at {address} is in the batch twice: give each site one target")]
     Twice {
         /// The site.
         address: CodeAddr,
     },
-    /// The site is a pun: its displacement is code of the program's. Nothing was changed.
+    /// The site is a pun: its displacement is the program's code. Nothing was changed.
     #[error(
         "the displacement of the pun at {address} is the program's own code: it leads where it leads"
     )]
@@ -173,33 +175,33 @@ pub enum RetargetError {
     /// A site could not be switched off. Those that were are on again.
     #[error(transparent)]
     Off(SetError),
-    /// The barrier before the first change failed. The sites are what they were.
+    /// The barrier before the first change failed. The sites are unchanged.
     #[error("{0}; the sites were left as they were")]
     Barrier(BarrierError),
-    /// Something failed when displacements had been written: all sites of the batch are off and
-    /// stay so until they are retargeted.
+    /// A step failed after displacements had been written: all sites of the batch are off, and stay
+    /// off until they are retargeted.
     #[error(
         "the site at {address} and all of its batch stay off until they are retargeted again: {why}"
     )]
     BrokenOff {
         /// The first site of the batch.
         address: CodeAddr,
-        /// What failed.
+        /// The error.
         why: Broken,
     },
 }
 
-/// What broke a retarget off.
+/// The error that stopped a retarget.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Broken {
     /// Bytes could not be written.
     #[error("{0}")]
     Refused(Refusal),
-    /// A displacement that is read while the site is off could not be replaced.
+    /// A displacement that the site's off state reads could not be replaced.
     #[error(transparent)]
     Word(#[from] PatchError),
-    /// The same, before it was tried.
+    /// Such a displacement could not be adopted for replacement.
     #[error(transparent)]
     Adopt(#[from] wordpatch::AdoptError),
     /// The second barrier failed.
@@ -214,7 +216,7 @@ pub enum Broken {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IslandError {
-    /// Nothing is free within reach.
+    /// No free memory is within reach.
     #[error(
         "module {:#x}-{:#x}: no {len} bytes are free between {} and {}, so that none of its sites can be led anywhere new; \
          reserve less address space around it",
@@ -223,20 +225,20 @@ pub enum IslandError {
     Crowded {
         /// The module.
         module: Range<CodeAddr>,
-        /// What its calls reach.
+        /// The addresses within reach of its calls.
         reach: Range<CodeAddr>,
-        /// How much was wanted.
+        /// The size that was needed.
         len: usize,
     },
-    /// The module is too large for anything to be near all of it.
+    /// The module is too large: no place is near all of it.
     #[error("module {:#x}-{:#x} is larger than a displacement reaches: give the part that holds its sites", .0.start.get(), .0.end.get())]
     TooLarge(Range<CodeAddr>),
     /// A stub is longer than an island.
     #[error("a stub of {len} bytes does not fit into an island of {room}")]
     StubTooLong {
-        /// The stub.
+        /// The size of the stub.
         len: usize,
-        /// An island.
+        /// The size of an island.
         room: usize,
     },
     /// The kernel refused code memory.
@@ -244,10 +246,10 @@ pub enum IslandError {
     Os {
         /// The module.
         module: Range<CodeAddr>,
-        /// What it said.
+        /// The kernel's error.
         error: OsError,
     },
-    /// Stubs cannot be used again because the barrier before that failed.
+    /// Released stubs cannot be reused because the barrier failed.
     #[error("{0}")]
     Barrier(#[from] BarrierError),
 }

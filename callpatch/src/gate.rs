@@ -1,4 +1,4 @@
-//! A gate: a byte in our own code memory that has two values and sends threads one way or the
+//! A gate: a byte in the crate's code memory that has two values and sends threads one way or the
 //! other. It is always writable, and no other code uses it. So a gate is represented by two words,
 //! and switching it cannot fail.
 //!
@@ -8,21 +8,21 @@
 //! ```
 //!
 //! It is the simplest kind of [call site](crate::CallSite): it need not be found, decoded or made
-//! writable, because the code around it is ours too.
+//! writable, because this crate writes the code around it, too.
 //!
 //! # Safety
 //!
-//! This module exists to store one of two bytes, each of which is right there.
+//! This module exists to store one of two bytes, both of which are valid there.
 #![allow(unsafe_code)]
 
 use crate::x86::{Form, Role, Switch};
 use wordpatch::CodeAddr;
 use wordpatch::live::{self, Width};
 
-/// A byte of our own code that is switched.
+/// A byte of this crate's code that is switched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gate {
-    /// Where it is written.
+    /// Its writable address.
     at: CodeAddr,
     /// Its value while it is off, and while it is on.
     faces: [u8; 2],
@@ -35,33 +35,34 @@ const DETOUR: [u8; 2] = match Form::Jump.off(Role::Detour) {
 };
 
 impl Gate {
-    /// At the beginning of a stub that is executed at `address` and written at a distance of
-    /// `alias`; `None` if there is no such jump.
+    /// The gate at the beginning of a stub that is executed at `address` and written at a distance
+    /// of `alias`; `None` if the stub does not begin with such a jump.
     ///
     /// # Safety
-    /// As of [`new`](Self::new).
+    /// As for [`new`](Self::new).
     pub(crate) unsafe fn at(address: CodeAddr, alias: isize) -> Option<Self> {
         // SAFETY: (1) the caller.
         let found = unsafe { live::load_byte(address) };
         (found == Form::Jump.on()).then_some(Self { at: address.offset(alias), faces: DETOUR })
     }
 
-    /// A byte that is written at `at`, with what it is while it is off, and while it is on.
+    /// The gate of the byte that is written at `at`, with its values while it is off and while it
+    /// is on.
     ///
     /// # Safety
-    /// 1. It is mapped and writable, and stays so while the gate is used. 2. Either way is right to
-    ///    go whenever it is switched, and flags are dead at its instruction. 3. No other code
-    ///    writes there.
+    /// 1. It is mapped and writable, and stays so while the gate is used. 2. Both paths are valid
+    ///    whenever it is switched, and flags are dead at its instruction. 3. No other code writes
+    ///    there.
     pub const unsafe fn new(at: CodeAddr, faces: [u8; 2]) -> Self {
         Self { at, faces }
     }
 
-    /// Switches it: one byte, of which no thread sees half (A3). Usable in a signal handler.
+    /// Switches it: one byte, which is never torn (A3). Usable in a signal handler.
     #[inline]
     pub fn set(self, to: Switch) {
         let face = self.faces[to as usize];
-        // SAFETY: (1) mapped and writable, by construction; (2) either byte is right there, as its
-        // maker has promised.
+        // SAFETY: (1) mapped and writable, by construction; (2) either byte is valid there, as the
+        // caller of `new` has promised.
         unsafe {
             if live::load_byte(self.at) != face {
                 live::store(self.at, Width::One, face.into());
@@ -69,14 +70,16 @@ impl Gate {
         }
     }
 
-    /// Stores the distance of a site that is off, which makes nothing of it, whole or not. A
-    /// barrier comes before it is switched on for the first time.
+    /// Stores the displacement of a gate that is off. The off instruction ignores it, so a
+    /// half-written one is harmless. A barrier must come before the gate is switched on for the
+    /// first time.
     ///
     /// # Safety
-    /// The gate is the first byte of an instruction whose last four are its distance, and is off.
+    /// The gate is the first byte of an instruction whose last four are its displacement, and is
+    /// off.
     pub unsafe fn lead(self, distance: u32) {
-        // SAFETY: (1) the four bytes behind it are its instruction's, by the caller; (2) no other
-        // code writes them; (3) its first byte makes nothing of them.
+        // SAFETY: (1) the four bytes after it belong to its instruction, by the caller; (2) no
+        // other code writes them; (3) its off instruction ignores them.
         unsafe { live::store(self.at.offset(1), Width::Four, distance.into()) };
     }
 }
@@ -88,14 +91,14 @@ mod tests {
 
     #[test]
     fn a_gate_of_code_of_our_own_leads_where_it_was_led_while_it_is_on() {
-        // A9 imm32; mov eax, 1; ret; behind it: mov eax, 2; ret.
+        // A9 imm32; mov eax, 1; ret; then: mov eax, 2; ret.
         let mut memory = CodeMemory::new(64).unwrap();
         memory.write(0, &[DETOUR[0], 0, 0, 0, 0, 0xb8, 1, 0, 0, 0, 0xc3]);
         memory.write(16, &[0xb8, 2, 0, 0, 0, 0xc3]);
         // SAFETY: the bytes just written are a function of that type.
         let function: extern "C" fn() -> u32 =
             unsafe { std::mem::transmute(memory.base().as_ptr()) };
-        // SAFETY: the memory is ours, and both ways lead to the end of a function.
+        // SAFETY: the test owns the memory, and both paths lead to the end of a function.
         let gate = unsafe { Gate::new(memory.writable(0), DETOUR) };
         assert_eq!(function(), 1);
         // SAFETY: the first byte of a jump of five bytes that is off.

@@ -1,14 +1,14 @@
 //! Islands: code memory within reach of a module, with stubs that lead to any address.
 //!
-//! A call reaches no further than two gigabytes, and a module's hooks are in another module, or in
-//! our own memory. So each module gets nearby islands when they are needed. Stubs are allocated on
-//! an island one after the other; each is written before a thread is led to it. This needs no
+//! A call reaches at most two gigabytes, and a module's hooks are in another module, or in the
+//! crate's own memory. So each module gets nearby islands when they are needed. Stubs are allocated
+//! on an island one after the other; each is written before a thread is led to it. This needs no
 //! barrier: the store that leads there is the last one (AMD64 APM volume 2, section 7.6.1).
 //!
-//! **When a stub's place can be reused.** Only its owner can know that no site leads to a stub and
-//! that no thread is inside; releasing the stub says so. Cores may still hold its bytes. So
-//! released places are kept apart until [`reclaim`](Islands::reclaim) has passed a barrier, one for
-//! all of them. Then they serve stubs of the same size.
+//! **When a stub's place can be reused.** Only its owner can guarantee that no site leads to a stub
+//! and that no thread is inside; releasing the stub is that guarantee. Cores may still hold its
+//! bytes. So released places are kept apart until [`reclaim`](Islands::reclaim) has passed a
+//! barrier, one for all of them. Then they serve stubs of the same size.
 //!
 //! # Safety
 //!
@@ -32,7 +32,7 @@ const ISLAND: usize = 16 * PAGE;
 /// The largest size of an island for announced stubs.
 const LARGEST: usize = 4 << 20;
 
-/// Stubs begin at multiples of this: small ones do not cross what a core fetches at once.
+/// Stubs begin at multiples of this: small ones do not cross a core's fetch unit.
 const ALIGN: usize = 16;
 
 /// The islands of one module.
@@ -42,7 +42,7 @@ pub struct Islands {
     module: Range<CodeAddr>,
     islands: Vec<Island>,
     lanes: Option<Lanes>,
-    /// Given back, and not yet fit for use.
+    /// Released, and not yet reclaimed.
     given_back: Vec<Stub>,
     free: Vec<Stub>,
     ret: Option<CodeAddr>,
@@ -51,7 +51,7 @@ pub struct Islands {
     expected: usize,
 }
 
-/// A page of slots with free ones: its distance to its writable mapping, and the rest of it.
+/// A page that has free slots: its free part, and its distance to its writable mapping.
 #[derive(Debug)]
 struct Slots {
     next: CodeAddr,
@@ -84,7 +84,7 @@ impl SlotPair {
         self.0
     }
 
-    /// The one behind it.
+    /// The upper one.
     #[inline]
     pub fn second(self) -> Slot {
         Slot { address: self.0.address.offset(SLOT), ..self.0 }
@@ -92,7 +92,7 @@ impl SlotPair {
 }
 
 impl Slot {
-    /// Its address for instructions.
+    /// The address that instructions use.
     pub fn address(self) -> CodeAddr {
         self.address
     }
@@ -111,7 +111,7 @@ impl Slot {
         self.cell().store(code.get() as u64, Ordering::Release);
     }
 
-    /// Holds a number from now on, for stubs that load one.
+    /// Stores a number instead, for stubs that load one.
     #[inline]
     pub fn hold(self, number: u64) {
         self.cell().store(number, Ordering::Release);
@@ -131,7 +131,7 @@ struct Island {
     used: usize,
 }
 
-/// The place of a stub, for giving it back.
+/// The place of a stub, needed to release it.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[must_use = "a stub whose place is forgotten is there for good"]
 pub struct Stub {
@@ -147,7 +147,7 @@ impl Stub {
 }
 
 impl Islands {
-    /// For the module that lies at these addresses. Nothing is mapped before the first stub.
+    /// Islands for the module at these addresses. Nothing is mapped before the first stub.
     pub fn near(module: Range<CodeAddr>) -> Result<Self, IslandError> {
         let reach =
             Reach::of(module.clone()).ok_or_else(|| IslandError::TooLarge(module.clone()))?;
@@ -170,7 +170,8 @@ impl Islands {
         self.expected = bytes;
     }
 
-    /// The place that so many bytes of them would get: the nearest free one, if there is one.
+    /// The place that stubs and slots of that many bytes would get: the nearest free one, if there
+    /// is one.
     pub fn room_for(&self, bytes: usize) -> Result<Option<Range<CodeAddr>>, IslandError> {
         let mappings = wordpatch::os::maps::mappings();
         let mappings =
@@ -180,14 +181,14 @@ impl Islands {
         Ok(place.map(|start| start..start.offset(len as isize)))
     }
 
-    /// Stubs of calls that lie there, of so many bytes in all, are going to be [asked
-    /// for](Self::stub_of_call), in the order of the calls.
+    /// Announces that stubs of the calls in that range, of that many bytes in all, will be
+    /// [requested](Self::stub_of_call) in the order of the calls.
     pub fn expect_calls(&mut self, calls: Range<CodeAddr>, bytes: usize) {
         self.lanes = Some(Lanes::of(calls, bytes));
     }
 
-    /// A stub of at most `len` bytes for a site, at a place by which the site is a nop when it is
-    /// off, if there is one. It is there as long as the islands are.
+    /// A stub of at most `len` bytes for a site, at a place that makes the site a nop when it is
+    /// off, if there is one. It stays as long as the islands do.
     pub fn stub_of_call<C: AsRef<[u8]>>(
         &mut self,
         site: &CallSite,
@@ -202,11 +203,11 @@ impl Islands {
             lanes.write(place, len, code.as_ref());
             return Ok(place);
         }
-        // For good, as lanes are.
+        // Never released, as lanes are not.
         Ok(self.stub(len, code)?.address)
     }
 
-    /// A stub of at most `len` bytes; `code` makes its bytes when its address is known.
+    /// A stub of at most `len` bytes; `code` makes its bytes from its address.
     pub fn stub<C: AsRef<[u8]>>(
         &mut self,
         len: usize,
@@ -220,12 +221,12 @@ impl Islands {
         let island = self.islands.iter_mut().rev().find(|island| island.holds(stub.address));
         let Some(island) = island else { unreachable!("stubs lie on islands") };
         let offset = stub.address.distance_from(island.memory.base()) as usize;
-        // No thread is led there yet, or any more.
+        // No site leads there yet, or any more.
         island.memory.write(offset, code);
         Ok(stub)
     }
 
-    /// A stub that puts `number` into r11 and jumps to `to`, at any distance.
+    /// A stub that puts `number` into r11 and jumps to `to`, which may be at any distance.
     pub fn numbered(&mut self, number: u32, to: CodeAddr) -> Result<Stub, IslandError> {
         const LONGEST: usize = 6 + 14;
         self.stub(LONGEST, |at| {
@@ -237,12 +238,12 @@ impl Islands {
         })
     }
 
-    /// The jump that a stub begins with, as a switch: off it falls into what follows. `None` if it
-    /// begins with another instruction.
+    /// The jump at the beginning of a stub, as a switch: when it is off, execution continues after
+    /// it. `None` if the stub begins with another instruction.
     ///
     /// # Safety
-    /// The islands outlive it, either way is right to go whenever it is switched, and flags are
-    /// dead at the stub's beginning.
+    /// The islands outlive it, both paths are valid whenever it is switched, and flags are dead at
+    /// the stub's beginning.
     pub unsafe fn gate(&self, stub: CodeAddr) -> Option<Gate> {
         let of_islands =
             || self.islands.iter().rev().find(|island| island.holds(stub)).map(|it| &it.memory);
@@ -255,15 +256,15 @@ impl Islands {
         unsafe { Gate::at(stub, alias) }
     }
 
-    /// A new slot, which leads to `code`. It is there as long as the islands are.
+    /// A new slot, which leads to `code`. It stays as long as the islands do.
     pub fn slot(&mut self, code: CodeAddr) -> Result<Slot, IslandError> {
         let slot = self.slots_in_a_row(1)?;
         slot.lead_to(code);
         Ok(slot)
     }
 
-    /// Two new slots side by side: the first leads to `code`, the second holds `number`. They are
-    /// there as long as the islands are.
+    /// Two new slots side by side: the first leads to `code`, the second holds `number`. They stay
+    /// as long as the islands do.
     pub fn slot_pair(&mut self, code: CodeAddr, number: u64) -> Result<SlotPair, IslandError> {
         let pair = SlotPair(self.slots_in_a_row(2)?);
         pair.first().lead_to(code);
@@ -271,7 +272,7 @@ impl Islands {
         Ok(pair)
     }
 
-    /// The first of so many.
+    /// The first of `count` adjacent slots.
     fn slots_in_a_row(&mut self, count: isize) -> Result<Slot, IslandError> {
         if self
             .slots
@@ -287,7 +288,7 @@ impl Islands {
         Ok(first)
     }
 
-    /// A page of zeroes on an island, and its distance to where it is written.
+    /// A page of zeroes on an island, and its distance to its writable mapping.
     fn page(&mut self) -> Result<(CodeAddr, isize), IslandError> {
         let pad = |used: usize| used.next_multiple_of(PAGE) - used;
         if let Some(island) = self.islands.last_mut() {
@@ -308,7 +309,7 @@ impl Islands {
         if let Some(ret) = self.ret {
             return Ok(ret);
         }
-        // For good: it is shared.
+        // Never released: it is shared.
         let stub = self.stub(1, |_| vec![x86::RET])?;
         self.ret = Some(stub.address);
         Ok(stub.address)
@@ -334,7 +335,7 @@ impl Islands {
         Ok(reclaimed)
     }
 
-    /// How many bytes of code memory it takes.
+    /// The total size of its code memory, in bytes.
     pub fn len(&self) -> usize {
         self.islands.iter().map(|island| island.memory.len()).sum::<usize>()
             + self.lanes.as_ref().map_or(0, Lanes::len)
@@ -345,13 +346,13 @@ impl Islands {
         self.len() == 0
     }
 
-    /// What the module's sites reach.
+    /// The addresses within reach of the module's sites.
     pub fn reach(&self) -> Range<CodeAddr> {
         self.reach.range()
     }
 
-    /// A place that is free: one that was reclaimed, or the next of the latest island, or the first
-    /// of a new one.
+    /// A free place: one that was reclaimed, or the next of the latest island, or the first of a
+    /// new one.
     fn place(&mut self, room: usize) -> Result<Stub, IslandError> {
         if let Some(known) = self.free.iter().position(|stub| stub.room == room) {
             return Ok(self.free.swap_remove(known));
@@ -368,11 +369,11 @@ impl Islands {
         place.ok_or(IslandError::StubTooLong { len: room, room: ISLAND })
     }
 
-    /// A new island at the nearest place that is free.
+    /// A new island at the nearest free place.
     fn raise(&mut self) -> Result<Island, IslandError> {
         let wanted = round_up(self.expected).clamp(ISLAND, LARGEST);
         let island = self.raise_of(wanted).or_else(|error| match wanted {
-            // There may be room for small ones.
+            // There may be a gap for a small one.
             ISLAND => Err(error),
             _ => self.raise_of(ISLAND),
         })?;

@@ -28,36 +28,36 @@ use wordpatch::os::OsError;
 use wordpatch::os::maps::{self, Mapping};
 use wordpatch::os::pages::{self, PAGE, Protection};
 
-/// A heap grows upwards after its mapping: this much is left free for it.
+/// A heap grows upwards after its mapping; this much is left free for it.
 const HEAP: usize = 1 << 30;
 /// The same below four gigabytes, where programs that are not position-independent are loaded.
 const LOW_HEAP: usize = 128 << 20;
 /// Stacks grow downwards.
 const STACK: usize = 256 << 20;
-/// The kernel maps nothing below by default.
+/// By default the kernel maps nothing below this address.
 const LOWEST: usize = 0x1_0000;
 const HIGHEST: usize = 0x7fff_ffff_f000;
 
-/// The number of mappings, ours included, above which no more are made: half of the limit
-/// (vm.max_map_count), as the other half is the program's.
+/// The number of mappings in the process above which no more are made: half of the limit
+/// (vm.max_map_count); the other half is left to the program.
 const BEARABLE: usize = 1 << 15;
 
-/// As much as one page of page tables maps.
+/// The size that one page of page tables maps.
 const SPAN: usize = 2 << 20;
 
 const JUMP: usize = x86::Form::Jump.len();
 
-/// Why there is no landing at a place.
+/// Why there is no landing at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoLanding {
     /// Other memory is mapped there, or the place is left free for it to grow.
     #[error("the place {0} is not free")]
     Taken(CodeAddr),
-    /// The limit of pages is reached.
+    /// The limit on pages is reached.
     #[error("there are {0} pages of landings: no more are wanted")]
     Full(usize),
-    /// The landing does not reach what it is to lead to.
+    /// The landing does not reach its target.
     #[error("a jump at {0} does not reach its trampoline")]
     OutOfReach(CodeAddr),
     /// The kernel maps no page there.
@@ -65,26 +65,26 @@ pub enum NoLanding {
     Os(#[from] OsError),
 }
 
-/// Landings of a process.
+/// The landings of a process.
 #[derive(Debug)]
 pub struct Landings {
-    /// Those that were touched, by address: which of their bytes are used.
+    /// The pages that hold landings, by address, each with a map of its used bytes.
     pages: HashMap<usize, Box<[u64; PAGE / 64]>>,
     /// The spans mapped for landings, each from its start to its end.
     spans: BTreeMap<usize, usize>,
-    /// How much is mapped at once.
+    /// The size that is mapped at once.
     span: usize,
     most: usize,
     /// How many more mappings may be made, by the latest survey.
     bearable: usize,
     /// Where pages may be mapped, in order.
     free: Vec<Range<usize>>,
-    /// Places where no page is mapped, even if they are free.
+    /// Places where no page may be mapped, even if they are free.
     clear: Vec<Range<CodeAddr>>,
 }
 
 impl Landings {
-    /// None yet; at most so many pages.
+    /// No landings yet; at most `most` pages.
     pub fn new(most: usize) -> Self {
         Self {
             pages: HashMap::new(),
@@ -103,28 +103,28 @@ impl Landings {
         self.clear.push(place);
     }
 
-    /// A place that was kept clear may be taken again.
+    /// Undoes [`keep_clear`](Self::keep_clear): the place may be used again.
     pub fn let_go(&mut self, place: &Range<CodeAddr>) {
         self.clear.retain(|clear| clear != place);
     }
 
-    /// Reads the current mappings. To be called before landings are requested.
+    /// Reads the current mappings. Call it before requesting landings.
     pub fn survey(&mut self) -> Result<(), OsError> {
         self.survey_of(&maps::mappings()?);
         Ok(())
     }
 
-    /// The same, by mappings that the caller has just read.
+    /// The same, from mappings that the caller has just read.
     pub fn survey_of(&mut self, mappings: &[Mapping]) {
         self.bearable = BEARABLE.saturating_sub(mappings.len());
         self.span = if pages::untouched_is_free() { SPAN } else { PAGE };
-        // A program that maps over one of them has taken it.
+        // A span that the program has mapped over now belongs to the program.
         self.spans.retain(|start, end| is_still_ours(mappings, *start..*end));
         let mut free = Vec::with_capacity(mappings.len() + 1);
         let mut start = LOWEST;
         for mapping in mappings {
             let margin = if mapping.path.starts_with("[stack") { STACK } else { 0 };
-            // The kernel shows a page of its own at the upper end.
+            // The kernel lists a page of its own at the upper end.
             let end = mapping.start.get().saturating_sub(margin).min(HIGHEST);
             if start < end {
                 free.push(start..end);
@@ -147,12 +147,12 @@ impl Landings {
         self.free = free;
     }
 
-    /// How many pages hold landings.
+    /// The number of pages that hold landings.
     pub fn pages(&self) -> usize {
         self.pages.len()
     }
 
-    /// How many pages a landing at `at` takes that are not there yet.
+    /// The number of new pages that a landing at `at` needs.
     pub fn price(&self, at: CodeAddr) -> Result<usize, NoLanding> {
         if (at.get()..at.get() + JUMP).any(|byte| self.is_used(byte)) {
             return Err(NoLanding::Taken(at));
@@ -182,8 +182,8 @@ impl Landings {
             self.pages.entry(page).or_insert_with(|| Box::new([0; PAGE / 64]));
         }
         for (byte, value) in (at.get()..).zip(jump) {
-            // SAFETY: (1) pages of ours, which stay mapped; (2) no landing is there, so that no
-            // thread comes there.
+            // SAFETY: (1) pages of this table, which stay mapped; (2) no landing is there, so no
+            // thread executes these bytes.
             unsafe { live::store(CodeAddr::new(byte), Width::One, value.into()) };
             self.mark(byte, true);
         }
@@ -194,7 +194,7 @@ impl Landings {
     /// kernel, and a span with its last page.
     ///
     /// # Safety
-    /// No thread is in one of them, and none will reach them.
+    /// No thread is inside any of them, and none will reach them.
     pub unsafe fn take_away(
         &mut self,
         landings: impl Iterator<Item = CodeAddr>,
@@ -209,14 +209,15 @@ impl Landings {
             .retain(|page| self.pages.get(page).is_some_and(|used| used.iter().all(|&u| u == 0)));
         for page in emptied {
             self.pages.remove(&page);
-            // A span that the program has mapped over is no longer ours.
+            // A span that the program has mapped over belongs to the program.
             let span = self.spans.range(..=page).next_back().filter(|(_, end)| page < **end);
             let Some((start, end)) = span.map(|(start, end)| (*start, *end)) else { continue };
             if (start..end).step_by(PAGE).any(|page| self.pages.contains_key(&page)) {
-                // SAFETY: (1) a page of ours; (2) no landing is on it, and no thread.
+                // SAFETY: (1) a page of this table; (2) no landing is on it, and no thread executes
+                // it.
                 unsafe { pages::discard(CodeAddr::new(page), PAGE)? };
             } else {
-                // SAFETY: (1) mapped by `map`; (2) the caller: no thread comes there.
+                // SAFETY: (1) mapped by `map`; (2) the caller: no thread executes it.
                 unsafe { pages::unmap(CodeAddr::new(start), end - start)? };
                 self.spans.remove(&start);
             }
@@ -224,7 +225,7 @@ impl Landings {
         self.survey()
     }
 
-    /// Maps a page, and as much around it as a span has, and as is free.
+    /// Maps a page, and around it as much of its span as is free.
     fn map(&mut self, page: usize) -> Result<(), OsError> {
         let gap = self.gap(page).unwrap_or(page..page + PAGE);
         let start = (page - page % self.span).max(gap.start);
@@ -233,7 +234,7 @@ impl Landings {
             let at = CodeAddr::new(range.start);
             pages::map_sparse(at, range.len(), Protection::ReadWriteExecute)
         };
-        // Something may have been mapped there since the survey.
+        // Another thread may have mapped memory there since the survey.
         let alone = page..page + PAGE;
         let mapped = match map(&(start..end)) {
             Ok(()) => start..end,
@@ -275,7 +276,7 @@ impl Landings {
     }
 }
 
-/// Whether a span is mapped as it was made.
+/// Whether a span is still mapped as it was.
 fn is_still_ours(mappings: &[Mapping], span: Range<usize>) -> bool {
     let first = mappings.partition_point(|mapping| mapping.end.get() <= span.start);
     let mut at = span.start;
@@ -304,7 +305,7 @@ mod tests {
     use std::sync::{Mutex, MutexGuard, PoisonError};
     use wordpatch::CodeMemory;
 
-    /// One test at a time: they put landings at the same places.
+    /// The tests use the same places, so they run one at a time.
     fn alone() -> MutexGuard<'static, ()> {
         static TURN: Mutex<()> = Mutex::new(());
         TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -317,7 +318,7 @@ mod tests {
         memory.write(0, &[0xb8, 7, 0, 0, 0, 0xc3]);
         let mut landings = Landings::new(3);
         landings.survey().unwrap();
-        // In a gap that other threads take from its ends.
+        // In the middle of a gap from whose ends other threads take memory.
         let far = CodeAddr::new((memory.base().get() - (1 << 30)) & !(PAGE - 1));
         let base = (0..1 << 10).map(|i| far.offset(i * 64 * PAGE as isize));
         let is_free = |at: &CodeAddr| (0..4).all(|i| landings.is_free(at.get() + i * PAGE));
@@ -327,7 +328,7 @@ mod tests {
         landings.put(at(8), memory.base()).unwrap();
         assert_eq!(landings.price(at(100)), Ok(0));
         assert_eq!(landings.price(at(12)), Err(NoLanding::Taken(at(12))));
-        // Over the end of a page.
+        // Across the end of a page.
         landings.put(at(2 * PAGE as isize - 2), memory.base()).unwrap();
         assert_eq!(landings.pages(), 3);
         assert_eq!(landings.price(at(3 * PAGE as isize + 8)), Err(NoLanding::Full(3)));
@@ -339,7 +340,7 @@ mod tests {
         }
     }
 
-    /// A page in the middle of a span's worth of free memory.
+    /// A page in the middle of a free range as large as a span.
     fn far_away(landings: &Landings, memory: &CodeMemory) -> usize {
         let from = (memory.base().get() - (1 << 30)) & !(SPAN - 1);
         let is_free = |at: &usize| (0..SPAN).step_by(PAGE).all(|by| landings.is_free(at + by));
@@ -364,11 +365,11 @@ mod tests {
         let whole = mapping_at(middle);
         assert!(whole.start <= at(-40 * PAGE as isize) && whole.end > at(50 * PAGE as isize));
         assert_eq!(landings.pages(), 3);
-        // Another survey finds that they are ours, and full.
+        // Another survey recognises the landings' own pages, and that they are full.
         landings.survey().unwrap();
         assert_eq!(landings.price(at(100)), Ok(0));
         assert_eq!(landings.price(at(PAGE as isize)), Err(NoLanding::Full(3)));
-        // SAFETY: a page of ours, which no thread executes.
+        // SAFETY: a page of the table, which no thread executes.
         unsafe { pages::map_private(pages::Place::Over(at(0)), PAGE, Protection::ReadWrite) }
             .unwrap();
         landings.survey().unwrap();
@@ -397,10 +398,10 @@ mod tests {
             unsafe { landings.take_away(all[1..2].iter().copied()) }.unwrap();
             assert!(maps::mapping_at(at(0)).unwrap().is_none());
         }
-        // What the program has mapped over stays the program's.
+        // Memory that the program has mapped over a landing stays the program's.
         landings.put(at(8), memory.base()).unwrap();
         let over = pages::Place::Over(at(0));
-        // SAFETY: a page of ours, which no thread executes.
+        // SAFETY: a page of the table, which no thread executes.
         unsafe { pages::map_private(over, PAGE, Protection::ReadWrite) }.unwrap();
         // SAFETY: as above.
         unsafe { landings.take_away([at(8)].into_iter()) }.unwrap();

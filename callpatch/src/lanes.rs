@@ -8,9 +8,9 @@
 //! ```
 //!
 //! All displacements with which a call can be a nop when it is off differ by multiples of 64 kB. So
-//! the stubs of a module lie as its calls do: a lane is the module moved by such a displacement.
-//! Where a stub does not fit before the next one, that one is in another lane. Of a lane only those
-//! pages are touched that hold stubs.
+//! the stubs of a module are laid out as its calls are: a lane is the module moved by such a
+//! displacement. A stub that would overlap the one before it is put into another lane. Only those
+//! pages of a lane are touched that hold stubs.
 
 use crate::error::IslandError;
 use crate::reach::{Grid, Reach};
@@ -19,22 +19,23 @@ use std::ops::Range;
 use wordpatch::os::pages::{PAGE, round_up, untouched_is_free};
 use wordpatch::{CodeAddr, CodeMemory};
 
-/// A stub that does not fit into one of so many lies elsewhere: its call is not a nop when off.
+/// The most lanes. A stub that fits into none of them is placed elsewhere, and its call is not a
+/// nop when off.
 const MOST: usize = 6;
-/// No lane is longer: a module of this size has more code than calls of hooks.
+/// The longest lane: a module of this size has more code than calls of hooks.
 const LONGEST: usize = 256 << 20;
-/// The longest stub that lies in a lane.
+/// The longest stub that fits in a lane.
 pub(crate) const ROOM: usize = 64;
 
 /// The lanes of a module.
 #[derive(Debug)]
 pub(crate) struct Lanes {
-    /// The calls lie in there.
+    /// The range of the calls.
     calls: Range<CodeAddr>,
-    /// How many bytes of stubs are to come.
+    /// The number of bytes of stubs still to come.
     expected: usize,
     lanes: Vec<Lane>,
-    /// No further lane can be had.
+    /// No further lane can be mapped.
     are_all: bool,
 }
 
@@ -42,12 +43,13 @@ pub(crate) struct Lanes {
 struct Lane {
     memory: CodeMemory,
     displacement: i32,
-    /// Up to here it is used.
+    /// The end of its used part.
     used: CodeAddr,
 }
 
 impl Lanes {
-    /// For calls that lie there, and stubs that have so many bytes in all. Nothing is mapped yet.
+    /// Lanes for the calls in that range, and for stubs of that many bytes in all. Nothing is
+    /// mapped yet.
     pub(crate) fn of(calls: Range<CodeAddr>, expected: usize) -> Self {
         // A lane is as long as the code, and mostly untouched.
         let are_all = calls.is_empty() || length(&calls) > LONGEST || !untouched_is_free();
@@ -79,7 +81,7 @@ impl Lanes {
         lane.memory.write(place.distance_from(lane.memory.base()) as usize, code);
     }
 
-    /// The first lane that is free where the stub of that call is to be.
+    /// The first lane that is free at the place of that call's stub.
     fn lane_for(
         &mut self,
         reach: &Reach,
@@ -104,9 +106,9 @@ impl Lanes {
         Ok(self.lanes.get_mut(at))
     }
 
-    /// Maps one more, as near as possible.
+    /// Maps one more lane, as near as possible.
     fn lane(&self, reach: &Reach) -> Result<Option<Lane>, IslandError> {
-        // Where the first call's stub would be, with the first of the displacements.
+        // The place of the first call's stub, with the first of the displacements.
         let first = Form::Call.destination(self.calls.start, NOP_DISPLACEMENT);
         let len = length(&self.calls) + ROOM + PAGE;
         let origin = first.align_down(PAGE);
@@ -121,12 +123,12 @@ impl Lanes {
         Ok(Some(Lane { memory, displacement: NOP_DISPLACEMENT + steps, used }))
     }
 
-    /// The memory that holds an address.
+    /// The code memory that contains an address.
     pub(crate) fn memory_of(&self, at: CodeAddr) -> Option<&CodeMemory> {
         self.lanes.iter().map(|lane| &lane.memory).find(|memory| holds(memory, at))
     }
 
-    /// How many bytes of code memory they take, touched or not.
+    /// The total size of their code memory in bytes, touched or not.
     pub(crate) fn len(&self) -> usize {
         self.lanes.iter().map(|lane| lane.memory.len()).sum()
     }

@@ -36,13 +36,13 @@
 //!   jumps at the targets of puns.
 //! - [`Custody`] coordinates the owners of one probe: the hook that retires it, the agent that arms
 //!   it again, and its user.
-//! - [`x86`] has all bytes of instructions that we write by hand.
+//! - [`x86`] has the encodings of all instructions that the crate writes by hand.
 //! - [`capi`] is the C interface.
 //! - [`Strategy::Paper`] toggles calls as the literature does, for comparison.
 //!
-//! It finds no sites, decodes no programs (it knows the five instructions that it switches), and
-//! does not know the purpose of a hook. It is built on [`wordpatch`], whose assumptions A1 to A5 it
-//! cites; a switch needs only A3, A4 and A5.
+//! The crate does not search for sites, does not decode programs (it recognises the five
+//! instructions that it switches), and does not depend on the purpose of a hook. It is built on
+//! [`wordpatch`], whose assumptions A1 to A5 it cites; a switch needs only A3, A4 and A5.
 
 pub mod capi;
 mod custody;

@@ -1,20 +1,20 @@
-//! Code memory within reach of a module: another thread may map memory at the same time, and
+//! Maps code memory within reach of a module. Another thread may map memory at the same time, and
 //! take the place that was found.
 
 use crate::reach::{Grid, Reach};
 use wordpatch::os::{OsError, maps};
 use wordpatch::{CodeAddr, CodeMemory};
 
-/// How often a place is searched for, if other threads take every place that is found.
+/// The number of searches, if other threads take every place that is found.
 const ATTEMPTS: usize = 16;
 
 impl Reach {
-    /// Maps `len` bytes, whole pages, as near as possible; none if there is no such place.
+    /// Maps `len` bytes, whole pages, as near as possible; `None` if there is no such place.
     pub fn map(&self, len: usize) -> Result<Option<CodeMemory>, OsError> {
         self.map_on(len, Grid::PAGES, CodeMemory::at)
     }
 
-    /// The same of memory that will hardly be touched, on a grid.
+    /// The same for memory that will hardly be touched, on a grid.
     pub(crate) fn map_sparse(&self, len: usize, grid: Grid) -> Result<Option<CodeMemory>, OsError> {
         self.map_on(len, grid, CodeMemory::sparse_at)
     }

@@ -1,7 +1,7 @@
 //! The literature's way to toggle a call of five bytes (B. Chamith and others, "Living on the edge:
 //! rapid-toggling probes with cross-modification on x86", PLDI 2016), for comparison.
 //!
-//! There a word is toggled by one store wherever the unit that is fetched whole (the *granule*; in
+//! There a word is toggled by one store wherever one unit of instruction fetch (the *granule*; in
 //! the paper a cache line) holds all bytes that change. Where a boundary cuts the call, a different
 //! off state is chosen so that only one side of it changes:
 //!
@@ -33,23 +33,23 @@ use wordpatch::{CodeAddr, Granule, Layout, Word};
 #[cfg(test)]
 mod model;
 
-/// What it needs to know.
+/// The parameters of the strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Paper {
-    /// What is trusted to be fetched whole, at least a quadword.
+    /// The unit that is trusted to be fetched whole, at least a quadword.
     pub(crate) granule: Granule,
-    /// A `ret`, near all sites.
+    /// The address of a `ret` near all sites.
     pub(crate) ret: CodeAddr,
 }
 
-/// How one call is toggled.
+/// The position of the boundary in a call, which decides how it is toggled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Case {
     /// No boundary cuts it.
     Uncut,
     /// One byte lies before the boundary.
     Displacement,
-    /// Two, three or four do.
+    /// Two, three or four bytes lie before it.
     Skip,
 }
 
@@ -63,7 +63,8 @@ impl Case {
     }
 }
 
-/// What is stored: where in the word, how wide, and for off and on.
+/// The bytes that a toggle stores: their offset in the call, their width, and their values for off
+/// and on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cut {
     Whole([Word; 2]),
@@ -89,7 +90,7 @@ impl Paper {
         }
     }
 
-    /// The stroke of the call at `address`.
+    /// How the call at `address` is toggled.
     ///
     /// # Safety
     /// As for [`Survey::adopt`](crate::Survey::adopt).

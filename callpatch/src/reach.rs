@@ -6,8 +6,8 @@
 //!            ↑ below: the last free bytes first            above: the first free bytes first ↑
 //! ```
 //!
-//! Two neighbours are left room to grow: the heap, which grows upwards behind it, and stacks, which
-//! grow downwards. A gap beside one of them is used from its far end.
+//! Space is left for two neighbours: the heap, which grows upwards, and stacks, which grow
+//! downwards. A gap beside one of them is used from its far end.
 //!
 //! There is no unsafe code here, and nothing is mapped: the results are candidates, nearest first.
 
@@ -16,15 +16,14 @@ use wordpatch::CodeAddr;
 use wordpatch::os::maps::Mapping;
 use wordpatch::os::pages::PAGE;
 
-/// How far a displacement leads either way. A page less than it could be: the instruction's own
-/// length, and its end.
+/// The reach of a displacement in either direction, less one page for the instruction's own length.
 const FAR: usize = (1 << 31) - PAGE;
 
-/// Where user space begins and ends: below, the kernel maps nothing by default
-/// (/proc/sys/vm/mmap_min_addr); above, it never does.
+/// The bounds of user space: by default the kernel maps nothing below them
+/// (/proc/sys/vm/mmap_min_addr), and it never maps anything above them.
 const USER: Range<usize> = 0x1_0000..0x7fff_ffff_f000;
 
-/// The addresses that every byte of a module reaches, and is reached from.
+/// The addresses that every byte of a module can reach, and that can reach every byte of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reach {
     module: Range<CodeAddr>,
@@ -32,7 +31,7 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// Of a module; `None` if it is larger than a displacement reaches.
+    /// The reach of a module; `None` if the module is larger than a displacement's reach.
     pub fn of(module: Range<CodeAddr>) -> Option<Self> {
         let start = module.end.get().saturating_sub(FAR).max(USER.start);
         let end = module.start.get().saturating_add(FAR).min(USER.end);
@@ -42,13 +41,13 @@ impl Reach {
             .then(|| Self { whole: CodeAddr::new(start)..CodeAddr::new(end), module })
     }
 
-    /// From the first to behind the last.
+    /// All addresses within reach.
     pub fn range(&self) -> Range<CodeAddr> {
         self.whole.clone()
     }
 
-    /// Where `len` bytes, whole pages, could lie that are free: nearest first. `mappings` are those
-    /// of the process, in order.
+    /// The free places for `len` bytes (whole pages), nearest first. `mappings` are those of the
+    /// process, in order.
     pub fn free_places(&self, len: usize, grid: Grid, mappings: &[Mapping]) -> Vec<CodeAddr> {
         let mut places: Vec<CodeAddr> =
             gaps(mappings).filter_map(|gap| self.place_in(&gap, len, grid)).collect();
@@ -56,7 +55,7 @@ impl Reach {
         places
     }
 
-    /// Where in a gap.
+    /// The place in a gap.
     fn place_in(&self, gap: &Gap, len: usize, grid: Grid) -> Option<CodeAddr> {
         let start = grid.up(gap.free.start.max(self.whole.start.get()));
         let end = gap.free.end.min(self.whole.end.get());
@@ -84,17 +83,18 @@ impl Reach {
     }
 }
 
-/// Where places may begin: at addresses that differ from one by multiples of a power of two.
+/// The addresses at which places may begin: they differ from `origin` by multiples of a power of
+/// two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
-    /// The one.
+    /// An address on the grid.
     pub origin: CodeAddr,
-    /// The power of two.
+    /// The distance of neighbours, a power of two.
     pub step: usize,
 }
 
 impl Grid {
-    /// Any page.
+    /// The beginning of any page.
     pub const PAGES: Self = Self { origin: CodeAddr::new(0), step: PAGE };
 
     fn down(self, address: usize) -> usize {
@@ -113,7 +113,7 @@ struct Gap {
     before_stack: bool,
 }
 
-/// The gaps between mappings, and those before the first and behind the last.
+/// The gaps between mappings, and those before the first and after the last.
 fn gaps(mappings: &[Mapping]) -> impl Iterator<Item = Gap> {
     let is = |place: Option<&Mapping>, name: &str| {
         place.is_some_and(|mapping| mapping.path.starts_with(name))

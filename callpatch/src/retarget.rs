@@ -1,7 +1,7 @@
 //! Retargeting: changing the targets of sites, with one barrier for all.
 //!
-//! The off state is the guard: a thread that passes meanwhile executes it and continues, whatever
-//! its displacement. No trap is needed.
+//! The off state is the guard: a thread that reaches the site meanwhile executes it and continues,
+//! whatever its displacement. No trap is needed.
 //!
 //! ```text
 //!   E8 a0 a1 a2 a3     call a
@@ -18,17 +18,17 @@
 //! [`steps`](protocol::steps) decides, [`Retarget`] applies, the model shows that each step is
 //! needed. Two consequences:
 //!
-//! - A site that is already off needs the barrier, too: it may have been switched off a moment ago.
+//! - A site that is already off needs the barrier, too: it may have been switched off just before.
 //! - A guard that reads through the displacement (`85 15`) must never have half of one. There the
 //!   displacement is replaced as a word of `wordpatch`: by one store if no granule's boundary cuts
-//!   it, else behind a trap. Before a program has threads no trap is needed
+//!   it, otherwise behind a trap. Before a program has threads no trap is needed
 //!   ([`Retarget::commit_alone`]).
 //!
-//! **Threads in the old target.** A thread that was called through a site and has not returned
-//! stays in the old target for any time, and returns behind the site, in either state. So the old
-//! target must remain: a retarget does not show when it can be removed. Sites of one batch change
-//! within microseconds of each other, not at once: a thread may pass one that is off and find the
-//! next one on.
+//! **Threads in the old target.** A thread that was called through a site and has not returned may
+//! stay in the old target for any time, and then returns to the address after the site, whether
+//! that is on or off. So the old target must remain: a retarget does not tell when it can be
+//! removed. Sites of one batch change within microseconds of each other, not at once: a thread may
+//! pass one that is off and find the next one on.
 //!
 //! # Safety
 //!
@@ -52,7 +52,7 @@ pub mod protocol;
 pub struct Retarget<'site> {
     policy: Policy,
     edits: Vec<Edit<'site>>,
-    /// No other code runs: no thread sees half of a displacement.
+    /// The process has no other thread: no thread fetches half of a displacement.
     is_alone: bool,
 }
 
@@ -60,7 +60,7 @@ pub struct Retarget<'site> {
 struct Edit<'site> {
     site: &'site CallSite,
     displacement: i32,
-    /// What it was when the batch began.
+    /// The state of the site when the batch began.
     was: Switch,
 }
 
@@ -83,14 +83,14 @@ impl<'site> Retarget<'site> {
     /// memory](crate::Form::is_through_memory) the slot that holds the code's address.
     ///
     /// # Safety
-    /// 1. What `to` leads to may be called, or jumped to, in the site's place, for as long as the
+    /// 1. The target of `to` may be called, or jumped to, in the site's place, for as long as the
     ///    site can be on and as a thread may be inside. 2. The site's code is still mapped.
     pub unsafe fn push(
         &mut self,
         site: &'site mut CallSite,
         to: CodeAddr,
     ) -> Result<(), RetargetError> {
-        // SAFETY: (1) and (2) the caller; (3) no other code has the site while it is borrowed.
+        // SAFETY: (1) and (2) the caller; (3) no other code accesses the site while it is borrowed.
         unsafe { self.push_shared(site, to) }
     }
 
@@ -119,7 +119,7 @@ impl<'site> Retarget<'site> {
         Ok(())
     }
 
-    /// Its number of sites.
+    /// The number of sites.
     pub fn len(&self) -> usize {
         self.edits.len()
     }
@@ -129,7 +129,7 @@ impl<'site> Retarget<'site> {
         self.edits.is_empty()
     }
 
-    /// Gives all sites their new targets. Those that were on are on again afterwards. On an error
+    /// Gives all sites their new targets. Sites that were on are on again afterwards. On an error
     /// no site has changed, except as [`RetargetError::BrokenOff`] says.
     pub fn commit(mut self) -> Result<Retargeted, RetargetError> {
         let mut done = Retargeted { sites: self.edits.len(), barriers: 0 };
@@ -165,12 +165,12 @@ impl<'site> Retarget<'site> {
         Ok(done)
     }
 
-    /// As [`commit`](Self::commit), where no thread can come by: no displacement needs a trap then,
-    /// which threads and handlers that block `SIGTRAP` would have refused.
+    /// As [`commit`](Self::commit), where no other thread can reach a site. Then no displacement
+    /// needs a trap, which fails if a thread or a handler blocks `SIGTRAP`.
     ///
     /// # Safety
-    /// Until this returns: 1. This thread is the only one of the process. 2. It blocks all signals
-    /// whose handlers may run through a site.
+    /// Until this returns: 1. The calling thread is the only one of the process. 2. It blocks all
+    /// signals whose handlers may run through a site.
     pub unsafe fn commit_alone(mut self) -> Result<Retargeted, RetargetError> {
         self.is_alone = true;
         self.commit()
@@ -192,7 +192,7 @@ impl<'site> Retarget<'site> {
         }
     }
 
-    /// All off, or, on an error, all as they were.
+    /// Switches all sites off, or, on an error, leaves all as they were.
     fn switch_off(&mut self) -> Result<(), RetargetError> {
         let result = self.try_switch_off();
         if result.is_err() {
@@ -209,15 +209,15 @@ impl<'site> Retarget<'site> {
         Ok(())
     }
 
-    /// On again, with the targets they had. What cannot be switched on stays off: harmless, and its
-    /// error is not the first one.
+    /// Switches sites on again, with their old targets. A site that cannot be switched on stays
+    /// off, which is harmless; its error is not reported, as the first error is.
     fn take_back(&self) {
         for edit in self.edits.iter().filter(|edit| edit.was == Switch::On) {
             let _ = edit.site.set(Switch::On);
         }
     }
 
-    /// Returns how many barriers it took.
+    /// Writes the displacements; returns the number of barriers.
     fn write_displacements(&self) -> Result<usize, Broken> {
         self.edits.iter().for_each(|edit| edit.site.unsettle());
         let (words, free): (Vec<&Edit<'_>>, Vec<&Edit<'_>>) = self.edits.iter().partition(|edit| {
@@ -226,9 +226,10 @@ impl<'site> Retarget<'site> {
         let opening = open(free.iter().copied()).map_err(Broken::Refused)?;
         for edit in free {
             let (site, at) = (edit.site, edit.site.form().displacement_at());
-            // SAFETY: (1) the displacement lies inside of the form; (2) it is off, and was before
-            // the barrier: a thread that comes by runs the guard, which does not care (A5) or
-            // returns, or no thread comes by (`commit_alone`); (3) the caller of `push`.
+            // SAFETY: (1) the displacement lies inside of the form; (2) the site is off, and was
+            // before the barrier: a thread that reaches it runs the guard, which ignores the
+            // displacement (A5) or returns, or no thread reaches it (`commit_alone`); (3) the
+            // caller of `push`.
             unsafe {
                 opening.store(&site.ground, at, Width::Four, edit.displacement as u32 as u64)
             }
@@ -238,7 +239,7 @@ impl<'site> Retarget<'site> {
         self.replace_words(&words)
     }
 
-    /// The displacements that are read by their guards.
+    /// Replaces the displacements that are read by their guards. Returns the number of barriers.
     fn replace_words(&self, edits: &[&Edit<'_>]) -> Result<usize, Broken> {
         if edits.is_empty() {
             return Ok(0);
@@ -257,13 +258,13 @@ impl<'site> Retarget<'site> {
             let Some(word) = Word::new(&off) else {
                 unreachable!("a form that guards by reading has an off state")
             };
-            // SAFETY: (1) the same guard, which reads a slot that the caller of `push` says is one.
+            // SAFETY: (1) the same guard, which reads a slot, by the caller of `push`.
             unsafe { batch.push(site, word) };
         }
         Ok(batch.commit()?.barriers)
     }
 
-    /// All displacements are whole: sites get the faces that belong to them.
+    /// Stores the final switching bytes, after all displacements are complete.
     fn show(&self) -> Result<(), Broken> {
         self.edits.iter().for_each(|edit| edit.site.settle(edit.displacement));
         let opening = open(self.edits.iter()).map_err(Broken::Refused)?;
@@ -281,7 +282,7 @@ fn open<'e, 's: 'e>(
 }
 
 impl CallSite {
-    /// Gives it a new target; see [`Retarget`], which does many for the same barrier.
+    /// Gives the site a new target; see [`Retarget`], which retargets many with one barrier.
     ///
     /// # Safety
     /// As for [`Retarget::push`].

@@ -1,4 +1,4 @@
-//! A call site: one instruction that leads to a hook. One byte of it is the switch.
+//! A call site: one instruction that leads to a hook. One of its bytes is the switch.
 //!
 //! ```text
 //!   on    E8 d0 d1 d2 d3     call hook
@@ -10,9 +10,9 @@
 //! Both encodings are prepared at adoption, and again when a retarget changes the displacement.
 //! Switching is a load, a comparison and a store, without compare-and-swap, which would wait until
 //! the line has come from the core that executes it. If the site has neither encoding, other code
-//! has changed it, such as a debugger's breakpoint: this is reported, and the site is left
-//! unchanged. (A breakpoint that is set between the load and the store is lost; but a debugger
-//! stops all threads meanwhile.)
+//! has changed it, for instance a debugger that set a breakpoint: `set` then returns an error and
+//! leaves the site unchanged. (A breakpoint that is set between the load and the store is lost; but
+//! a debugger stops all threads meanwhile.)
 //!
 //! The displacement is not stored but read from the code, so there is only one copy of it.
 //!
@@ -38,11 +38,11 @@ pub struct CallSite {
     stroke: Stroke,
     /// | value | meaning | changed by |
     /// |---|---|---|
-    /// | `true` | the displacement is whole | a retarget, when the last displacement of its batch is written |
-    /// | `false` | it may be half of one: the site stays off | a retarget, before the first displacement is written |
+    /// | `true` | the displacement is complete | a retarget, after its last displacement |
+    /// | `false` | it may be half written: the site stays off | a retarget, before its first one |
     ///
-    /// A retarget has the site to itself; the flag is for what is left when it fails, or when its
-    /// thread is not in a forked child.
+    /// A retarget has exclusive access to the site. The flag matters after a retarget that failed,
+    /// or whose thread does not exist in a forked child.
     settled: AtomicBool,
 }
 
@@ -51,10 +51,10 @@ pub struct CallSite {
 pub(crate) enum Stroke {
     /// One byte.
     Byte(Byte),
-    /// Two or four bytes within one granule: the literature's.
+    /// Two or four bytes within one granule: the literature's strategy.
     Part { at: u8, width: Width, faces: [u32; 2] },
-    /// All bytes within one granule: the literature's, where no boundary cuts the site; and what
-    /// of one instruction becomes a jump that its first byte alone does not make.
+    /// All bytes within one granule: the literature's strategy, where no boundary cuts the site;
+    /// and an instruction's beginning that becomes a jump by more than its first byte.
     Whole(Box<(PatchSite, [Word; 2])>),
 }
 
@@ -63,20 +63,19 @@ pub(crate) enum Stroke {
 pub(crate) struct Byte {
     at: u8,
     on: u8,
-    /// Off, with the displacement that the site has: changed by a retarget, which has the site to
-    /// itself.
+    /// Off, with the site's displacement. A retarget, which has exclusive access, changes it.
     off: AtomicU8,
     /// Off, with any displacement.
     guard: u8,
 }
 
 impl Byte {
-    /// Of a site whose displacement stays as it is.
+    /// The switch of a site whose displacement never changes.
     pub(crate) fn fixed(at: u8, off: u8, on: u8) -> Self {
         Self { at, on, off: AtomicU8::new(off), guard: off }
     }
 
-    /// Of a form in a role, with that displacement; `None` if the form has no such role.
+    /// The switch of a form in a role, with that displacement; `None` if the form has no such role.
     pub(crate) fn of(form: Form, role: Role, displacement: i32) -> Option<Self> {
         let off = AtomicU8::new(form.idle(role, displacement)?);
         Some(Self { at: form.switch_at() as u8, on: form.on(), off, guard: form.off(role)? })
@@ -118,7 +117,7 @@ impl CallSite {
         self.role
     }
 
-    /// Switches it. When this returns, the new byte is in the store buffer: other cores see it
+    /// Switches it. When this returns, the new byte is in the store buffer; other cores see it
     /// within the time of a cache miss. A thread that is inside the hook stays there until it
     /// returns.
     ///
@@ -136,15 +135,15 @@ impl CallSite {
             return Ok(());
         }
         match byte.state(found) {
-            // A guard, which stays until the displacement is whole.
+            // A guard, which stays until the displacement is complete.
             Some(state) if state == to => return Ok(()),
             Some(_) if to == Switch::Off || self.settled.load(Ordering::Relaxed) => {}
             _ => return Err(self.why_not(found)),
         }
-        // SAFETY: (1) `at` is a byte of the form, which is the ground's length; (2) both faces are
-        // right to execute here, by construction in `Survey::adopt`, and one byte is never torn
-        // (A3); (3) the adopter keeps others from writing here, and callers of this function store
-        // one of two bytes, each of which is right.
+        // SAFETY: (1) `at` is a byte of the form, which is the ground's length; (2) both values are
+        // valid here, by construction in `Survey::adopt`, and one byte is never torn (A3); (3) the
+        // adopter keeps others from writing here, and callers of this function store one of two
+        // bytes, both of which are valid.
         unsafe { self.ground.store(at, Width::One, new.into()) }.map_err(SetError::Refused)
     }
 
@@ -170,18 +169,18 @@ impl CallSite {
         Destination::of(self.form, self.address(), displacement)
     }
 
-    /// Whether its displacement is whole: not so after a retarget that was broken off, until the
-    /// next.
+    /// Whether its displacement is complete. It is not after a retarget that failed part-way, until
+    /// the next one.
     pub fn is_settled(&self) -> bool {
         self.settled.load(Ordering::Relaxed)
     }
 
-    /// Says that the displacement may be half of one, until it [is whole](Self::settle).
+    /// Marks the displacement as possibly half written, until [`settle`](Self::settle).
     pub(crate) fn unsettle(&self) {
         self.settled.store(false, Ordering::Release);
     }
 
-    /// Says that the displacement is whole again, and which.
+    /// Marks the displacement as complete again, and prepares the off state for it.
     pub(crate) fn settle(&self, displacement: i32) {
         let idle = self.form.idle(self.role, displacement);
         if let (Some(byte), Some(idle)) = (self.byte(), idle) {
@@ -190,7 +189,7 @@ impl CallSite {
         self.settled.store(true, Ordering::Release);
     }
 
-    /// The byte that is its switch, if it is one, as it must be for a retarget.
+    /// The byte that is its switch, if it has one; a retarget needs one.
     pub(crate) fn byte(&self) -> Option<&Byte> {
         match &self.stroke {
             Stroke::Byte(byte) => Some(byte),
@@ -198,7 +197,7 @@ impl CallSite {
         }
     }
 
-    /// The bytes that a toggle changes.
+    /// The bytes that a toggle changes, off and on.
     fn faces(&self) -> [Word; 2] {
         let word = |value, len| {
             Word::from_u64(value, len)
@@ -211,7 +210,7 @@ impl CallSite {
         }
     }
 
-    /// What is there in their place.
+    /// The bytes found in their place.
     fn seen(&self) -> Word {
         let (at, len) = match &self.stroke {
             Stroke::Byte(byte) => (byte.at.into(), 1),
@@ -234,7 +233,7 @@ impl CallSite {
         }
     }
 
-    /// Switches what takes more than one byte.
+    /// Switches a site whose toggle changes more than one byte.
     fn set_word(&self, to: Switch) -> Result<(), SetError> {
         let ([off, on], found) = (self.faces(), self.seen());
         let new = if to == Switch::On { on } else { off };
@@ -246,14 +245,13 @@ impl CallSite {
         }
         match &self.stroke {
             Stroke::Part { at, width, .. } => {
-                // SAFETY: (1) a part of the site, by construction in `paper`; (2) both faces are
-                // right and lie within one granule (A1); (3) the adopter.
+                // SAFETY: (1) a part of the site, by construction in `paper`; (2) both values are
+                // valid and lie within one granule (A1); (3) the adopter.
                 unsafe { self.ground.store((*at).into(), *width, new.to_u64()) }
                     .map_err(SetError::Refused)
             }
-            // SAFETY: (1) a nop of five bytes in place of a call, or a jump in place of the
-            // beginning of one instruction, or back: no thread resumes in the middle of either
-            // (A4).
+            // SAFETY: (1) a five-byte nop replaces a call, or a jump replaces the beginning of one
+            // instruction, or the reverse; no thread resumes in the middle of either (A4).
             Stroke::Whole(whole) => Ok(unsafe { whole.0.patch(new) }?),
             Stroke::Byte(_) => unreachable!("`set` does it"),
         }
@@ -272,7 +270,7 @@ pub struct Switched {
 }
 
 /// Switches many sites, with one window for all if pages are writable only in windows. Every site
-/// is tried, whatever happens to the others.
+/// is tried, even if others fail.
 pub fn set_all<'s>(sites: impl IntoIterator<Item = &'s CallSite>, to: Switch) -> Switched {
     let mut switched = Switched::default();
     let note = |switched: &mut Switched, result| match result {
@@ -303,7 +301,7 @@ pub fn set_all<'s>(sites: impl IntoIterator<Item = &'s CallSite>, to: Switch) ->
 }
 
 impl CallSite {
-    /// As `set`; returns whether the site was in the other state.
+    /// As `set`; returns whether it changed the site's state.
     #[inline]
     fn set_noting(&self, to: Switch) -> Result<bool, SetError> {
         let changes = self.state() != Some(to);
@@ -323,7 +321,8 @@ impl CallSite {
         Ok(true)
     }
 
-    /// Off, in a way that is right with any displacement. Returns what it was.
+    /// Switches the site off by the guard, which is valid with any displacement. Returns the state
+    /// before.
     pub(crate) fn guard_through(&self, opening: &Opening) -> Result<Switch, SetError> {
         let Some(byte) = self.byte() else {
             return self.set_through(opening, Switch::Off).map(|_| Switch::Off);
@@ -336,7 +335,7 @@ impl CallSite {
         Ok(was)
     }
 
-    /// From the guard to the face of a state, when the displacement is whole.
+    /// Replaces the guard by the switching byte of `state`, when the displacement is complete.
     pub(crate) fn show_through(&self, opening: &Opening, state: Switch) -> Result<(), SetError> {
         let Some(byte) = self.byte() else { return Ok(()) };
         let (found, new) = (self.ground.byte(byte.at.into()), byte.face(state));

@@ -1,9 +1,9 @@
-//! Adoption: the proof that what is there is a site.
+//! Adoption: the check that the bytes at an address are a site.
 //!
 //! A site is adopted only if its bytes decode to a transfer of control that we know *and* lead to a
 //! hook. The second is not a formality: where a compiler ends a function with a jump to the hook,
-//! the hook's return address is after one of the program's own calls, and a patcher of "the call
-//! before the return address" would remove that.
+//! the hook's return address is after one of the program's own calls, and a tool that patches "the
+//! call before the return address" would remove that call.
 //!
 //! The caller decides what is a hook, by a predicate on the site's target. A call into the linkage
 //! table leads to a stub; if the predicate does not accept the stub, its slot is decoded from it,
@@ -11,8 +11,8 @@
 //!
 //! # Safety
 //!
-//! This module exists to read code that its callers say is code, and to pass on their promises
-//! about it.
+//! This module exists to read bytes that its callers declare to be code, and to pass on their
+//! promises about it.
 #![allow(unsafe_code)]
 
 use crate::Destination;
@@ -32,7 +32,7 @@ pub enum Strategy {
     #[default]
     OneByte,
     /// As in the literature, by the position of the boundary of the policy's granule, which for the
-    /// paper is [`Granule::LINE`](wordpatch::Granule::LINE). For comparison only: see the design.
+    /// paper is [`Granule::LINE`](wordpatch::Granule::LINE). For comparison only; see DESIGN.md.
     Paper {
         /// A `ret` near all sites. [`Islands::ret`](crate::Islands::ret) has one.
         ret: CodeAddr,
@@ -41,7 +41,7 @@ pub enum Strategy {
 
 /// The bytes of a pun: its switch, and its displacement.
 const PUN: usize = Form::Jump.len();
-/// The most bytes that can be prepared for stores at once.
+/// The most bytes that one prepared store can cover.
 const WORD: usize = 8;
 
 /// A snapshot of the mappings of the process, for adopting many sites.
@@ -58,7 +58,7 @@ impl Survey {
         Ok(Self::on(wordpatch::Survey::new(policy)?, policy))
     }
 
-    /// The same, by mappings that the caller has just read.
+    /// The same, from mappings that the caller has just read.
     pub fn over(policy: Policy, mappings: Vec<Mapping>) -> Self {
         Self::on(wordpatch::Survey::over(policy, mappings), policy)
     }
@@ -67,7 +67,7 @@ impl Survey {
         Self { ground, granule: policy.granule, strategy: Strategy::OneByte }
     }
 
-    /// The same, toggling what is adopted by another strategy.
+    /// The same, but sites are toggled by another strategy.
     #[must_use]
     pub fn with_strategy(self, strategy: Strategy) -> Self {
         Self { strategy, ..self }
@@ -83,16 +83,16 @@ impl Survey {
         unsafe { self.ground.open(range) };
     }
 
-    /// Adopts the transfer of control at `address`, which is on, if `is_hook` says of where it
-    /// leads that it is a hook.
+    /// Adopts the transfer of control at `address`, which is on, if `is_hook` accepts its
+    /// destination as a hook.
     ///
     /// # Safety
     /// For as long as the site lives: 1. The code stays mapped. 2. An instruction begins at
     /// `address` and no thread jumps, returns or resumes into the middle of it (A4). 3. No other
-    /// code writes to it, debuggers excepted. 4. Where it may be switched off, no code needs what it
-    /// did: the flags are dead behind a [`Role::Call`] or a [`Role::Detour`] (A5), and at a
-    /// [`Role::TailJump`] the stack's top is the return address. 5. What it leads to may be called,
-    /// or jumped to, for as long as it can be on.
+    /// code writes to it, debuggers excepted. 4. While it is off, no code depends on the transfer:
+    /// the flags are dead after a [`Role::Call`] or a [`Role::Detour`] (A5), and at a
+    /// [`Role::TailJump`] the stack's top is the return address. 5. Its target may be called, or
+    /// jumped to, for as long as it can be on.
     pub unsafe fn adopt(
         &mut self,
         address: CodeAddr,
@@ -104,7 +104,7 @@ impl Survey {
         match transfer {
             None => Err(AdoptError::NoTransfer { address, found }),
             Some(Transfer::Conditional(jump)) => {
-                // SAFETY: (1) the caller: what the jump leads to is code.
+                // SAFETY: (1) the caller: the jump's target is code.
                 unsafe {
                     self.require_hook(
                         Form::Jump,
@@ -128,13 +128,12 @@ impl Survey {
         }
     }
 
-    /// Adopts a site that is off: one that was made so, by a compiler of one's own for instance.
-    /// Its displacement may lead anywhere until it is retargeted; a [`Role::TailJump`] is
-    /// recognised by its `ret` alone.
+    /// Adopts a site that is off, for instance one that a compiler emitted so. Its displacement may
+    /// lead anywhere until it is retargeted. A [`Role::TailJump`] is recognised by its `ret` alone.
     ///
     /// # Safety
-    /// As for [`adopt`](Self::adopt), and the bytes are those of `form` but for the switch. If its
-    /// displacement leads nowhere, it is retargeted before it is switched on.
+    /// As for [`adopt`](Self::adopt), and the bytes are those of `form`, except for the switch. If
+    /// its displacement leads nowhere, it is retargeted before it is switched on.
     pub unsafe fn adopt_off(
         &mut self,
         address: CodeAddr,
@@ -166,9 +165,9 @@ impl Survey {
         Ok(CallSite::new(ground, form, role, Stroke::Byte(byte)))
     }
 
-    /// Makes a site, off, of the room that a compiler left for one, if `was` is what is there: a
-    /// [`Form::Jump`] as a [`Role::Detour`], and nops behind it. It is adopted by
-    /// [`adopt_off`](Self::adopt_off).
+    /// Turns the bytes that a compiler reserved for a site into a site that is off, if they are
+    /// `was`: a [`Form::Jump`] as a [`Role::Detour`], followed by nops.
+    /// [`adopt_off`](Self::adopt_off) adopts it then.
     ///
     /// # Safety
     /// As for [`adopt`](Self::adopt), and no other thread executes these bytes until this returns:
@@ -190,15 +189,14 @@ impl Survey {
                 self.ground.ground(at, expected.len())?
             };
             if ground.access() != Access::Rwx {
-                // A store that is refused in the middle would leave half of an instruction.
+                // A refused store in the middle would leave half of an instruction.
                 return Err(AdoptError::NotInPlace { address });
             }
             pieces.push(ground);
         }
         for (ground, bytes) in pieces.iter().zip(code.chunks(WORD)) {
             for (at, byte) in bytes.iter().enumerate() {
-                // SAFETY: (1) inside; (2) no thread executes them, as the caller promises; (3) the
-                // caller.
+                // SAFETY: (1) inside; (2) no thread executes them, by the caller; (3) the caller.
                 let stored = unsafe { ground.store(at, Width::One, (*byte).into()) };
                 stored.map_err(|_| AdoptError::NotInPlace { address })?;
             }
@@ -206,15 +204,14 @@ impl Survey {
         Ok(())
     }
 
-    /// Adopts an instruction at `address` as a [`Role::Pun`], if these five bytes are there: on, its
-    /// first byte begins a jump, to where the four that follow lead. They need not be the
-    /// instruction's own.
+    /// Adopts an instruction at `address` as a [`Role::Pun`], if these five bytes are there. When
+    /// the site is on, its first byte begins a jump whose displacement is the four bytes that
+    /// follow. They need not belong to the instruction.
     ///
     /// # Safety
     /// For as long as the site lives: 1. The code stays mapped. 2. An instruction begins at
     /// `address`. 3. No other code writes to these bytes, debuggers excepted. 4. While it is on,
-    /// what lies where the displacement leads does what the instruction does, and what comes
-    /// behind it.
+    /// the code at the displacement's target does what the instruction does, and the code after it.
     pub unsafe fn adopt_pun(
         &mut self,
         address: CodeAddr,
@@ -232,15 +229,15 @@ impl Survey {
         Ok(CallSite::new(ground, Form::Jump, Role::Pun, stroke))
     }
 
-    /// Adopts the beginning of one instruction as a [`Role::Pun`], if `was` is there: on, it is
-    /// `becomes`, which begins a jump, or is all of one. One store replaces it, so that both must
-    /// lie within one granule.
+    /// Adopts the beginning of one instruction as a [`Role::Pun`], if `was` is there. When the site
+    /// is on, it is `becomes`: the beginning of a jump, or a whole one. One store replaces it, so
+    /// both must lie within one granule.
     ///
     /// # Safety
     /// For as long as the site lives: 1. The code stays mapped. 2. An instruction begins at
-    /// `address` that has all of these bytes and more perhaps, and no thread jumps into the middle
+    /// `address` that has all of these bytes, and perhaps more, and no thread jumps into the middle
     /// of it (A4). 3. No other code writes to these bytes, debuggers excepted. 4. While it is on,
-    /// what lies where the jump leads does what the instruction does, and what comes behind it.
+    /// the code at the jump's target does what the instruction does, and the code after it.
     pub unsafe fn adopt_beginning(
         &mut self,
         address: CodeAddr,
@@ -263,7 +260,7 @@ impl Survey {
         let (ground, site) = unsafe {
             let ground = self.ground.ground(address, len)?;
             if ground.access() == Access::ProcMem {
-                // Byte by byte.
+                // It stores byte by byte.
                 return Err(AdoptError::Cut { address, len });
             }
             (ground, self.ground.adopt(address, len, Layout::One)?)
@@ -272,14 +269,16 @@ impl Survey {
         Ok(CallSite::new(ground, Form::Jump, Role::Pun, stroke))
     }
 
-    /// Adopts a jump by its displacement, as a [`Role::Pun`], if these five bytes end it: on, the
-    /// last of them is `last`, so that the jump leads elsewhere. `address` lies five bytes before
-    /// the jump's end: that of a conditional jump of six bytes is its second.
+    /// Adopts the end of a jump as a [`Role::Pun`], if these five bytes are there: the last four
+    /// are its displacement. When the site is on, the last byte is `last`, so that the jump leads
+    /// elsewhere. `address` lies five bytes before the jump's end; in a conditional jump of six
+    /// bytes that is the second byte.
     ///
     /// # Safety
-    /// For as long as the site lives: 1. The code stays mapped. 2. A jump ends there, whose
-    /// displacement are the last four bytes. 3. No other code writes to these bytes, debuggers
-    /// excepted. 4. While it is on, what lies where it leads does what lies where it led.
+    /// For as long as the site lives: 1. The code stays mapped. 2. These bytes end a jump, and the
+    /// last four are its displacement. 3. No other code writes to these bytes, debuggers
+    /// excepted. 4. While it is on, the code at its new target does what the code at the old one
+    /// does.
     pub unsafe fn adopt_turn(
         &mut self,
         address: CodeAddr,
@@ -298,13 +297,14 @@ impl Survey {
         Ok(CallSite::new(ground, Form::Jump, Role::Pun, stroke))
     }
 
-    /// Adopts a `ret` behind which another one lies, as a [`Role::Pun`]: on, it is a nop, so that a
-    /// thread comes to the other one, which may be a site of its own, on or off.
+    /// Adopts a `ret` that another instruction follows, as a [`Role::Pun`]. When the site is on,
+    /// the `ret` is a nop, and threads continue at that instruction, which may be a site of its
+    /// own, on or off.
     ///
     /// # Safety
     /// For as long as the site lives: 1. The code stays mapped. 2. An instruction begins at
-    /// `address`, and one behind it. 3. No other code writes to these bytes, debuggers and the other
-    /// one's site excepted.
+    /// `address`, and another right after it. 3. No other code writes to these bytes, except
+    /// debuggers and the other instruction's site.
     pub unsafe fn adopt_return(&mut self, address: CodeAddr) -> Result<CallSite, AdoptError> {
         // SAFETY: (1) the caller; whatever its site makes of the other one leads to where a `ret`
         // leads.
@@ -330,12 +330,13 @@ impl Survey {
         }
     }
 
-    /// What is at `address`, and its bytes.
+    /// The transfer at `address`, and its bytes.
     unsafe fn transfer(
         &mut self,
         address: CodeAddr,
     ) -> Result<(Word, Option<Transfer>), AdoptError> {
-        // At once, if the longest that there can be lies on this page; else its beginning first.
+        // At once, if the longest possible transfer would lie on this page; otherwise its beginning
+        // first.
         let room = PAGE - address.within(PAGE);
         let mut len = if room < x86::LONGEST { 2 } else { x86::LONGEST };
         loop {
@@ -355,7 +356,7 @@ impl Survey {
         }
     }
 
-    /// Asks about where a site leads, and about the slot behind that.
+    /// Applies `is_hook` to the destination of a site, and to the slot of a linkage stub there.
     unsafe fn require_hook(
         &mut self,
         form: Form,
@@ -367,7 +368,7 @@ impl Survey {
             return Ok(());
         }
         let slot = match destination {
-            // SAFETY: (1) the caller: what a site leads to is code, and stays mapped.
+            // SAFETY: (1) the caller: a site's target is code, and stays mapped.
             Destination::Code(stub) => unsafe { self.slot_of(stub) },
             Destination::Slot(_) => None,
         };
@@ -386,11 +387,11 @@ impl Survey {
                 break;
             }
             let at = stub.offset(bytes.len() as isize);
-            // The next page is read only if a stub goes on there: it may be another module's, which
-            // is unloaded at this moment.
+            // The next page is read only if a stub continues there: it may be another module's,
+            // which is being unloaded now.
             let len = missing.min(8).min(PAGE - at.within(PAGE));
-            // SAFETY: (1) the caller; (2) up to here a stub, or another instruction's bytes on the
-            // first one's page.
+            // SAFETY: (1) the caller; (2) so far these are bytes of a stub, or of another
+            // instruction on the page of the first.
             let word = unsafe { self.ground.read(at, len) }.ok()?;
             bytes.extend_from_slice(word.bytes());
         }
@@ -441,7 +442,7 @@ impl CallSite {
         unsafe { Survey::new(*policy)?.adopt(address, role, is_hook) }
     }
 
-    /// Whether it is on: what a site that was just adopted is.
+    /// Whether it is on, as a site that was just adopted is.
     pub fn is_on(&self) -> bool {
         self.state() == Some(Switch::On)
     }

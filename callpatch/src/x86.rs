@@ -1,7 +1,7 @@
-//! The instructions that this crate writes, and those that it must know to be what they seem.
+//! The instructions that this crate writes, and those that it must recognise.
 //!
 //! A site is one instruction that transfers control to a hook. Switching it replaces one byte of
-//! it, so that an instruction of the same length remains that does nothing, or a return:
+//! it, so that an instruction of the same length remains that does nothing or returns:
 //!
 //! ```text
 //!   form          on                     off, by role
@@ -20,13 +20,13 @@
 //! ```
 //!
 //! `test` reads a register, or a slot that is readable anyway, and changes nothing but flags
-//! (assumption A5), and takes the place of an instruction in the processor; where the displacement
-//! begins with `1F 44` a nop can remain, which takes none. `67 E8` is what a linker makes of `FF 15` when it finds that the callee is
-//! near; of `FF 25` it makes `E9 rel32 90`, which is a `Jump` with a nop behind it (x86-64 psABI,
+//! (assumption A5), and uses an execution slot; where the displacement begins with `1F 44` a nop
+//! can remain, which uses none. A linker turns `FF 15` into `67 E8` when it finds that the callee
+//! is near; it turns `FF 25` into `E9 rel32 90`, which is a `Jump` and a nop (x86-64 psABI,
 //! "Optimize GOTPCRELX Relocations"). A conditional jump has no such byte and can only be
 //! recognised.
 //!
-//! There is no unsafe code here. Every byte is compared with a foreign decoder in the tests.
+//! There is no unsafe code here. The tests compare every byte with an independent decoder.
 
 use wordpatch::CodeAddr;
 
@@ -43,7 +43,7 @@ pub use moved::Movable;
 pub enum Form {
     /// `E8 rel32`: call.
     Call,
-    /// `67 E8 rel32`: call, with a prefix that means nothing.
+    /// `67 E8 rel32`: call, with a prefix that has no effect.
     PrefixedCall,
     /// `FF 15 disp32`: call through a slot.
     CallMemory,
@@ -53,20 +53,23 @@ pub enum Form {
     JumpMemory,
 }
 
-/// What a site is for, and so what remains of it when it is off.
+/// The purpose of a site, which decides its off state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
-    /// A call: off, execution goes on behind it.
+    /// A call. When it is off, execution continues after it.
     Call,
-    /// A jump that ends its function, the hook returning to the caller: off, the function returns.
+    /// A jump that ends its function; the hook returns to the caller. When it is off, the function
+    /// returns.
     TailJump,
-    /// A jump out of line, where flags are dead: off, execution goes on behind it.
+    /// A jump out of line, where flags are dead. When it is off, execution continues after it.
     Detour,
-    /// A jump whose first byte stands in place of an instruction's, and whose displacement is the
+    /// A jump whose first byte replaces an instruction's first byte, and whose displacement is the
     /// bytes that follow there anyway (instruction punning: Chamith, Svensson, Dalessandro and
-    /// Newton, PLDI 2017): off, that instruction. So may a prefix and the opcode, or all of a jump,
-    /// as far as the instruction reaches. Or a jump whose displacement's last byte leads it
-    /// elsewhere: off, the jump that it was.
+    /// Newton, PLDI 2017). A prefix and the opcode, or a whole jump, may also be replaced, as far
+    /// as the instruction reaches. When it is off, it is that instruction.
+    ///
+    /// Or a jump whose last displacement byte is replaced, so that it leads elsewhere. When it is
+    /// off, it is the original jump.
     Pun,
 }
 
@@ -80,7 +83,7 @@ pub enum Switch {
 }
 
 impl Form {
-    /// All of them.
+    /// All forms.
     pub const ALL: [Self; 5] =
         [Self::Call, Self::PrefixedCall, Self::CallMemory, Self::Jump, Self::JumpMemory];
 
@@ -90,7 +93,7 @@ impl Form {
         self.displacement_at() + 4
     }
 
-    /// Where its displacement begins.
+    /// The offset of its displacement.
     pub const fn displacement_at(self) -> usize {
         match self {
             Self::Call | Self::Jump => 1,
@@ -98,7 +101,7 @@ impl Form {
         }
     }
 
-    /// Which of its bytes is the switch.
+    /// The offset of its switching byte.
     pub const fn switch_at(self) -> usize {
         match self {
             Self::PrefixedCall => 1,
@@ -121,8 +124,8 @@ impl Form {
         }
     }
 
-    /// The switching byte of a site that is off, whatever its displacement is; `None` if the form has
-    /// no such role, or the byte is whatever was there.
+    /// The switching byte of a site that is off, whatever its displacement is; `None` if the form
+    /// has no such role, or the off byte is that of the program's instruction.
     pub const fn off(self, role: Role) -> Option<u8> {
         match (self, role) {
             (Self::Call | Self::PrefixedCall, Role::Call) | (Self::Jump, Role::Detour) => {
@@ -136,8 +139,9 @@ impl Form {
         }
     }
 
-    /// The switching byte of a site that is off and has this displacement: a nop's if it can be one.
-    /// It is right with this displacement only, and not while another is written.
+    /// The switching byte of a site that is off and has this displacement: that of a nop if the
+    /// displacement allows one. It is valid with this displacement only, and not while another is
+    /// written.
     pub const fn idle(self, role: Role, displacement: i32) -> Option<u8> {
         match (self, role) {
             (Self::Call | Self::PrefixedCall, Role::Call) if is_nop(displacement) => Some(NOP5[0]),
@@ -145,8 +149,8 @@ impl Form {
         }
     }
 
-    /// Whether the instruction that remains when it is off reads through its displacement, so that
-    /// half of one would be felt.
+    /// Whether the off state reads memory through its displacement, so that a half-written
+    /// displacement would matter.
     pub const fn off_reads_memory(self, role: Role) -> bool {
         matches!((self, role), (Self::CallMemory, Role::Call) | (Self::JumpMemory, Role::Detour))
     }
@@ -163,34 +167,34 @@ impl Form {
         }
     }
 
-    /// The same when off, as far as its length: behind a `ret` come bytes that no thread executes.
+    /// The same length of bytes when off; no thread executes the bytes after a `ret`.
     pub fn off_bytes(self, role: Role, displacement: i32) -> Option<Vec<u8>> {
         let mut bytes = self.bytes(displacement);
         bytes[self.switch_at()] = self.off(role)?;
         Some(bytes)
     }
 
-    /// The same with the byte that [`idle`](Self::idle) says.
+    /// The same with the byte from [`idle`](Self::idle).
     pub fn idle_bytes(self, role: Role, displacement: i32) -> Option<Vec<u8>> {
         let mut bytes = self.bytes(displacement);
         bytes[self.switch_at()] = self.idle(role, displacement)?;
         Some(bytes)
     }
 
-    /// Where a displacement leads from an instruction at `at`.
+    /// The destination of a displacement in an instruction at `at`.
     pub const fn destination(self, at: CodeAddr, displacement: i32) -> CodeAddr {
         at.offset(self.len() as isize).offset(displacement as isize)
     }
 
-    /// The displacement that leads from an instruction at `at` to `to`; `None` if that is further
-    /// than a displacement reaches.
+    /// The displacement that leads from an instruction at `at` to `to`; `None` if `to` is out of
+    /// reach.
     pub fn displacement(self, at: CodeAddr, to: CodeAddr) -> Option<i32> {
         displacement(at.offset(self.len() as isize), to)
     }
 }
 
 /// Whether a displacement can be the end of a nop: `0F 1F 44 d2 d3` does nothing, whatever the last
-/// two bytes are, which would be parts of an address that no instruction looks at.
+/// two bytes are; they encode an address that the nop does not access.
 const fn is_nop(displacement: i32) -> bool {
     let [first, second, ..] = displacement.to_le_bytes();
     first == NOP5[1] && second == NOP5[2]
@@ -199,7 +203,7 @@ const fn is_nop(displacement: i32) -> bool {
 /// The displacements that can be the end of a nop: this one, and those that differ from it by
 /// multiples of [`NOP_STEP`].
 pub const NOP_DISPLACEMENT: i32 = i32::from_le_bytes([NOP5[1], NOP5[2], 0, 0]);
-/// How far the places lie apart that calls with a nop's displacement can lead to.
+/// The distance between the places to which calls with a nop's displacement can lead.
 pub const NOP_STEP: usize = 1 << 16;
 
 /// The displacement that leads to `to` from an instruction that ends before `behind`.
@@ -210,20 +214,20 @@ fn displacement(behind: CodeAddr, to: CodeAddr) -> Option<i32> {
 /// A conditional jump. It cannot be switched by one byte; its hook has to return at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConditionalJump {
-    /// Where it is.
+    /// Its address.
     pub address: CodeAddr,
     /// Its size in bytes: two or six.
     pub len: usize,
-    /// Where it leads.
+    /// Its target.
     pub target: CodeAddr,
 }
 
-/// What the instruction at a site is.
+/// The kind of the instruction at a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transfer {
-    /// One that can be switched, and is on.
+    /// One that can be switched, and that is on.
     Switchable {
-        /// Which.
+        /// Its form.
         form: Form,
         /// Its displacement.
         displacement: i32,
@@ -232,7 +236,7 @@ pub enum Transfer {
     Conditional(ConditionalJump),
 }
 
-/// What begins at `at` with `bytes`: a transfer of control that we know, whole.
+/// The transfer of control at `at`, whose code is `bytes`; `None` if it is unknown or incomplete.
 pub fn decode(at: CodeAddr, bytes: &[u8]) -> Option<Transfer> {
     let near = |skip: usize| Some(i32::from_le_bytes(bytes.get(skip..skip + 4)?.try_into().ok()?));
     let switchable = |form: Form| {
@@ -257,7 +261,7 @@ pub fn decode(at: CodeAddr, bytes: &[u8]) -> Option<Transfer> {
 /// The longest transfer that [`decode`] knows.
 pub const LONGEST: usize = 6;
 
-/// How many bytes the transfer that begins with these two has, if it can be one.
+/// The length of the transfer that begins with these two bytes, if they can begin one.
 pub fn length(first: u8, second: u8) -> Option<usize> {
     match (first, second) {
         (0xe8 | 0xe9, _) => Some(5),
@@ -268,8 +272,8 @@ pub fn length(first: u8, second: u8) -> Option<usize> {
 }
 
 /// The length of the linkage stub that begins with `bytes`: of the shortest one if there are
-/// several. `None` if no stub begins like this. A reader that goes no further than this length
-/// never reads what lies behind a stub, which may be unmapped at any time.
+/// several. `None` if no stub begins like this. A reader that stops at this length never reads past
+/// a stub; the memory there may be unmapped at any time.
 pub fn stub_len(bytes: &[u8]) -> Option<usize> {
     const BEGINNINGS: [&[u8]; 4] = [
         &[0xff, 0x25],
@@ -298,22 +302,22 @@ pub fn stub_slot(at: CodeAddr, bytes: &[u8]) -> Option<CodeAddr> {
 /// `ret`.
 pub const RET: u8 = 0xc3;
 
-/// The instruction of one byte that does nothing.
+/// The one-byte nop.
 pub const NOP: u8 = 0x90;
 
-/// `jmp +3`: the off state of the literature's calls. It skips the rest of five bytes.
+/// `jmp +3`: the off state of the literature's calls, which skips the other three of five bytes.
 pub const SKIP_THREE: [u8; 2] = [0xeb, 0x03];
 
-/// `nop dword [rax + rax + 0]`: five bytes that do nothing.
+/// `nop dword [rax + rax + 0]`: the five-byte nop.
 pub const NOP5: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
 
-/// `mov r11d, number`: the register that neither a call nor a linkage stub preserves.
+/// `mov r11d, number`: neither a call nor a linkage stub preserves r11.
 pub const fn mov_r11d(number: u32) -> [u8; 6] {
     let [a, b, c, d] = number.to_le_bytes();
     [0x41, 0xbb, a, b, c, d]
 }
 
-/// `mov r10d, number`: the other one.
+/// `mov r10d, number`.
 pub const fn mov_r10d(number: u32) -> [u8; 6] {
     let [a, b, c, d] = number.to_le_bytes();
     [0x41, 0xba, a, b, c, d]
@@ -325,7 +329,7 @@ pub fn load_r11d(at: CodeAddr, cell: CodeAddr) -> Option<[u8; 7]> {
     Some([0x44, 0x8b, 0x1d, a, b, c, d])
 }
 
-/// A counter in line, which goes on behind itself where it does not apply:
+/// An inline counter; where it does not apply, execution continues after it:
 ///
 /// ```text
 ///   mov  r9, fs:[thread]          a variable of the thread: a pointer
@@ -359,7 +363,7 @@ pub fn counter(thread: i32, key: i32, count: i32) -> [u8; COUNTER] {
     bytes
 }
 
-/// The length of a counter in line.
+/// The length of an inline counter.
 pub const COUNTER: usize = 31;
 
 /// `jmp [slot]`, for an instruction at `at`; `None` if the slot is too far.
@@ -374,7 +378,7 @@ pub fn jump(at: CodeAddr, to: CodeAddr) -> Option<[u8; 5]> {
     Some([0xe9, a, b, c, d])
 }
 
-/// `jmp [rip + 0]` and the slot behind it, which holds `to`: a jump to anywhere.
+/// `jmp [rip + 0]` followed by the slot, which holds `to`: a jump to any address.
 pub fn far_jump(to: CodeAddr) -> [u8; 14] {
     let mut bytes = [0; 14];
     bytes[..6].copy_from_slice(&[0xff, 0x25, 0, 0, 0, 0]);

@@ -1,5 +1,5 @@
-//! A program's own text, switched and retargeted under each policy, and what the kernel shows of
-//! its pages.
+//! A program's own text, switched and retargeted under each policy, and the permissions of its
+//! pages.
 #![allow(unsafe_code)]
 
 mod support;
@@ -9,14 +9,14 @@ use std::arch::global_asm;
 use wordpatch::os::maps::mapping_at;
 use wordpatch::{Access, CodeAddr, Policy};
 
-// Four pages of text, each with a function whose call lies across a line, and two hooks; and one
+// Four pages of text, each with a function whose call crosses a line, and two hooks; and one call
 // through a slot.
 global_asm!(
     ".pushsection .text.callpatch_specimens, \"ax\"",
     ".macro callpatch_specimen name",
     ".p2align 12",
     ".skip 57, 0x90",
-    // Seen by all parts that the test is compiled in.
+    // Visible in all codegen units of the test.
     ".globl \\name",
     ".globl \\name\\()_memory",
     "\\name: .byte 0xb8, 1, 0, 0, 0",
@@ -66,7 +66,7 @@ fn address(function: Specimen) -> CodeAddr {
 }
 
 fn call(function: Specimen) -> u32 {
-    // SAFETY: (1) the functions above take nothing, in either state.
+    // SAFETY: (1) the functions above take no arguments, in either state.
     unsafe { function() }
 }
 

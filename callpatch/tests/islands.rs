@@ -1,4 +1,4 @@
-//! Islands near a module, also where its surroundings are crowded.
+//! Islands near a module, also in a crowded address space.
 #![allow(unsafe_code)]
 
 mod support;
@@ -14,7 +14,7 @@ fn is_near(a: CodeAddr, b: CodeAddr) -> bool {
     i32::try_from(a.distance_from(b)).is_ok()
 }
 
-/// One test at a time: each wants the address space for itself.
+/// One test at a time: each needs the address space for itself.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -26,7 +26,7 @@ fn a_site_is_led_over_an_island_to_a_place_out_of_reach() {
     let function = Function::new(Form::Call, Role::Call, 512);
     let policy = Policy::new().unwrap();
     let mut site = function.adopt(&policy);
-    // A hook further away than any displacement: mov eax, r11d; ret.
+    // A hook out of a displacement's reach: mov eax, r11d; ret.
     let far = site.address().offset(-(8 << 30)).align_down(PAGE);
     let mut hook = (0..64)
         .find_map(|n| CodeMemory::at(far.offset(n << 30), PAGE).ok())
@@ -34,13 +34,13 @@ fn a_site_is_led_over_an_island_to_a_place_out_of_reach() {
     hook.write(0, &[0x44, 0x89, 0xd8, 0xc3]);
     let mut islands = Islands::near(site.address()..site.address().offset(5)).unwrap();
     let stub = islands.numbered(77, hook.base()).unwrap();
-    // SAFETY: (1) the stub leads to a function that returns r11d; (2) the function lives.
+    // SAFETY: (1) the stub leads to a function that returns r11d; (2) the function stays mapped.
     unsafe { site.retarget(stub.address(), &policy) }.unwrap();
     assert_eq!(
         function.call(),
         if is_near(hook.base(), stub.address()) { unreachable!("near") } else { 77 }
     );
-    // A hook that is near is jumped to directly.
+    // The stub jumps directly to a near hook.
     let near = islands.numbered(78, function.target(1)).unwrap();
     // SAFETY: as above.
     unsafe { site.retarget(near.address(), &policy) }.unwrap();
@@ -51,7 +51,7 @@ fn a_site_is_led_over_an_island_to_a_place_out_of_reach() {
 fn calls_whose_stubs_lie_as_they_do_are_nops_when_off() {
     let _alone = alone();
     let policy = Policy::new().unwrap();
-    // As near to each other as calls of hooks are where many functions were inlined into one.
+    // As close together as calls of hooks in a function into which many others were inlined.
     let functions: Vec<Function> =
         (0..2).map(|_| Function::new(Form::Call, Role::Call, 512)).collect();
     let sites: Vec<_> = functions.iter().map(|function| function.adopt(&policy)).collect();
@@ -60,18 +60,18 @@ fn calls_whose_stubs_lie_as_they_do_are_nops_when_off() {
         let mut islands = Islands::near(span.clone()).unwrap();
         islands.expect_calls(span, 64);
         let returns = |number: u8| [0xb8, number, 0, 0, 0, 0xc3];
-        // Each in a lane of its own, for they are stubs of one call.
+        // Each in a separate lane, since they are stubs of one call.
         let stubs: Vec<CodeAddr> =
             (5..9).map(|n| islands.stub_of_call(&site, 64, |_| returns(n)).unwrap()).collect();
         for (number, &stub) in (5..9).zip(&stubs) {
-            // SAFETY: (1) stubs are functions; (2) the function lives.
+            // SAFETY: (1) stubs are functions; (2) the function stays mapped.
             unsafe { site.retarget(stub, &policy) }.unwrap();
             assert_eq!(function.call(), number);
             site.set(Switch::Off).unwrap();
             let bytes = [0, 1, 2].map(|at| function.byte(at));
             assert_eq!(bytes, x86::NOP5[..3], "{stub}");
             assert_eq!((function.call(), site.state()), (support::OFF, Some(Switch::Off)));
-            // Off, it is led elsewhere and back.
+            // While off, it is retargeted to another hook and back.
             for to in [function.target(1), stub] {
                 // SAFETY: as above.
                 unsafe { site.retarget(to, &policy) }.unwrap();
@@ -82,7 +82,7 @@ fn calls_whose_stubs_lie_as_they_do_are_nops_when_off() {
             site.set(Switch::On).unwrap();
             assert_eq!(function.call(), number);
         }
-        // What does not fit into lanes lies elsewhere.
+        // A stub that does not fit into lanes is placed elsewhere.
         let long = islands.stub_of_call(&site, 200, |_| returns(9)).unwrap();
         // SAFETY: as above.
         unsafe { site.retarget(long, &policy) }.unwrap();
@@ -102,7 +102,7 @@ fn a_page_of_a_lane_is_there_when_it_is_written_to() {
     let policy = Policy::new().unwrap();
     let function = Function::new(Form::Call, Role::Call, 512);
     let site = function.adopt(&policy);
-    // Not one of its calls: it gets no lane.
+    // Not one of the announced calls, so it gets no lane.
     let elsewhere = islands.stub_of_call(&site, 6, |_| [0xc3]).unwrap();
     assert_eq!(elsewhere.within(16), 0);
     let mut own = code;
@@ -112,13 +112,14 @@ fn a_page_of_a_lane_is_there_when_it_is_written_to() {
         unsafe { callpatch::CallSite::adopt(own.base(), Role::Call, &policy, |_| true) }.unwrap();
     let jump = [&Form::Jump.bytes(0)[..], &[0xc3]].concat();
     let stub = islands.stub_of_call(&site, 6, |_| jump).unwrap();
-    // SAFETY: (1) the islands live; (2) either way leads to the return; (3) flags do not matter.
+    // SAFETY: (1) the islands stay mapped; (2) both paths lead to the return; (3) flags do not
+    // matter.
     assert!(unsafe { islands.gate(stub) }.is_some());
     assert_eq!((stub.distance_from(own.base()) - 5) & 0xffff, 0x441f);
     assert!(islands.len() > 64 << 20 && resident() < before + (8 << 20), "{} bytes", resident());
 }
 
-/// How much of this process is in memory.
+/// The resident memory of this process.
 fn resident() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * PAGE
@@ -158,13 +159,13 @@ fn a_slot_leads_a_call_through_memory_elsewhere_by_one_store() {
             && distinct.iter().all(|at| at.within(8) == 0 && is_near(*at, site.address()))
     );
     let slot = slots[700];
-    // SAFETY: (1) the slot holds the address of a function; (2) the function lives.
+    // SAFETY: (1) the slot holds the address of a function; (2) the function stays mapped.
     unsafe { site.retarget(slot.address(), &policy) }.unwrap();
     let before = function.call();
     slot.lead_to(function.hook(1));
     assert_eq!((slot.target(), function.call()), (function.hook(1), 3));
     assert_ne!(before, 3);
-    // Stubs that come later lie elsewhere.
+    // Later stubs are placed elsewhere.
     let stub = islands.numbered(1, function.hook(0)).unwrap().address();
     assert!(!distinct.contains(&stub) && slot.target() == function.hook(1));
 }
@@ -181,10 +182,10 @@ fn a_stub_can_begin_with_a_switch_of_its_own() {
         [&Form::Jump.bytes(6)[..], &[0xb8, 7, 0, 0, 0, x86::RET, 0xb8, 8, 0, 0, 0, x86::RET]]
             .concat();
     let stub = islands.stub(code.len(), |_| code.clone()).unwrap().address();
-    // SAFETY: (1) the stub is a function; (2) the function lives.
+    // SAFETY: (1) the stub is a function; (2) the function stays mapped.
     unsafe { site.retarget(stub, &policy) }.unwrap();
-    // SAFETY: (1) the islands live to the end of the test, and flags are dead at a function's
-    // beginning.
+    // SAFETY: (1) the islands stay mapped to the end of the test, and flags are dead at a
+    // function's beginning.
     let gate = unsafe { islands.gate(stub) }.unwrap();
     assert_eq!(function.call(), 8);
     gate.set(Switch::Off);
@@ -203,7 +204,7 @@ fn a_place_is_used_again_only_behind_a_barrier() {
     let ret = |_: CodeAddr| vec![x86::RET];
     let first = islands.stub(1, ret).unwrap();
     let place = first.address();
-    // SAFETY: (1) no thread was ever led there.
+    // SAFETY: (1) no site ever led there.
     unsafe { islands.give_back(first) };
     assert_ne!(islands.stub(1, ret).unwrap().address(), place);
     assert_eq!(islands.reclaim(Barrier::best().unwrap()).unwrap(), 1);
@@ -217,7 +218,7 @@ fn a_place_is_used_again_only_behind_a_barrier() {
     assert!(matches!(too_long, Err(IslandError::StubTooLong { .. })));
 }
 
-/// Reserves everything that is free in a range, and gives it back when dropped.
+/// Reserves all free memory in a range, and releases it on drop.
 struct Crowd(Vec<(CodeAddr, usize)>);
 
 impl Crowd {
@@ -241,7 +242,8 @@ impl Crowd {
         // SAFETY: (1) not `Place::Over`.
         match unsafe { pages::map_private(Place::Free(CodeAddr::new(at)), len, Protection::None) } {
             Ok(at) => self.0.push((at, len)),
-            // Something came in between: what is larger than an island is taken in halves.
+            // Another thread has mapped memory there: a range larger than an island is retried in
+            // halves.
             Err(_) if len > PAGE => {
                 let half = (len / 2) & !(PAGE - 1);
                 self.reserve(at, half);
@@ -264,7 +266,7 @@ impl Drop for Crowd {
 #[test]
 fn a_module_in_a_crowd_is_refused_by_name_and_others_are_not() {
     let _alone = alone();
-    // Far from everything, so that nothing else of this process needs the space meanwhile.
+    // Far from all mappings, so that nothing else of this process needs the space meanwhile.
     let lonely = CodeAddr::new(0x1000_0000_0000);
     let module = CodeMemory::at(lonely, PAGE).unwrap();
     let range = module.base()..module.base().offset(PAGE as isize);

@@ -1,4 +1,4 @@
-//! Puns: jumps over the first byte of an instruction, switched under executers.
+//! Puns: jumps over the first byte of an instruction, switched while threads execute it.
 #![allow(unsafe_code)]
 
 use callpatch::x86::{self, Movable, RET};
@@ -11,13 +11,14 @@ const FUNCTION: [u8; 22] = [
     0x53, 0x48, 0x81, 0xec, 0xf0, 0, 0, 0, 0x48, 0x81, 0xc4, 0xf0, 0, 0, 0, 0x5b, 0xb8, 1, 0, 0, 0,
     RET,
 ];
-/// What is moved: the first two instructions.
+/// The size of the moved instructions: the first two.
 const MOVED: usize = 8;
 const ENTRANCE: usize = 512;
 const TRAMPOLINE: usize = 1024;
 
-/// A page of code with nothing within two gigabytes. Where the system would put a page, the pun's
-/// landing, whose place the bytes of [`FUNCTION`] say, may be what an allocator keeps for a thread.
+/// A page of code without other mappings within two gigabytes. Near a page that the system places,
+/// the address of the pun's landing, which the bytes of [`FUNCTION`] determine, may be reserved by
+/// an allocator for a thread.
 fn lonely() -> CodeMemory {
     const FIRST: CodeAddr = CodeAddr::new(0x2000_0000_0000);
     static NEXT: AtomicIsize = AtomicIsize::new(0);
@@ -28,7 +29,7 @@ fn lonely() -> CodeMemory {
 /// A function with a pun at its entry, and a second entrance that pushes itself and jumps into the
 /// middle of the pun.
 struct Punned {
-    /// For good, as the landing is.
+    /// Never freed, as the landing is not.
     memory: &'static mut CodeMemory,
     site: CallSite,
     count: &'static AtomicU64,
@@ -59,7 +60,7 @@ impl Punned {
         let mut landings = Landings::new(2);
         landings.survey().unwrap();
         landings.put(x86::keeping::pun(memory.base(), bytes), trampoline).unwrap();
-        // SAFETY: our own function, and a trampoline that does what it does.
+        // SAFETY: the test's own function, and a trampoline that does the same.
         let site = unsafe {
             Survey::new(Policy::new().unwrap()).unwrap().adopt_pun(memory.base(), bytes).unwrap()
         };
@@ -83,11 +84,11 @@ fn a_pun_is_off_what_was_there_and_on_a_way_past_the_hook() {
         assert_eq!((punned.site.state(), function()), (Some(to), 1));
         expected += counts;
         assert_eq!(punned.count.load(Relaxed), expected);
-        // Into the middle: right, and not counted.
+        // A jump into the middle has the right result, and is not counted.
         assert_eq!((punned.function(ENTRANCE)(), punned.count.load(Relaxed)), (1, expected));
     }
     punned.site.set(Switch::Off).unwrap();
-    // SAFETY: our own memory.
+    // SAFETY: the test's own memory.
     let bytes: [u8; FUNCTION.len()] =
         unsafe { std::ptr::read_volatile(punned.memory.base().get() as *const _) };
     assert_eq!(bytes, FUNCTION);
@@ -121,8 +122,8 @@ const LONG: [u8; 20] =
 /// Its first two instructions.
 const LONG_MOVED: usize = 14;
 
-/// A function whose first instruction begins with a jump of so many prefixes while it is on, or is
-/// all of one; and what counts its calls then.
+/// A function whose first instruction, while the site is on, begins with a jump with this many
+/// prefixes, or is a whole jump; and the counter of its calls then.
 fn long(prefixes: Option<usize>) -> (&'static CodeMemory, CallSite, &'static AtomicU64) {
     let count: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(0)));
     let memory = Box::leak(Box::new(lonely()));
@@ -146,7 +147,7 @@ fn long(prefixes: Option<usize>) -> (&'static CodeMemory, CallSite, &'static Ato
             if offset < 4000 {
                 memory.write(offset, &x86::jump(landing, trampoline).unwrap());
             } else {
-                // For good.
+                // Never freed.
                 let landings = Box::leak(Box::new(Landings::new(2)));
                 landings.survey().unwrap();
                 landings.put(landing, trampoline).unwrap();
@@ -155,7 +156,7 @@ fn long(prefixes: Option<usize>) -> (&'static CodeMemory, CallSite, &'static Ato
         }
     };
     let mut survey = Survey::new(Policy::new().unwrap()).unwrap();
-    // SAFETY: our own function, and a trampoline that does what it does.
+    // SAFETY: the test's own function, and a trampoline that does the same.
     let site = unsafe { survey.adopt_beginning(at, &LONG[..becomes.len()], &becomes).unwrap() };
     (memory, site, count)
 }
@@ -175,7 +176,7 @@ fn the_beginning_of_an_instruction_is_off_what_was_there_and_on_a_way_past_the_h
             assert_eq!((site.state(), function()), (Some(to), 1), "{prefixes:?}");
             assert_eq!(count.load(Relaxed), turn / 2 + 1, "{prefixes:?}");
         }
-        // SAFETY: our own memory.
+        // SAFETY: the test's own memory.
         let bytes: [u8; LONG.len()] =
             unsafe { std::ptr::read_volatile(memory.base().get() as *const _) };
         assert_eq!(bytes, LONG);
@@ -215,21 +216,20 @@ fn what_a_boundary_cuts_is_not_replaced_by_one_store() {
     let adopt = |len: usize| {
         let mut survey = Survey::new(Policy::new().unwrap()).unwrap();
         let becomes = x86::jump(at, at).unwrap();
-        // SAFETY: our own code; nothing is switched.
+        // SAFETY: the test's own code; nothing is switched.
         unsafe { survey.adopt_beginning(at, &LONG[..len], &becomes[..len]) }
     };
     assert_eq!(adopt(5).unwrap_err(), AdoptError::Cut { address: at, len: 5 });
     assert!(adopt(4).is_ok());
 }
 
-/// `ret`, switched to a nop, and what it comes to then: `inc eax; ret`, so that the test can see
-/// it.
+/// `ret`, switched to a nop, and then `inc eax; ret`, so that the test can see it.
 #[test]
 fn a_return_leads_to_the_next_one_while_it_is_on() {
     const RETURNS: [u8; 9] = [0xb8, 1, 0, 0, 0, RET, 0xff, 0xc0, RET];
     let memory = Box::leak(Box::new(lonely()));
     memory.write(0, &RETURNS);
-    // SAFETY: our own code, a function of that type; whatever the site is, it returns.
+    // SAFETY: the test's own code, a function of that type; it returns in both states of the site.
     let (site, function) = unsafe {
         let at = memory.base().offset(5);
         let site = Survey::new(Policy::new().unwrap()).unwrap().adopt_return(at).unwrap();
@@ -254,14 +254,14 @@ fn what_is_not_there_is_not_adopted_and_a_pun_is_not_led_elsewhere() {
     let mut punned = Punned::new();
     let at = punned.memory.base();
     let adopt = |at: CodeAddr, bytes| {
-        // SAFETY: our own code; nothing is switched.
+        // SAFETY: the test's own code; nothing is switched.
         unsafe { Survey::new(Policy::new().unwrap()).unwrap().adopt_pun(at, bytes) }
     };
     let other = adopt(at, [0x53, 0x48, 0x81, 0xec, 0xf1]).unwrap_err();
     let expected = AdoptError::NotOff { address: at.offset(4), expected: 0xf1, found: 0xf0 };
     assert_eq!(other, expected);
     let jump = at.offset(ENTRANCE as isize + 1);
-    // SAFETY: our own memory.
+    // SAFETY: the test's own memory.
     let bytes = unsafe { std::ptr::read_volatile(jump.get() as *const [u8; 5]) };
     let form = Form::Jump;
     let refused = adopt(jump, bytes).unwrap_err();

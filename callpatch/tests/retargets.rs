@@ -1,4 +1,4 @@
-//! Sites that are led elsewhere: one, many, and what is refused.
+//! Retargets: of one site, of many, and refused ones.
 #![allow(unsafe_code)]
 
 mod support;
@@ -15,7 +15,7 @@ fn policy() -> Policy {
     Policy::new().unwrap()
 }
 
-/// Leads the sites of `functions` to their hook number `n`.
+/// Retargets the sites of `functions` to their hook number `n`.
 fn retarget(
     functions: &[Function],
     sites: &mut [CallSite],
@@ -24,14 +24,13 @@ fn retarget(
 ) -> Result<callpatch::Retargeted, RetargetError> {
     let mut batch = Retarget::new(policy);
     for (function, site) in functions.iter().zip(sites) {
-        // SAFETY: (1) a hook of the function's own; (2) mapped as long as the function lives.
+        // SAFETY: (1) a hook of the function; (2) mapped as long as the function lives.
         unsafe { batch.push(site, function.target(n))? };
     }
     batch.commit()
 }
 
-/// One test at a time: a thread that blocks SIGTRAP, as one of them needs, is in the way of all
-/// others.
+/// One test at a time: one of them needs a thread that blocks SIGTRAP, which makes the others fail.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -187,8 +186,8 @@ fn without_a_barrier_the_sites_are_left_as_they_were() {
 #[test]
 fn a_retarget_that_was_broken_off_leaves_sites_off_until_the_next() {
     let _alone = alone();
-    // A call through a slot that a boundary cuts needs a trap, and its barrier fails where the
-    // batch's own did not.
+    // A call through a slot that a boundary cuts needs a trap, whose barrier fails although the
+    // batch's own passed.
     let function = Function::new(Form::CallMemory, Role::Call, 515);
     let mut site = function.adopt(&policy());
     let mut batch = Retarget::new(policy());

@@ -64,7 +64,7 @@ fn a_breakpoint_is_reported_and_kept() {
     }
 }
 
-/// Why the bytes are not adopted.
+/// The error of adopting the bytes.
 fn refusal(bytes: &[u8], role: Role, is_hook: impl Fn(Destination) -> bool) -> AdoptError {
     let mut memory = CodeMemory::new(4096).unwrap();
     memory.write(64, bytes);
@@ -148,8 +148,7 @@ fn a_conditional_jump_to_a_hook_is_told_apart_by_type() {
 fn linker_relaxed_forms_are_sites() {
     let call = Function::new(Form::PrefixedCall, Role::Call, 512);
     assert_eq!(call.adopt(&policy()).form(), Form::PrefixedCall);
-    // What a linker makes of a jump through a slot: a jump, and a nop in the place of its sixth
-    // byte.
+    // A jump through a slot as the linker relaxes it: a jump, and a nop instead of its sixth byte.
     let mut jump = Function::new(Form::Jump, Role::TailJump, 512);
     jump.write(5, &[0x90, 0xc3]);
     let site = jump.adopt(&policy());
@@ -178,7 +177,7 @@ fn a_call_into_the_linkage_table_leads_to_the_hook_whose_slot_it_is() {
         };
         assert_eq!(adopt(at(2048)).unwrap().destination(), Destination::Code(at(STUB)));
         assert!(matches!(adopt(at(2056)), Err(AdoptError::Elsewhere { .. })));
-        // Code that knows the stub itself need not give the slot.
+        // A predicate that accepts the stub itself need not accept the slot.
         let is_stub = |to| to == Destination::Code(at(STUB));
         // SAFETY: as above.
         let site = unsafe { CallSite::adopt(at(64), Role::Call, &policy(), is_stub) };
@@ -209,7 +208,7 @@ fn room_that_a_compiler_left_becomes_a_site_that_is_off() {
         for at in 256..320 {
             let mut memory = CodeMemory::new(4096).unwrap();
             let room = memory.base().offset(at);
-            // Behind it: `mov eax, 7; ret`; elsewhere `mov eax, 3; ret`.
+            // After it: `mov eax, 7; ret`; at the target: `mov eax, 3; ret`.
             memory.write(at as usize, &[was, &[0xb8, 7, 0, 0, 0, 0xc3]].concat());
             memory.write(1024, &[0xb8, 3, 0, 0, 0, 0xc3]);
             let mut survey = Survey::new(policy()).unwrap();
@@ -233,7 +232,7 @@ fn room_that_a_compiler_left_becomes_a_site_that_is_off() {
     }
 }
 
-/// The survey has seen code behind the stub's page; that code is unmapped before the stub is read.
+/// The survey has seen code after the stub's page; that code is unmapped before the stub is read.
 #[test]
 fn nothing_behind_a_stub_is_read() {
     for ends in [&Form::JumpMemory.bytes(0x100)[..], &[0xc3]] {
@@ -242,8 +241,8 @@ fn nothing_behind_a_stub_is_read() {
         memory.write(0, &Form::Call.bytes(Form::Call.displacement(site, stub).unwrap()));
         memory.write(4096 - ends.len(), ends);
         let mut survey = Survey::new(policy()).unwrap();
-        // SAFETY: no thread uses the second page; nothing else is mapped there, for the whole range
-        // stays reserved.
+        // SAFETY: no thread uses the second page; nothing else is mapped there, since the whole
+        // range stays reserved.
         let unmapped = unsafe {
             libc::mprotect((memory.base().get() + 4096) as *mut _, 4096, libc::PROT_NONE)
         };

@@ -1,6 +1,6 @@
-//! Sites switched and retargeted while others execute them, under every adversary; short here, as
-//! long as one likes with `CALLPATCH_STORM_TOGGLES`. Every mixture of two displacements has a
-//! landing pad of its own, so no tear goes unseen.
+//! Sites are switched and retargeted while other threads execute them, under every adversary; short
+//! here, longer with `CALLPATCH_STORM_TOGGLES`. Every mixture of two displacements has its own
+//! landing pad, so no tear is missed.
 #![allow(unsafe_code)]
 
 mod support;
@@ -15,7 +15,7 @@ use tmax::storm::{Adversary, Budget, Face, Outcome, Placement, Shape, Storm, Tal
 use wordpatch::live::Width;
 use wordpatch::{CodeAddr, FetchOrder, Granule, Policy};
 
-/// Toggles in each cell.
+/// The toggles in each cell.
 fn toggles(short: u64) -> u64 {
     std::env::var("CALLPATCH_STORM_TOGGLES")
         .ok()
@@ -23,7 +23,7 @@ fn toggles(short: u64) -> u64 {
         .unwrap_or(short)
 }
 
-/// The conditions of a storm; none, said aloud, where no thread could be executing meanwhile.
+/// The conditions of a storm; without a second processor, `None` and a message.
 fn storm() -> Option<Storm> {
     Storm::new().map_err(|reason| skip(&reason.to_string())).ok()
 }
@@ -40,7 +40,7 @@ fn target(place: Placement) -> Target {
     Target::new(Shape::Call, place).unwrap()
 }
 
-/// Where the call of a face leads.
+/// The destination of a face's call.
 fn pad(target: &Target, face: Face) -> CodeAddr {
     let displacement = i32::from_le_bytes(Shape::Call.bytes(face)[1..].try_into().unwrap());
     Form::Call.destination(target.word_at(), displacement)
@@ -53,7 +53,7 @@ fn adopt(target: &Target, survey: &mut Survey) -> CallSite {
     unsafe { survey.adopt(target.word_at(), Role::Call, |to| to == hook) }.unwrap()
 }
 
-/// Fails if anything but `expected` was executed, and returns what was done.
+/// Fails if an outcome other than `expected` occurred, and prints the counts.
 fn require(name: &str, tally: &Tally, expected: &[Outcome]) {
     let executions = tally.log.executions();
     println!(
@@ -100,7 +100,7 @@ fn one_byte_is_never_torn_at_any_offset_and_across_pages() {
     require("one byte", &total, &[Outcome::Old, Outcome::Off]);
 }
 
-/// Retargets everywhere under `policy`.
+/// Retargets at all placements under `policy`.
 fn retargets(name: &str, policy: Policy, short: u64) {
     let Some(storm) = storm() else { return };
     let mut survey = Survey::new(policy).unwrap();
@@ -114,7 +114,7 @@ fn retargets(name: &str, policy: Policy, short: u64) {
             let target = target(place);
             let mut site = adopt(&target, &mut survey);
             let retarget = |face| {
-                // SAFETY: (1) a pad is a function; (2) the target lives.
+                // SAFETY: (1) a pad is a function; (2) the target stays mapped.
                 unsafe { site.retarget(pad(&target, face), &policy) }.unwrap();
             };
             let tally = storm
@@ -157,7 +157,7 @@ fn a_batch_of_calls_is_never_torn() {
         let retarget = |face| {
             let mut batch = callpatch::Retarget::new(policy);
             for (site, target) in sites.iter_mut().zip(&targets) {
-                // SAFETY: (1) a pad is a function; (2) the targets live.
+                // SAFETY: (1) a pad is a function; (2) the targets stay mapped.
                 unsafe { batch.push(site, pad(target, face)) }.unwrap();
             }
             batch.commit().unwrap();
@@ -233,7 +233,8 @@ fn the_literatures_calls_are_never_torn_on_the_documented_granule() {
     require("the literature's", &total, &[Outcome::Old, Outcome::Off]);
 }
 
-/// Calls that are nops when off, led to where they are not, and back, on and off.
+/// Calls that are nops when off are retargeted to hooks for which they are not, and back, on and
+/// off.
 #[test]
 fn calls_that_are_nops_when_off_are_switched_and_retargeted_beside_a_thread_that_runs_them() {
     let policy = Policy::new().unwrap();
@@ -265,7 +266,7 @@ fn calls_that_are_nops_when_off_are_switched_and_retargeted_beside_a_thread_that
                     }
                     if round % 8 == 0 {
                         let to = if round / 8 % 2 == 0 { stub } else { function.target(0) };
-                        // SAFETY: (1) functions; (2) they and the function live.
+                        // SAFETY: (1) functions; (2) they and the calling function stay mapped.
                         unsafe { site.retarget(to, &policy) }.unwrap();
                     }
                     site.set(Switch::On).unwrap();
@@ -279,8 +280,8 @@ fn calls_that_are_nops_when_off_are_switched_and_retargeted_beside_a_thread_that
     }
 }
 
-/// Switches and retargets a function of every form while a thread runs it; what that thread saw.
-/// These have no pads for mixtures: a tear ends the test by a fault.
+/// Switches and retargets a function of every form while a thread runs it, and checks that thread's
+/// results. These functions have no pads for mixtures: a tear ends the test by a fault.
 #[test]
 fn every_form_is_switched_and_retargeted_beside_a_thread_that_runs_it() {
     let policy = Policy::new().unwrap();
@@ -302,8 +303,8 @@ fn every_form_is_switched_and_retargeted_beside_a_thread_that_runs_it() {
                     site.set(Switch::Off).unwrap();
                     site.set(Switch::On).unwrap();
                     if round % 8 == 0 {
-                        // SAFETY: (1) a hook of the function's own, or its slot; (2) the function
-                        // lives.
+                        // SAFETY: (1) a hook of the function, or its slot; (2) the function stays
+                        // mapped.
                         unsafe { site.retarget(function.target(round / 8 % 2), &policy) }.unwrap();
                     }
                 }

@@ -1,30 +1,30 @@
-//! The library's own C library: what it needs of one and a program may define.
+//! The library's own C library: the functions of one that it needs and that a program may define.
 //!
 //! A symbol of a shared library is bound to the first definition in the loader's order, which is
 //! the program's where it has one: `malloc`, `memcpy`, `log`, `read`. A preloaded library would
-//! call it, from its own thread, at moments that the program knows nothing of. So whatever the Rust
-//! standard library and our crates call by the names of this table is defined here, as
-//! `fastinst_own_NAME`, and `build.rs` has the linker bind the names to these definitions
-//! (`--defsym`): inside of the shared library only, which exports none of them. Programs that link
-//! the Rust library keep their allocator and their C library.
+//! call the program's, on its own thread, at times that the program does not expect. So the
+//! functions of this table, which the Rust standard library and this workspace's crates call by
+//! name, are defined here, as `fastinst_own_NAME`, and `build.rs` makes the linker bind the names
+//! to these definitions (`--defsym`): inside of the shared library only, which exports none of
+//! them. Programs that link the Rust library keep their allocator and their C library.
 //!
-//! What the C library alone can do stays with it; doc/isolation.md has the list, and a test holds
-//! the shared library to it.
+//! Functions that only the C library can provide stay with it; doc/isolation.md has the list, and a
+//! test checks the shared library against it.
 //!
-//! - `memory`: bytes and texts, in assembly;
-//! - `calls`: system calls, which are not points of cancellation here;
+//! - `memory`: bytes and strings, in assembly;
+//! - `calls`: system calls, which are not cancellation points here;
 //! - `clock`: the time;
 //! - `signals`: sets, masks, actions;
-//! - `folder`: lists of files;
-//! - `surroundings`: the environment, paths, what errors are called, figures of the machine;
-//! - `thread_data`: where thread-local variables lie.
+//! - `folder`: directory listings;
+//! - `surroundings`: the environment, paths, error messages, properties of the machine;
+//! - `thread_data`: the addresses of thread-local variables.
 //!
-//! Logarithms are `libm`'s, blocks of memory the [heap](crate::heap)'s.
+//! Logarithms come from `libm`, memory blocks from the [heap](crate::heap).
 //!
 //! # Safety
 //!
-//! This module exists to stand for functions of C, and is as safe as its callers keep what they
-//! keep with the C library.
+//! This module exists to replace functions of C. It is safe if its callers keep the rules of the C
+//! library.
 #![allow(unsafe_code)]
 
 mod calls;
@@ -40,7 +40,7 @@ use std::arch::global_asm;
 use std::ffi::{c_int, c_void};
 use wordpatch::os::set_errno;
 
-/// Makes functions known to the linker by name, and not exported.
+/// Makes functions visible to the linker by name, and does not export them.
 macro_rules! provide {
     ($($name:ident = $function:path;)*) => {
         $(global_asm!(
@@ -56,7 +56,7 @@ macro_rules! provide {
     };
 }
 
-// As in build.rs, which names besides: bcmp, memcpy (as memcmp, memmove), memcmp, memmove, memset,
+// As in build.rs, which also lists: bcmp, memcpy (as memcmp, memmove), memcmp, memmove, memset,
 // strlen, __tls_get_addr.
 provide! {
     __cxa_thread_atexit_impl = thread_data::thread_atexit;

@@ -1,4 +1,4 @@
-//! Arguments of functions: calls are counted by their values, and the program does what it did.
+//! Arguments of functions: calls are counted by their values, and the program behaves as before.
 
 mod support;
 
@@ -11,7 +11,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Under the profiler, with a profile.
+/// Runs a program under the profiler; returns its profile.
 fn observed(program: &Path, arguments: &[&str], to: &Path, options: &[&str]) -> Output {
     let plain = run(clean(Command::new(program)).args(arguments).current_dir(to.parent().unwrap()));
     let mut command = fastinst();
@@ -68,7 +68,8 @@ fn calls_are_counted_by_what_they_are_called_with() {
             observed(&program, &[], &file, &[&options[..], &asked[..]].concat());
             let profile = profile(&file);
             if profile["header"]["arguments"].as_array().is_none_or(|all| all.len() < 3) {
-                // Where a landing is taken, a function has no probe, or too late a one.
+                // If the place of a landing is taken, a function has no probe, or gets one too
+                // late.
                 assert_eq!(*provider, "symbols", "{}", profile["header"]);
                 continue;
             }
@@ -99,7 +100,7 @@ fn calls_are_counted_by_what_they_are_called_with() {
     assert!(read >= 6, "arguments were read in {read} runs");
 }
 
-/// A function, what is read of it, and the values of its calls.
+/// A function, the values that are read, and their numbers of calls.
 type Expected = (&'static str, &'static str, &'static [(&'static str, u64)]);
 
 const TYPED: [Expected; 7] = [
@@ -139,7 +140,7 @@ fn types_are_those_of_debug_information() {
         for (function, what, expected) in TYPED {
             let is_returned = what.starts_with("retval");
             if is_returned && !table(&profile, function)["values"][0]["max"].is_number() {
-                // One of its ends has no probe.
+                // One of its exits has no probe.
                 continue;
             }
             let expected: Vec<_> =
@@ -175,7 +176,7 @@ fn what_is_too_much_is_told_and_costs_no_more() {
     let profile = profile(&file);
     let many = table(&profile, "many");
     assert_eq!((many["values"].as_array().unwrap().len(), &many["other"]), (64, &136.into()));
-    // Counting goes on when reading does not.
+    // Counting continues when reading has stopped.
     assert_eq!(calls(&profile, "hot"), 500_005.0);
     let hot = table(&profile, "hot");
     assert_eq!(hot["stopped"], 5_000);
@@ -187,7 +188,7 @@ fn what_is_too_much_is_told_and_costs_no_more() {
         .sum();
     let read = read + hot["other"].as_u64().unwrap();
     assert!((5_000..10_010).contains(&read), "{read}");
-    // What another function returns in its place is not known.
+    // The result of a tail-called function is unknown.
     let tail = table(&profile, "tail");
     assert_eq!(tail["values"].as_array().unwrap().len(), 0, "{tail}");
 

@@ -1,4 +1,4 @@
-//! Processes that run already: they are profiled, and left as they were.
+//! Running processes are profiled, and left unchanged.
 
 mod support;
 
@@ -9,11 +9,11 @@ use std::process::{Child, Command, Output, Stdio};
 use support::{clean, compile_with, fastinst, folder, function, has, profile, run};
 use test_support::{eventually, send};
 
-/// A program that was started without us.
+/// A program that was started without the library.
 struct Victim(Child);
 
 impl Victim {
-    /// How many it has. The kernel takes one that has ended away a moment later.
+    /// The number of its threads. An ended thread may still be listed for a short time.
     fn threads(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/task", self.number())).unwrap().count()
     }
@@ -21,7 +21,7 @@ impl Victim {
     fn start(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
-        // Nothing more is printed before its end.
+        // The program prints nothing more before its end.
         BufReader::with_capacity(1, child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n");
         Self(child)
@@ -31,7 +31,7 @@ impl Victim {
         self.0.id()
     }
 
-    /// Asks it to end; what it printed. It has to be content.
+    /// Ends the program, which must succeed; returns its output.
     fn end(mut self) -> String {
         send(self.number(), libc::SIGTERM);
         let mut text = String::new();
@@ -53,7 +53,7 @@ fn attach(options: &[&str], process: u32) -> Output {
     run(fastinst().arg("attach").args(options).arg(process.to_string()))
 }
 
-/// The command, when it has attached to a process; and what it says from then on.
+/// The command after it has attached to a process, and its further error output.
 fn attached(process: u32) -> (Child, BufReader<std::process::ChildStderr>) {
     let mut command = fastinst();
     command.arg("attach").arg(process.to_string()).stderr(Stdio::piped());
@@ -61,13 +61,13 @@ fn attached(process: u32) -> (Child, BufReader<std::process::ChildStderr>) {
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut text = String::new();
     while !text.contains("attached to") {
-        // On a busy machine it says that it waits.
+        // On a busy machine it reports that it waits.
         assert!(stderr.read_line(&mut text).unwrap() > 0, "{text}");
     }
     (child, stderr)
 }
 
-/// The one line that says why not; the process is not touched.
+/// The one line with the reason for a refusal; the process is not touched.
 fn refusal(options: &[&str], process: u32) -> String {
     let output = attach(options, process);
     let text = String::from_utf8(output.stderr).unwrap();
@@ -75,8 +75,8 @@ fn refusal(options: &[&str], process: u32) -> String {
     text
 }
 
-/// Bytes of code that differ from the files that they are mapped from, and writable mappings of
-/// code: the process's own, not the library's.
+/// The number of code bytes that differ from the mapped files, and of writable mappings of code;
+/// without the library's.
 fn changed(process: u32) -> (usize, usize) {
     let memory = std::fs::File::open(format!("/proc/{process}/mem")).unwrap();
     let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
@@ -129,7 +129,7 @@ fn threads_that_allocate_are_profiled_again_and_again_and_left_as_they_were() {
             assert_eq!(changed(victim.number()), (0, 0), "{flavour}");
             eventually("the agent's thread is gone", || victim.threads() == 4);
         }
-        // On a busy machine the clock may see too little of one attachment to find the function.
+        // On a busy machine one attachment may have too few samples to find the function.
         assert!(called > 0.0, "{last}");
         victim.end();
     }
@@ -152,15 +152,15 @@ fn counts_of_an_attachment_are_its_own() {
         all += calls;
     }
     let turns = victim.end();
-    // As many turns as calls, of all threads: those that no attachment has seen among them.
+    // All threads have as many turns as calls, including those outside of any attachment.
     let turns: f64 = turns.trim().trim_end_matches(" turns").parse().unwrap();
     assert!(all < turns + 2.0, "{all} of {turns}");
 }
 
-/// A program in phases: its profile while it is attached to with these options, which leave it as
-/// it was.
+/// The profile of a program in phases, from an attachment with these options, which leaves the
+/// program unchanged.
 fn in_phases(victim: &Victim, file: &Path, options: &[&str]) -> serde_json::Value {
-    // The signals with handlers, without the two that libc's threads bring.
+    // The signals with handlers, without the two of libc's threads.
     let caught = || {
         let status = std::fs::read_to_string(format!("/proc/{}/status", victim.number())).unwrap();
         let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t")).unwrap();
@@ -183,7 +183,7 @@ fn spans_and_scopes_hold_while_attached_and_leave_nothing() {
         let file = program.with_file_name("profile.json");
         let options = ["--policy", "count", "--plant", "all"];
         let of = |more: &[&str]| in_phases(&victim, &file, &[&options, more].concat());
-        // Where the kernel puts a program, no landing may be free for a function's probes.
+        // At the program's address, no landing may be free for a function's probes.
         let lacks_a_probe = |profile: &serde_json::Value| {
             let mut notes = profile["header"]["notes"].as_array().unwrap().iter();
             notes.any(|note| note.as_str().unwrap().contains("names has a probe"))
@@ -193,14 +193,14 @@ fn spans_and_scopes_hold_while_attached_and_leave_nothing() {
             let row = functions.iter().find(|row| row["name"] == name);
             row.map_or(0.0, |row| row["calls"]["value"].as_f64().unwrap())
         };
-        // What the sampling clock sees before recording begins is no part of the profile.
+        // Samples from before the recording are not part of the profile.
         let profile = of(&["--start-on", "1h"]);
         assert_eq!(profile["functions"].as_array().unwrap().len(), 0, "{profile}");
         let spans_of =
             |profile: &serde_json::Value| profile["header"]["recorded"]["spans"].as_f64().unwrap();
         for _ in 0..2 {
             let recorded = || of(&["--start-on", "opens", "--stop-on", "closes"]);
-            // Without a processor for most of the time, a program has few spans.
+            // A program that waits for a processor most of the time has few spans.
             let mut profiles = (0..20).map(|_| recorded());
             let profile =
                 profiles.find(|profile| lacks_a_probe(profile) || spans_of(profile) > 5.0);
@@ -209,7 +209,7 @@ fn spans_and_scopes_hold_while_attached_and_leave_nothing() {
                 continue;
             }
             let (spans, work) = (spans_of(&profile), calls(&profile, "work"));
-            // Those are not whole in which the profiler comes and leaves.
+            // The spans in which the profiler attaches and detaches are not complete.
             assert!((work / 10.0 - spans).abs() < 5.0, "{work} in {spans}");
             assert_eq!(calls(&profile, "others"), 0.0, "{profile}");
         }
@@ -242,8 +242,8 @@ fn the_time_that_the_profiler_takes_is_that_of_one_attachment() {
     victim.end();
 }
 
-/// A call that the stop has interrupted, and that the kernel would end with EINTR, goes on: this
-/// program takes that for its end.
+/// A system call that the stop has interrupted, and that the kernel would end with EINTR,
+/// continues; this program ends on EINTR.
 #[test]
 fn an_event_loop_is_not_interrupted() {
     let program = program("events", &[]);
@@ -259,8 +259,8 @@ fn an_event_loop_is_not_interrupted() {
     }
 }
 
-/// There the C library takes no locks: the thread is stopped where it is not in its allocator, and
-/// held until the library is loaded.
+/// In a single-threaded program the C library takes no locks: the thread is stopped outside of its
+/// allocator, and held until the library is loaded.
 #[test]
 fn a_program_of_one_thread_is_attached_to_at_a_safe_point() {
     for (flavour, flags) in [("one", &[][..]), ("own", &["-DOWN_ALLOCATOR", "-fno-builtin"][..])] {
@@ -276,7 +276,8 @@ fn a_program_of_one_thread_is_attached_to_at_a_safe_point() {
     }
 }
 
-/// A shell that starts a program in the background knows its number before it executes it.
+/// A shell that starts a program in the background knows its process ID before the child executes
+/// the program.
 #[test]
 fn a_process_that_begins_other_programs_is_attached_to_when_it_has_begun_its_last() {
     let program = compile_with("gcc", "begins.c", &folder("attach-begins"), &["-O1"]);
@@ -306,7 +307,7 @@ fn a_command_that_is_killed_leaves_the_process_as_it_was() {
     command.wait().unwrap();
     eventually("code is as it was", || changed(victim.number()) == (0, 0));
     assert!(!place.join(format!("fastinst.{}", victim.number())).exists());
-    // And it can be attached to again.
+    // The profiler can attach again.
     let output = attach(&["--for", "20ms"], victim.number());
     assert!(output.status.success(), "{output:?}");
     victim.end();
@@ -320,12 +321,12 @@ fn the_profile_of_a_process_that_ends_meanwhile_is_kept() {
     let mut text = String::new();
     victim.end();
     stderr.read_to_string(&mut text).unwrap();
-    // What was called last of all.
+    // The function that was called last.
     assert!(command.wait().unwrap().success() && text.contains("end (running.c"), "{text}");
 }
 
-/// What the library's thread data take at most of the room that the loader keeps for libraries that
-/// come late: doc/attach.md says so, too.
+/// The most that the library's thread-local data takes of the loader's reserve for late libraries;
+/// doc/attach.md states it, too.
 const THREAD_DATA: usize = 256;
 
 #[test]
@@ -341,7 +342,7 @@ fn the_library_is_loaded_where_others_have_left_the_room_that_it_says_it_needs()
     let to = folder("attach-surplus");
     let program = compile_with("gcc", "surplus.c", &to, &["-O1", "-ldl"]);
     let one = compile_with("gcc", "late.c", &to, &["-O1", "-shared", "-fPIC"]);
-    // The loader knows a library by its file.
+    // The loader identifies a library by its file.
     for n in 0..64 {
         std::fs::copy(&one, to.join(format!("late{n}.so"))).unwrap();
     }
@@ -353,8 +354,7 @@ fn the_library_is_loaded_where_others_have_left_the_room_that_it_says_it_needs()
     let all = run(late(64).arg("count")).stdout;
     let all: usize = String::from_utf8(all).unwrap().trim().parse().unwrap();
     assert!((THREAD_DATA / 64..64).contains(&all), "the loader keeps room for {all} of them");
-    // Preloaded, it takes its thread data from what is laid out before the program starts: the room
-    // stays the program's.
+    // A preloaded library has static thread-local data, so the reserve stays the program's.
     let mut preloaded = late(64);
     preloaded.arg("count").env("LD_PRELOAD", support::library());
     preloaded.env("FASTINST_OUTPUT", to.join("surplus.profile"));
@@ -421,7 +421,7 @@ fn what_cannot_be_attached_to_is_refused_in_one_line() {
     }
 }
 
-/// A 32-bit program that needs no library; none where the kernel does not run such.
+/// A 32-bit program that needs no library; `None` if the kernel does not run one.
 fn narrow_program() -> Option<PathBuf> {
     let program = folder("attach-narrow").join("narrow");
     let mut command = Command::new("gcc");
@@ -440,7 +440,7 @@ fn narrow_program() -> Option<PathBuf> {
     test_support::require(may, "a kernel that runs 32-bit programs").then_some(program)
 }
 
-/// There it has another number, does not see the command, and sees other files than the command.
+/// In its namespaces it has another process ID, does not see the command, and sees other files.
 #[test]
 fn a_process_in_namespaces_of_its_own_is_attached_to() {
     let program = program("namespaces", HOOKS);
@@ -462,7 +462,7 @@ fn a_process_in_namespaces_of_its_own_is_attached_to() {
     }
 }
 
-/// Functions that the first attachment did not want.
+/// Functions that the first attachment did not select.
 #[test]
 fn more_functions_get_probes_when_the_profiler_comes_again() {
     let program = program("again", &[]);
@@ -487,7 +487,7 @@ fn more_functions_get_probes_when_the_profiler_comes_again() {
     victim.end();
 }
 
-/// It has no thread and no probe before, and none when it is left.
+/// It has no thread and no probe before the attachment, and none afterwards.
 #[test]
 fn a_library_that_waits_is_woken_and_put_to_sleep() {
     let program = program("dormant", HOOKS);

@@ -11,7 +11,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
 }
 
-/// All documents below a folder, without what is built or not ours.
+/// All documents below a folder, without built and foreign ones.
 fn documents(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -36,7 +36,7 @@ fn prose(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// What a document links to: the targets of `[…](target)`.
+/// The link targets of a document: those of `[…](target)`.
 fn links(text: &str) -> Vec<String> {
     let code_left_out = |line: &&str| {
         line.split('`').step_by(2).collect::<Vec<_>>().join("`").replace("](", "\u{1}")
@@ -47,7 +47,7 @@ fn links(text: &str) -> Vec<String> {
     ends.filter_map(|rest| rest.split_once(')')).map(|(target, _)| target.to_owned()).collect()
 }
 
-/// As mdBook and forges name a heading.
+/// The anchors of headings, as mdBook and forges name them.
 fn anchors(text: &str) -> BTreeSet<String> {
     let headings = prose(text).into_iter().filter(|line| line.starts_with('#'));
     let name = |heading: &str| {
@@ -78,7 +78,7 @@ fn every_link_of_every_document_leads_somewhere() {
             let is_there = target.exists()
                 && (anchor.is_empty()
                     || anchors(&std::fs::read_to_string(&target).unwrap()).contains(anchor));
-            // A chapter that leads out of the book is a dead end for its readers.
+            // A link out of the book is a dead end for its readers.
             let book = root().join("docs");
             let leaves = document.starts_with(&book) && file.starts_with("..");
             if !is_there || leaves {
@@ -111,7 +111,7 @@ fn every_chapter_is_in_the_book_and_the_book_is_built() {
     for name in &there {
         assert!(to.join(name).with_extension("html").is_file(), "{name}");
     }
-    // Help of the commands becomes the reference.
+    // The help texts of the commands become the reference.
     let reference = std::fs::read_to_string(to.join("reference/fastinst.html")).unwrap();
     assert!(reference.contains("Profile a running process"), "{reference}");
 }
@@ -135,13 +135,13 @@ fn the_tutorial_does_what_it_says() {
     }
     let lines = commands(&text);
     assert!(lines.len() > 15, "{lines:?}");
-    // `wait` says how the server ended: by the signal that the line before sends.
+    // `wait` returns how the server ended: by the signal of the line before.
     let checked = |line: &&str| match *line {
         line if line.contains("wait ") => line.to_owned(),
         line if line.ends_with("server=$!") => line.to_owned(),
         line => format!("{line} || {{ echo \"failed: {}\" >&2; exit 1; }}", line.replace('"', "'")),
     };
-    // What is left running when a command has failed is ended.
+    // Processes that are still running after a failed command are ended.
     let script = format!(
         "trap 'kill $server $load 2>/dev/null' EXIT\n{}\n",
         lines.iter().map(checked).collect::<Vec<_>>().join("\n")
@@ -153,7 +153,7 @@ fn the_tutorial_does_what_it_says() {
     let (shown, said) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{script}\n{shown}\n{said}");
-    // What was seen of the program as it is and with probes, the slowest calls, and the comparison.
+    // The profiles of the program without and with probes, the slowest calls, and the comparison.
     for wanted in ["put (store.c:", "serve_client", "by_key (store.c:", "Slowest calls", "→"] {
         assert!(shown.contains(wanted), "{wanted}:\n{shown}\n{said}");
     }
@@ -183,7 +183,7 @@ fn pictures_are_made_of_real_output() {
         let screen = std::fs::read_to_string(to.join(name)).unwrap();
         assert!(screen.contains("server serve kv.sock") && screen.contains(what), "{screen}");
     }
-    // Figures differ between runs, so that of those in the documents only the presence is checked.
+    // Figures differ between runs, so the test checks only that those of the documents exist.
     for name in ["table.svg", "page.png", "top.svg", "top-function.svg"] {
         assert!(root().join("docs/figures").join(name).is_file(), "{name}");
     }

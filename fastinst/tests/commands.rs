@@ -1,4 +1,4 @@
-//! The command: what it prints, what it refuses, and how it ends.
+//! The command: its output, its refusals, and its exit codes.
 
 mod support;
 
@@ -121,7 +121,7 @@ fn what_cannot_be_profiled_is_refused_with_a_remedy() {
         output.status.code() == Some(1) && text(&output.stderr).contains("statically"),
         "{output:?}"
     );
-    // What could not load the library would not start, or complain about it.
+    // A process that could not load the library would not start, or print a warning.
     let script = |name: &str, first: &str| {
         let script = to.join(name);
         std::fs::write(&script, format!("{first}echo hi\n")).unwrap();
@@ -225,7 +225,7 @@ fn what_cannot_be_meant_is_refused_before_the_program_starts() {
         let (status, line) = refused(args, key);
         assert!(status == Some(code) && line.contains(says), "{args:?}: {status:?} {line}");
     }
-    // The environment is the library's; another run's is no news.
+    // The environment is reported once for the library, and not again in a nested run.
     for (others, says) in [(&[][..], 1), (&[("FASTINST_RUN", "1")], 0)] {
         let mut command = fastinst();
         command.args(["run", "--policy", "count"]).arg(&program).env("FASTINST_DEPTH", "no");
@@ -271,7 +271,7 @@ fn what_means_nothing_to_a_command_is_a_wrong_command_line() {
         assert!(said.contains(says) && said.lines().count() == 1, "{args:?}: {said}");
         assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
     }
-    // Where no program can be asked, a question is not answered.
+    // Without a reachable program, a request fails.
     let output = run(fastinst().args(["ctl", "status"]).env("XDG_RUNTIME_DIR", &to));
     let said = "fastinst: no program is being profiled, or none can be controlled\n".to_owned();
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), said));
@@ -344,7 +344,7 @@ fn the_compiler_wrapper_compiles_with_probes() {
             && shown.contains("'a b.cc'"),
         "{shown}"
     );
-    // The compiler's own failures pass through.
+    // The compiler's own exit codes are passed on.
     assert_eq!(run(fastinst().args(["cc", "--with=gcc", "no-such-file.c"])).status.code(), Some(1));
 }
 
@@ -420,7 +420,7 @@ fn the_compiler_gets_its_arguments_as_they_are_and_no_shell_reads_them() {
     let output =
         run(fastinst().arg("cc").args(odd).env("FASTINST_CC", "printf %s\\n").current_dir(&place));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    // Ours stand in front of them.
+    // The command's own flags come before them.
     let passed: Vec<&str> = text.lines().skip_while(|line| *line != odd[0]).collect();
     assert_eq!(passed, odd);
     assert_eq!(std::fs::read_dir(&place).unwrap().count(), 0);

@@ -1,4 +1,4 @@
-//! Discovery, compared with a foreign disassembler.
+//! Discovery, compared with an independent disassembler.
 
 mod support;
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use support::*;
 
-/// The calls and jumps to the hooks that objdump sees: address, and which hook.
+/// The calls and jumps to hooks that objdump finds: the address, and which hook.
 fn disassembled(program: &Path) -> BTreeSet<(u64, bool)> {
     let output = run(Command::new("objdump").args(["-d", "--no-show-raw-insn"]).arg(program));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -76,7 +76,7 @@ fn damaged_files_are_refused_and_never_crash() {
     arbtest::arbtest(|u| {
         let mut bytes = whole.clone();
         for _ in 0..u.int_in_range(1..=8)? {
-            // Headers and tables are hit more often than code.
+            // Headers and tables are changed more often than code.
             let reach = if u.arbitrary()? { 1024 } else { bytes.len() };
             let at = u.int_in_range(0..=reach.min(bytes.len()) - 1)?;
             bytes[at] = u.arbitrary()?;

@@ -1,5 +1,5 @@
-//! Whatever ends the program, `fastinst run` has its profile, ends in the same way, and leaves
-//! nothing behind.
+//! However the program ends, `fastinst run` has its profile, ends in the same way, and leaves no
+//! files behind.
 
 mod support;
 
@@ -12,14 +12,14 @@ use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use support::*;
 use test_support::eventually;
 
-/// The program, a folder for what is kept, and an empty one for what is temporary.
+/// The program, a folder for kept files, and an empty one for temporary files.
 struct Stage {
     program: PathBuf,
     kept: PathBuf,
     temporary: PathBuf,
 }
 
-/// A run that goes on: what it keeps shows the calls until now.
+/// A run in progress; its kept profile shows the calls so far.
 struct Going {
     child: Child,
     stdin: ChildStdin,
@@ -27,7 +27,7 @@ struct Going {
 }
 
 impl Stage {
-    /// Nothing if there is no compiler.
+    /// `None` without a compiler.
     fn new() -> Option<Self> {
         if !has("gcc") {
             return None;
@@ -57,7 +57,7 @@ impl Stage {
         command
     }
 
-    /// A run whose profile shows so many calls already.
+    /// A run whose profile already shows this many calls.
     fn after_calls(&self, how: &str, calls: f64) -> Going {
         let _ = std::fs::remove_file(&self.kept);
         let mut child = self.command(how).spawn().unwrap();
@@ -79,7 +79,7 @@ impl Stage {
 }
 
 impl Going {
-    /// Lets the program go on to its end.
+    /// Lets the program run to its end.
     fn end(mut self) -> Output {
         self.stdin.write_all(b"...").unwrap();
         self.await_end()
@@ -92,7 +92,7 @@ impl Going {
         child.wait_with_output().unwrap()
     }
 
-    /// The process of the program.
+    /// The process ID of the program.
     fn program(&self) -> i32 {
         let children = format!("/proc/{0}/task/{0}/children", self.child.id());
         std::fs::read_to_string(children)
@@ -195,7 +195,7 @@ fn a_program_whose_run_was_killed_writes_its_profile_itself() {
     child.kill().unwrap();
     child.wait().unwrap();
     stdin.write_all(b".").unwrap();
-    // The program has the other end of our pipe until its own end.
+    // The program holds the other end of the pipe until its own end.
     let mut rest = String::new();
     child.stdout.take().unwrap().read_to_string(&mut rest).unwrap();
     assert_eq!(rest, "return\n");
@@ -203,7 +203,7 @@ fn a_program_whose_run_was_killed_writes_its_profile_itself() {
     let output = run(fastinst().args(["report", "--json"]).arg(&orphan));
     let profile: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(calls(&profile, "leaf"), 1010.0);
-    // What an interval had written stays whole.
+    // The profile that an interval has written stays complete.
     assert_eq!(kept_calls(&stage.kept), Some(1000.0));
     assert_eq!(std::fs::read_dir(&stage.temporary).unwrap().count(), 0);
 }

@@ -1,11 +1,11 @@
-//! Policy exact: every call is timed, none is lost, and times add up.
+//! Policy `exact`: every call is timed, none is lost, and times add up.
 
 mod support;
 
 use serde_json::Value;
 use support::*;
 
-/// The profile of a program under policy exact, and what it has printed.
+/// The profile of a program under policy `exact`, and its output.
 fn observed(source: &str, flags: &[&str]) -> Option<(Value, String)> {
     if !has(if source.ends_with(".cc") { "g++" } else { "gcc" }) {
         return None;
@@ -45,7 +45,7 @@ fn no_call_is_lost_while_threads_drain_their_rings_and_handlers_come_in_between(
             (calls(&profile, "on_alarm"), calls(&profile, "in_handler")),
             (alarms, 60.0 * alarms)
         );
-        // Left by longjmp.
+        // The calls that longjmp left.
         assert_eq!(
             (calls(&profile, "jump"), number(&function(&profile, "jump")["samples"])),
             (100.0, 0.0)
@@ -64,14 +64,13 @@ fn totals_count_a_recursion_once_and_hold_what_was_called() {
     };
     let (main, fib) = (times("main"), times("fib"));
     assert!(main.0 >= fib.0 && fib.0 >= fib.1 && fib.1 > 0.0, "{main:?} {fib:?}");
-    // Of its own call and what lies inside nothing is counted twice: the deepest of 57,313 is not
-    // the sum of all.
+    // No time is counted twice in recursion: the total of 57,313 calls is not their sum.
     let mean = number(&function(&profile, "fib")["mean"]["value"]);
     assert!(fib.0 < mean * 57_313.0 / 2.0, "{fib:?} {mean}");
 }
 
-/// Between two hooks the processor hides some of the program's own time, and hooks hide in it: what
-/// that makes uncertain is not reported as exact.
+/// The processor overlaps hooks with the program's own work; figures that this makes uncertain are
+/// not reported as exact.
 #[test]
 fn short_calls_and_those_with_many_hooks_inside_are_told_with_their_doubt() {
     if !has("gcc") {
@@ -93,7 +92,7 @@ fn short_calls_and_those_with_many_hooks_inside_are_told_with_their_doubt() {
     for name in ["hops", "sorts"] {
         let (mean, truth) = (mean(name), truth(name));
         assert_eq!(mean["how"], "estimated", "{name}: {mean}");
-        // Calls that are preempted take longer than the truth, never less.
+        // Preempted calls take longer than the true time, never less.
         assert!(number(&mean["hi"]) > 0.7 * truth, "{name}: {mean} for {truth}");
     }
 }
@@ -115,8 +114,8 @@ fn no_self_time_is_longer_than_its_total_nor_below_nothing() {
     }
 }
 
-/// Functions of the C++ library that the program has copies of are met by their hooks only: they do
-/// not wait for the agent to be timed.
+/// Functions of the C++ library that the program has copies of are discovered at their first hook
+/// only; they are timed without waiting for the agent.
 #[test]
 fn every_call_of_a_position_independent_cxx_program_is_timed() {
     let Some((profile, _)) = observed("library.cc", &["-O2", "-fPIE", "-pie"]) else { return };
@@ -168,7 +167,8 @@ fn no_call_of_an_allocator_that_holds_its_lock_is_lost() {
     assert_eq!(number(&spent["lost"]), 0.0, "{spent}");
 }
 
-/// There the address of a library's function is that of an entry of the program's linkage table.
+/// In such a program the address of a library's function is that of an entry in the program's
+/// linkage table.
 #[test]
 fn functions_that_a_program_at_a_fixed_place_has_of_libraries_have_their_names() {
     let Some((profile, _)) = observed("library.cc", &["-O2", "-no-pie", "-fno-pie"]) else {

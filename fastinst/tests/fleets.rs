@@ -1,6 +1,5 @@
-//! What is sent to servers of profiles and metrics, as users send it: Prometheus scrapes native
-//! histograms, and receivers of ours read the requests of the others as their services are
-//! published.
+//! Profiles and metrics sent to servers: Prometheus scrapes native histograms, and test servers
+//! read the requests for the other services by the published formats.
 
 use profiler::{Packing, Profile};
 use serde_json::{Value, json};
@@ -55,7 +54,7 @@ fn export(options: &[&str], profile: &Path) -> Command {
     command
 }
 
-/// A process that ends with the test.
+/// A process that is ended with the test.
 struct Running(Child);
 
 impl Drop for Running {
@@ -65,7 +64,7 @@ impl Drop for Running {
     }
 }
 
-/// What a server answers.
+/// The body of a server's answer.
 fn get(address: &str, path: &str, accept: &str) -> Option<Vec<u8>> {
     let mut stream = TcpStream::connect(address).ok()?;
     write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\nAccept: {accept}\r\n\r\n").ok()?;
@@ -134,7 +133,7 @@ fn prometheus_scrapes_native_histograms() {
             .unwrap_or_else(|| panic!("no answer to {function}"))
     };
     assert_eq!(of("histogram_count("), 1000.0);
-    // Steps are a twelfth wide.
+    // Buckets are a twelfth wide.
     let (median, last) = (of("histogram_quantile(0.5,"), of("histogram_quantile(0.99,"));
     assert!((0.9e-6..1.1e-6).contains(&median), "{median}");
     assert!((0.9e-3..1.1e-3).contains(&last), "{last}");
@@ -142,7 +141,7 @@ fn prometheus_scrapes_native_histograms() {
     assert!((sum - 0.051).abs() < 1e-9, "{sum}");
 }
 
-/// A request, as a server has got it.
+/// A request, as received by a server.
 struct Request {
     line: String,
     kind: String,
@@ -178,7 +177,7 @@ fn receiver(status: &'static str) -> (String, JoinHandle<Request>) {
     (address, served)
 }
 
-/// Digits in base 64 as bytes.
+/// Decodes base64 digits.
 fn decoded(text: &str) -> Vec<u8> {
     let digit = |byte: u8| match byte {
         b'A'..=b'Z' => u32::from(byte - b'A'),

@@ -1,5 +1,5 @@
-//! The preload library in programs that do what programs do: they behave as they do without it, and
-//! exact policies count as an independent counter does.
+//! The preload library in ordinary programs: they behave as without it, and exact policies count
+//! like an independent counter.
 
 mod support;
 
@@ -7,7 +7,7 @@ use std::path::Path;
 use support::*;
 use test_support::eventually;
 
-/// Runs a program plain and under every policy; it has to behave in the same way. Compares exact
+/// Runs a program plain and under every policy; it must behave in the same way. Compares exact
 /// counts with the independent counter.
 fn behaves_and_counts(source: &str, flags: &[&str], exact: bool) {
     if !has(if source.ends_with(".cc") { "g++" } else { "gcc" }) {
@@ -164,7 +164,7 @@ fn a_snapshot_survives_a_kill_and_a_signal_asks_for_one() {
                 test_support::send(child.id(), libc::SIGUSR2);
             }
             assert!(child.try_wait().unwrap().is_none(), "it has ended by itself");
-            // The first may come before the first call.
+            // The first profile may be written before the first call.
             path.exists() && profile(&path)["functions"].to_string().contains("\"spin\"")
         });
         child.kill().unwrap();
@@ -206,7 +206,7 @@ fn calls_of_hooks_that_are_off_are_nops() {
     let flags = ["-O2", "-fno-toplevel-reorder", "-fcf-protection=none", "-finstrument-functions"];
     let program = compile("nops.c", &to, &flags);
     let plain = run(&mut clean(std::process::Command::new(&program)));
-    // To count calls, exits are off.
+    // While calls are only counted, the sites at exits are off.
     for (exclude, nops) in [("leaf", "2 2 "), ("main", "2 1 ")] {
         let mut command = preloaded(&program, "count", &to.join("p.json"));
         let with = run(command.env("FASTINST_EXCLUDE", exclude));
@@ -280,7 +280,7 @@ fn a_preload_that_was_there_is_kept_and_sanitizers_are_lived_with() {
     let with = run(&mut preloaded(&program, "adaptive", &to.join("p.json")));
     assert_eq!(with.status.code(), Some(7), "{with:?}");
     assert!(calls(&profile(&to.join("p.json")), "leaf") > 0.0);
-    // Another library beside ours.
+    // Another preloaded library beside this one.
     let program = compile("calls.c", &to, &["-O1", "-finstrument-functions"]);
     let other = compile("plugin.c", &to, &["-shared", "-fPIC"]);
     let both = format!("{}:{}", other.display(), library().display());
@@ -309,11 +309,11 @@ fn the_null_is_measured_where_calls_are_drawn() {
     let to = folder("null");
     let program = compile("../../samples/words.c", &to, &["-finstrument-functions", "-O2"]);
     let path = to.join("profile.json");
-    // A term has one null at most, and half a second at 1 % has few terms.
+    // A term (sampling window) has one null at most, and half a second at 1 % has few terms.
     let status = run(preloaded(&program, "adaptive", &path).env("FASTINST_BUDGET", "20%")).status;
     assert!(status.success());
     let header = &profile(&path)["header"];
     let (null, bias) = (header["null"].as_f64().unwrap(), header["bias"].as_f64().unwrap());
-    // Unless it was measured it is zero.
+    // It is zero unless it was measured.
     assert!(null >= bias && bias > 0.0, "{header}");
 }

@@ -1,8 +1,8 @@
-//! The preload library in programs that make life hard: strange ways to start and to end, foreign
-//! stacks, filters, masks, compilers.
+//! The preload library in difficult programs: unusual ways to start and to end, foreign stacks,
+//! filters, masks, compilers.
 //!
-//! The oracles are the program itself without us, the independent counter, and counts that follow
-//! from the program's text.
+//! The oracles are the program itself without the library, the independent counter, and counts that
+//! follow from the program's source.
 
 #[path = "hardships/beginnings.rs"]
 mod beginnings;

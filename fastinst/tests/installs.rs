@@ -1,4 +1,4 @@
-//! Installing, as a new user does it: a prefix, a tarball, a Debian package; and taking it away.
+//! Installing as a new user does it: a prefix, a tarball, a Debian package; and uninstalling.
 
 mod support;
 
@@ -11,7 +11,7 @@ fn script(name: &str) -> Command {
     clean(Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts").join(name)))
 }
 
-/// Where this test's own command lies: nothing is built.
+/// The folder of this test's own command; nothing is built.
 fn built() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_fastinst")).parent().unwrap()
 }
@@ -83,7 +83,7 @@ fn what_is_installed_works_has_pages_and_goes_without_a_trace() {
     ] {
         assert!(prefix.join(name).metadata().is_ok_and(|data| data.len() > 100), "{name}");
     }
-    // A program of C is linked as the file for pkg-config says.
+    // A C program is linked with the options of the pkg-config file.
     let told = std::fs::read_to_string(prefix.join("lib/pkgconfig/fastinst.pc")).unwrap();
     let value = |name: &str| {
         let line = told.lines().find_map(|line| line.strip_prefix(name)).unwrap();

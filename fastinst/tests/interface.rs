@@ -1,4 +1,4 @@
-//! The interface, used from C, with callbacks of the program's own.
+//! The interface, used from C, with the program's own callbacks.
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! Code that runtimes generate and report to perf: its functions have names and shares in the
-//! profile, by the sampling clock alone.
+//! profile, from the sampling clock alone.
 
 #[path = "fuzz/body.rs"]
 mod body;
@@ -16,12 +16,12 @@ fn any_bytes_are_a_map_and_a_dump_however_they_are_cut() {
     arbtest(body::told).size_min(1 << 6).size_max(1 << 12).budget_ms(1500);
 }
 
-/// The profile; nothing where the kernel has no clock for us.
+/// The profile; `None` if the kernel permits no sampling clock.
 fn sampled(command: &mut Command, file: &Path) -> Option<(Value, Output)> {
     let output = run(command);
     assert!(output.status.success(), "{command:?} {output:?}");
     let profile = profile(file);
-    // Runtimes leave their maps behind.
+    // Runtimes do not remove their maps.
     let _ = std::fs::remove_file(format!("/tmp/perf-{}.map", profile["header"]["process"]));
     if profile["header"]["clock"]["clock"] == "kernel" {
         return Some((profile, output));
@@ -30,7 +30,7 @@ fn sampled(command: &mut Command, file: &Path) -> Option<(Value, Output)> {
     None
 }
 
-/// What the runtime has printed, and the profile of it.
+/// The output of the runtime, and its profile.
 fn runtime(mode: &str) -> Option<(Value, Output)> {
     let to = folder("jit");
     let program = compile("jit.c", &to, &["-O1", "-finstrument-functions"]);
@@ -111,7 +111,7 @@ fn hot_functions_of_node_have_names() {
     }
     let to = folder("jit-node");
     std::fs::write(to.join("hot.js"), SCRIPT).unwrap();
-    // Packages have wrappers of that name, whose children are not looked at.
+    // Packages may have a wrapper of that name, whose children are not profiled.
     let node = run(clean(Command::new("node")).args(["-p", "process.execPath"])).stdout;
     let node = String::from_utf8(node).unwrap().trim().to_owned();
     let plain = run(clean(Command::new(&node)).arg(to.join("hot.js")));
@@ -123,7 +123,7 @@ fn hot_functions_of_node_have_names() {
         let Some((profile, output)) = sampled(&mut command, &file) else { return };
         assert_eq!(output.stdout, plain.stdout);
         let rows = profile["functions"].as_array().unwrap().iter();
-        // What a function is compiled to says which compiler it was: `JS:*hot /…/hot.js:2:13`.
+        // The name shows which compiler has compiled the function: `JS:*hot /…/hot.js:2:13`.
         let hot = rows.filter(|row| {
             let name = row["name"].as_str().unwrap();
             name.starts_with("JS:") && name[4..].starts_with("hot ")

@@ -1,8 +1,8 @@
-//! The preload library in programs that have hardly anything left: no room in files, no descriptor,
-//! no memory.
+//! The preload library in programs with exhausted resources: no file space, no descriptor, no
+//! memory.
 //!
-//! What is seen from outside is what the program does without us. Where nothing is in the way of a
-//! profile, it is exact.
+//! The externally visible behaviour is that of the program without the library. If a profile can be
+//! written, it is exact.
 
 mod support;
 #[path = "support/trial.rs"]
@@ -15,7 +15,7 @@ use trial::*;
 #[test]
 fn a_program_whose_files_may_not_grow_lives_on() {
     let Some(trial) = Trial::of("limits.c", &["-O2"]) else { return };
-    // From its very beginning, whatever it does; a pipe has no size.
+    // The limit holds from the start; a pipe has no size limit.
     let trial = trial.told(&["size"]);
     let shell = ["-c", "ulimit -Sf 0; exec \"$0\" \"$@\""];
     let plain =
@@ -84,7 +84,7 @@ fn a_limit_of_memory_that_leaves_no_room_is_told_with_one_that_does() {
     let Some(trial) = Trial::of("calls.c", &["-O2"]) else { return };
     for (option, kilobytes) in [("-v", 60_000_u64), ("-d", 8_000)] {
         let path = trial.to.join("p.json");
-        // The program alone is preloaded, and not the shell.
+        // The library is preloaded into the program alone, and not into the shell.
         let limited = |kilobytes: u64| {
             let library = library();
             let script = format!(

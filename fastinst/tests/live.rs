@@ -1,4 +1,4 @@
-//! Programs that are asked and steered while they run: `fastinst ctl`.
+//! Programs that are inspected and controlled while they run: `fastinst ctl`.
 
 mod support;
 
@@ -15,7 +15,7 @@ use test_support::{OnTerminal, eventually, send};
 struct Running(Child);
 
 impl Running {
-    /// Under the preload library, in a folder of its own.
+    /// Starts one under the preload library, in a folder of its own.
     fn preloaded(what: &str, prepare: impl FnOnce(&mut Command)) -> Option<Self> {
         if !has("gcc") {
             return None;
@@ -41,10 +41,10 @@ impl Running {
         socket_of(self.number())
     }
 
-    /// What it is asked, and answers on standard output.
+    /// Sends a request; the result is the answer on standard output.
     fn told(&self, words: &[&str]) -> String {
         let mut output = ctl(self.number(), words);
-        // The agent makes its socket while the program begins.
+        // The agent creates its socket while the program starts.
         eventually("there is a socket", || {
             let waits = String::from_utf8_lossy(&output.stderr).contains("has no control socket");
             if waits {
@@ -56,7 +56,7 @@ impl Running {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The one line that says why not.
+    /// The one line with the reason for a refusal.
     fn refused(&self, words: &[&str]) -> String {
         refusal(ctl(self.number(), words))
     }
@@ -69,7 +69,7 @@ impl Running {
         profile(&file)
     }
 
-    /// Asks it to end; its standard error. It has to be content.
+    /// Ends the program, which must succeed; returns its standard error.
     fn end(mut self) -> String {
         send(self.number(), libc::SIGTERM);
         let mut text = String::new();
@@ -87,14 +87,14 @@ impl Drop for Running {
     }
 }
 
-/// It is started without us.
+/// Without the preload library.
 fn alone(command: &mut Command) {
     command.env_remove("LD_PRELOAD");
 }
 
-/// Where the tests' processes have their sockets: they know no folder of their user's.
+/// The path of a test process's socket; test processes have no runtime folder of their user.
 fn socket_of(process: u32) -> PathBuf {
-    // SAFETY: (1) asks for a number.
+    // SAFETY: (1) reads a number.
     #[allow(unsafe_code)]
     let user = unsafe { libc::geteuid() };
     PathBuf::from(format!("/tmp/fastinst-{user}/fastinst-{process}.sock"))
@@ -111,7 +111,7 @@ fn refusal(output: Output) -> String {
     text
 }
 
-/// The numbers of a program's descriptors that are open for low numbers, as programs use.
+/// The low descriptor numbers that are open in a program.
 fn low_descriptors(process: u32) -> Vec<u32> {
     let entries = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -148,7 +148,7 @@ fn a_program_is_asked_and_steered_while_it_runs() {
     };
     assert!(left_out("thread") && !left_out("work"));
     eventually("its function is seen", || calls(&program.snapshot(), "work") > 0.0);
-    // What changes nothing takes no figure away.
+    // A request that changes nothing removes no figure.
     for words in [["only", "work"], ["exclude", "nosuch_*"]] {
         assert!(program.told(&words).contains("1 of 6 functions with probes: the same as before"));
         assert!(calls(&program.snapshot(), "work") > 0.0);
@@ -237,7 +237,7 @@ fn the_program_has_no_low_descriptor_of_ours_and_no_socket_is_left() {
     let socket = program.socket();
     program.end();
     assert!(!socket.exists());
-    // One that is killed leaves its own to the next command that looks.
+    // A killed process leaves its socket, which the next command removes.
     let Some(killed) = Running::preloaded("work", |_| ()) else { return };
     killed.told(&["status"]);
     let socket = killed.socket();
@@ -246,7 +246,8 @@ fn the_program_has_no_low_descriptor_of_ours_and_no_socket_is_left() {
     assert!(!socket.exists());
 }
 
-/// What the profiler opens may be closed at any moment: at its beginning, and while it is asked.
+/// The program may close the profiler's descriptors at any time: at its start, and while it is
+/// asked.
 #[test]
 fn a_program_that_closes_all_descriptors_again_and_again_goes_on() {
     for waits in [false, true] {
@@ -306,7 +307,7 @@ fn clients_that_are_slow_or_talk_rubbish_do_no_harm() {
     assert_eq!(program.end(), "");
 }
 
-/// What may kill for a call that only a socket takes is not waited for.
+/// If a filter may kill the process for a socket call, no socket is created.
 #[test]
 fn there_is_no_socket_under_a_filter_of_system_calls() {
     let Some(program) = Running::preloaded("sandbox", |_| ()) else { return };
@@ -381,14 +382,14 @@ fn what_cannot_be_asked_is_told_in_one_line() {
     assert!(none.contains("there is no process"), "{none}");
     let Some(program) = Running::preloaded("work", |_| ()) else { return };
     program.told(&["status"]);
-    // What lies under the name of a process and is another's.
+    // A socket under the name of a process that belongs to another user.
     let Some(other) = Running::preloaded("work", alone) else { return };
     let squatter = UnixListener::bind(other.socket()).unwrap();
     let text = other.refused(&["status"]);
     assert!(text.contains(&format!("process {} of user", std::process::id())), "{text}");
     drop(squatter);
     std::fs::remove_file(other.socket()).unwrap();
-    // A process that is stopped gives no answer, and one that has ended meanwhile is named.
+    // A stopped process gives no answer, and the message names one that has ended meanwhile.
     let number = program.number();
     send(number, libc::SIGSTOP);
     let state = || std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap();
@@ -405,7 +406,7 @@ fn what_cannot_be_asked_is_told_in_one_line() {
 
 #[test]
 fn another_user_s_process_is_named_and_not_asked() {
-    // SAFETY: (1) asks for a number.
+    // SAFETY: (1) reads a number.
     #[allow(unsafe_code)]
     if unsafe { libc::geteuid() } != 0 {
         return test_support::skip("only root can be another user");
@@ -413,7 +414,7 @@ fn another_user_s_process_is_named_and_not_asked() {
     const NOBODY: u32 = 65534;
     let Some(program) = Running::preloaded("work", |_| ()) else { return };
     program.told(&["status"]);
-    // The command as that user: a copy that it may read.
+    // The command as that user: a copy that the user may read.
     let open = std::fs::Permissions::from_mode(0o755);
     let command = PathBuf::from(format!("/tmp/fastinst-live-{}", std::process::id()));
     std::fs::copy(env!("CARGO_BIN_EXE_fastinst"), &command).unwrap();

@@ -1,4 +1,4 @@
-//! Programs of very many functions: all of them are in the profile.
+//! Programs with very many functions: all of them are in the profile.
 
 mod support;
 
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use support::{compile, fastinst, folder, has, preloaded};
 
-/// How often each function was called, of which there are so many.
+/// Checks that a profile contains this many functions, each with the right number of calls.
 fn assert_is_whole(path: &Path, functions: usize) {
     let bytes = std::fs::read(path).unwrap();
     let profile = Profile::from_file(&bytes).unwrap();

@@ -1,4 +1,4 @@
-//! Where profiles are written: what lies there already, and what has no room.
+//! The files of profiles: existing files, and full file systems.
 
 mod support;
 
@@ -26,7 +26,8 @@ fn make_fifo(path: &Path) {
     assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
 }
 
-/// The program has ended as ever, and one line says why there is no profile.
+/// Checks that the program has ended normally, and that one line gives the reason why there is no
+/// profile.
 fn complains(output: &Output, what: &str) {
     let line = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(7), "{output:?}");

@@ -1,5 +1,5 @@
-//! Points that programs and libraries name for tools: each pass is counted, and the program does
-//! what it did.
+//! Static tracepoints (USDT) of programs and libraries: each pass is counted, and the program
+//! behaves as before.
 
 mod support;
 
@@ -12,7 +12,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Under `--provider usdt`, with a profile.
+/// Runs a program under `--provider usdt`; returns its profile.
 fn observed(program: &Path, arguments: &[&str], to: &Path, options: &[&str]) -> Output {
     let mut command = fastinst();
     command.args(["run", "--provider", "usdt", "--follow", "none", "--format", "json", "-o"]);
@@ -21,7 +21,7 @@ fn observed(program: &Path, arguments: &[&str], to: &Path, options: &[&str]) -> 
     output
 }
 
-/// What the program says that it has counted.
+/// The counts that the program prints.
 fn told(output: &Output) -> Vec<(String, f64)> {
     let stdout = text(&output.stdout);
     let line = |line: &str| {
@@ -31,7 +31,7 @@ fn told(output: &Output) -> Vec<(String, f64)> {
     stdout.lines().skip(1).map(line).collect()
 }
 
-/// What a reader has to know.
+/// The notes of the profile.
 fn notes(profile: &serde_json::Value) -> String {
     profile["header"]["notes"].to_string()
 }
@@ -59,11 +59,12 @@ fn every_pass_of_a_point_is_counted_on_all_threads() {
             let file = place.join(policy);
             let output = observed(&program, &["50"], &file, &["--policy", policy]);
             let profile = profile(&file);
-            // One for each semaphore, in however many places its point is.
+            // One for each semaphore, whatever the number of places of its point.
             if !notes(&profile).contains("refused") {
                 assert!(text(&output.stdout).starts_with("semaphores 1 1 1\n"), "{policy}");
             }
-            // Where a pun leads to what the program needs, its point is refused, and named.
+            // If a pun leads to memory that the program uses, its point is refused, and reported by
+            // name.
             let (refused, counted): (Vec<_>, Vec<_>) =
                 told(&output).into_iter().partition(|(name, _)| notes(&profile).contains(name));
             assert!(refused.len() <= 3, "{flags:?} {}", notes(&profile));
@@ -71,7 +72,7 @@ fn every_pass_of_a_point_is_counted_on_all_threads() {
                 assert_eq!(calls(&profile, &name), expected, "{flags:?} {policy} {name}");
                 let row = function(&profile, &name);
                 assert_eq!(row["calls"]["how"], "exact", "{flags:?} {policy} {name}");
-                // A place takes no time, so there is no bound of it, either.
+                // A point has no duration, so there is no bound of it, either.
                 assert!(policy == "exact" || row["self"].is_null(), "{flags:?} {policy} {row}");
             }
         }
@@ -106,7 +107,7 @@ fn points_are_chosen_by_their_names() {
     let program = compile("points.c", &to, &["-O2"]);
     let file = to.join("profile");
     let output = observed(&program, &["10"], &file, &["-F", "app:l*", "--policy", "count"]);
-    // Those that nothing stands at are off.
+    // Semaphores of points without a probe are off.
     assert!(text(&output.stdout).starts_with("semaphores 0 0 1\n"));
     let names: Vec<String> = profile(&file)["functions"]
         .as_array()
@@ -161,13 +162,13 @@ fn a_notify_table_is_played() {
         observed(&program, &[], &file, &["--policy", "count"]);
         let profile = profile(&file);
         assert_eq!(calls(&profile, "notify:loop"), 300.0);
-        // Six nops lead far down, where nothing is that a program at a fixed place reaches: its
-        // first instruction of several bytes leads up.
+        // Six nops are a displacement far down, to addresses that a program at a fixed address
+        // cannot use; the first instruction of several bytes is one upwards.
         assert_eq!(calls(&profile, "notify:odd numbers"), 100.0);
     }
 }
 
-/// The C++ library as it is installed has points where exceptions are thrown and caught.
+/// The installed C++ library has points where exceptions are thrown and caught.
 #[test]
 fn a_library_as_it_is_installed_has_points() {
     let to = folder("points-throws");
@@ -183,7 +184,7 @@ fn a_library_as_it_is_installed_has_points() {
     assert_eq!(calls(&profile, "libstdcxx:catch"), 300.0);
 }
 
-/// Each time that it is loaded a library's semaphores say that a tool is there.
+/// Each time a library is loaded, its semaphores show that a tool is attached.
 #[test]
 fn points_of_libraries_that_are_loaded_later_are_counted_from_the_first_pass_on() {
     let to = folder("points-later");
@@ -202,7 +203,7 @@ fn points_of_libraries_that_are_loaded_later_are_counted_from_the_first_pass_on(
         }
         assert!(notes(&profile).contains("when their library was loaded"), "{}", notes(&profile));
     }
-    // Nothing is left behind, wherever it comes to lie.
+    // No probe is left behind, whatever the library's next address is.
     let host = compile("churn.c", &to, &["-O2"]);
     for place in ["here", "elsewhere"] {
         let arguments = [plugin.to_str().unwrap(), "1000", place];
@@ -213,7 +214,7 @@ fn points_of_libraries_that_are_loaded_later_are_counted_from_the_first_pass_on(
     }
 }
 
-/// A tool that leaves is not at a point any more.
+/// A tool that detaches is not at a point any more.
 #[test]
 fn a_semaphore_is_what_it_was_when_the_profiler_has_left() {
     let to = folder("points-attached");

@@ -1,5 +1,5 @@
-//! Programs that a compiler has prepared for tools like this one, without compiled-in hooks of
-//! ours: what they do stays the same, and every call is counted.
+//! Programs that a compiler has prepared for other tools, without the library's compiled-in hooks:
+//! they behave as before, and every call is counted.
 
 mod support;
 
@@ -23,12 +23,12 @@ const FLAVOURS: [(&str, &str, &[&str]); 12] = [
         &["-O2", "-pg", "-mfentry", "-mnop-mcount", "-mrecord-mcount", "-no-pie", "-fno-pie"],
     ),
     ("mcount", "clang", &["-O2", "-pg"]),
-    // That library begins the C library's profiler before functions get probes: its timer ticks.
+    // That library starts the C library's profiler before functions get probes: its timer ticks.
     ("mcount", "gcc", &["-O2", "-pg", "-Wl,--no-as-needed", "-lstdc++"]),
     ("xray", "clang", &["-O2", "-fxray-instrument", "-fxray-instruction-threshold=1"]),
 ];
 
-/// With XRay's code, and without its runtime: that is what the linker would add.
+/// With XRay's code, and without the runtime that the linker would add.
 fn compiled(maker: &str, compiler: &str, flags: &[&str], to: &Path) -> PathBuf {
     if maker != "xray" {
         return compile_with(compiler, "unmodified.c", to, flags);
@@ -43,7 +43,7 @@ fn compiled(maker: &str, compiler: &str, flags: &[&str], to: &Path) -> PathBuf {
     program
 }
 
-/// What the program says that it has counted.
+/// The counts that the program prints.
 fn told(stdout: &[u8]) -> Vec<(String, f64)> {
     let stdout = String::from_utf8_lossy(stdout);
     let line = |line: &str| {
@@ -63,7 +63,7 @@ fn every_call_is_counted_that_a_compiler_has_prepared() {
         let place = to.join(turn.to_string());
         std::fs::create_dir_all(&place).unwrap();
         let program = compiled(maker, compiler, flags, &place);
-        // Elsewhere gprof's file would be written.
+        // In another folder gprof's file would be written.
         let plain = run(clean(Command::new(&program)).arg("500").current_dir(&place));
         for policy in ["count", "exact", "adaptive"] {
             let file = place.join(policy);
@@ -109,7 +109,7 @@ fn prepared_code_needs_no_command_and_is_listed() {
         let listed = run(fastinst().args(["probes", "-F", "leaf"]).arg(&program));
         let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
         assert!(listed.contains(maker) && listed.contains("  leaf"), "{listed}");
-        // Another way is not there: a line says so, and the program goes on.
+        // The other provider is not available: a line reports that, and the program continues.
         let other = if maker == "xray" { "mcount" } else { "xray" };
         let mut command = fastinst();
         command.args(["run", "--provider", other]).arg(&program).arg("10");

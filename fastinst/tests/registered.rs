@@ -1,5 +1,5 @@
-//! Code that a runtime makes and registers: counted, timed, named and charged as native functions
-//! are.
+//! Code that a runtime generates and registers is counted, timed, named and charged like native
+//! functions.
 
 mod support;
 
@@ -18,7 +18,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What the program says that it has counted, of functions that were called.
+/// The counts that the program prints, of functions that were called.
 fn told(output: &Output) -> Vec<(String, f64)> {
     let line = |line: &str| {
         let (name, count) = line.rsplit_once(' ')?;
@@ -28,7 +28,7 @@ fn told(output: &Output) -> Vec<(String, f64)> {
     text(&output.stdout).lines().filter_map(line).collect()
 }
 
-/// The runtime in a part of its own, and its profile.
+/// Runs the runtime in one of its roles; returns its output and its profile.
 fn observed(what: &str, policy: &str, arguments: &[&str]) -> (Output, serde_json::Value) {
     let to = folder(&format!("registered-{what}"));
     observed_of(&runtime(&to), policy, arguments, &to.join("profile"))
@@ -81,7 +81,7 @@ fn callers_are_told_on_both_sides_of_the_border() {
         arcs.iter().map(|arc| arc["caller"]["name"].as_str().unwrap_or("?").to_owned()).collect()
     };
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    // `body` is native and calls `inner`; what it was called by is made.
+    // `body` is native and calls `inner`; its caller is generated.
     let expected: [(&str, BTreeSet<String>); 3] = [
         ("inner", names(&["body"])),
         ("body", names(&["outer", "inner"])),
@@ -96,7 +96,7 @@ fn callers_are_told_on_both_sides_of_the_border() {
 fn the_clock_charges_made_functions() {
     let (_, profile) = observed("clock", "adaptive", &["spin"]);
     if profile["header"]["clock"]["clock"] == "kernel" {
-        // Half a thousand million turns of its own loop.
+        // 500 million turns of its own loop.
         let share = function(&profile, "outer")["share"]["value"].as_f64().unwrap();
         assert!(share > 0.5, "{profile}");
     }
@@ -185,7 +185,7 @@ fn what_cannot_be_registered_is_refused_and_says_why() {
         assert!(line.starts_with(what) && line.contains(why), "{line}");
     }
     assert!(stdout.ends_with("ffffffff\n"), "{stdout}");
-    // A profiler that waits takes none, and says so.
+    // A waiting profiler accepts no registration, and reports that.
     let mut dormant = preloaded(&program, "count", &to.join("none"));
     let output = run(dormant.env("FASTINST_START", "off").args(["calls"]));
     assert!(text(&output.stderr).contains("no profiler is running"), "{}", text(&output.stderr));

@@ -1,5 +1,4 @@
-//! Reports and comparisons of real profiles: what is printed, what is refused, and streams that are
-//! full or closed.
+//! Reports and comparisons of real profiles: output, refusals, and streams that are full or closed.
 
 mod support;
 
@@ -94,7 +93,7 @@ fn the_slowest_calls_are_told_with_what_was_inside_of_them() {
         .map(|inner| (inner["name"].as_str().unwrap(), inner["calls"].as_u64().unwrap()))
         .collect();
     assert_eq!(told, [("lookup", 2), ("evict_stale", 1)], "{slowest}");
-    // It sleeps so long at least.
+    // The least time of its sleep.
     assert!(inside.iter().all(|inner| (3e7..=time(slowest)).contains(&time(inner))), "{slowest}");
     let shown = text(&report(&kept, &["--histogram", "handle"]).stdout);
     assert!(shown.contains("Slowest calls:") && shown.contains("evict_stale (1 call)"), "{shown}");
@@ -116,7 +115,7 @@ fn a_profile_that_is_replaced_is_printed_again() {
         let next = kept.with_file_name("next.profile");
         std::fs::copy(&kept, &next).unwrap();
         std::fs::rename(&next, &live).unwrap();
-        // Each time the whole table comes.
+        // The whole table is printed each time.
         let mut shown = lines.by_ref().map(Result::unwrap);
         assert!(
             shown.any(|line| line.trim_start().starts_with("self %"))
@@ -151,7 +150,7 @@ fn streams_that_are_full_or_closed_end_a_report_without_a_panic() {
         let status =
             fastinst().arg(command).args(arguments).stdout(full()).stderr(full()).status().unwrap();
         assert_eq!(status.code(), Some(1), "{command}");
-        // A reader that has left.
+        // A reader that has closed the pipe.
         let mut child = fastinst()
             .arg(command)
             .args(arguments)
@@ -273,11 +272,11 @@ fn metrics_are_scraped_from_a_port() {
         "{scraped}"
     );
     assert!(scraped.contains("openmetrics-text") && scraped.contains("} 200000\n"), "{scraped}");
-    // A scraper that leaves, and one that asks for something else, harm no other.
+    // A scraper that disconnects, and one that requests another path, do not affect others.
     drop(std::net::TcpStream::connect(&address).unwrap());
     assert!(asked("GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
     assert!(asked("POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
-    // Each time the profile is read as it is then.
+    // The profile is read again each time.
     let sum = run(fastinst().args(["merge"]).args([&kept, &kept]));
     std::fs::write(&live, &sum.stdout).unwrap();
     assert!(asked("GET /metrics HTTP/1.1\r\n\r\n").contains("} 400000\n"));
@@ -317,7 +316,7 @@ fn two_programs_are_run_in_turn_and_compared() {
             .is_some_and(|line| line.contains(" slower, ") && line.contains(" unchanged")),
         "{shown}"
     );
-    // Every call was counted: these do not vary.
+    // Every call was counted, so these figures do not vary.
     assert!(!shown.contains("other call counts") && shown.contains("200k"), "{shown}");
     let paths = |side: &str| {
         (1..=3).map(|round| runs.join(format!("{side}.{round}.profile"))).collect::<Vec<_>>()

@@ -57,7 +57,7 @@ fn calls_inside_of_others_are_counted_and_no_others() {
             assert_eq!(found(&under("threads"), NAMES), [1, 2, 30, 0, 0, 0], "{name}");
             assert_eq!(found(&under("handler"), NAMES), [0, 2, 6, 0, 0, 0], "{name}");
             if flags == HOOKS {
-                // One of its ends has no probe elsewhere.
+                // With other providers one of its exits has no probe.
                 assert_eq!(found(&under("fork"), NAMES), [0, 2, 42, 0, 0, 0], "{name}");
             }
             if policy == "exact" {

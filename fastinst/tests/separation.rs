@@ -7,26 +7,26 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use support::*;
 
-/// What a program of these tests has counted in one process.
+/// The counters of a program of these tests in one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Calls {
-    /// By threads that the program did not make.
+    /// Calls by threads that the program did not create.
     foreign: u64,
-    /// By its own.
+    /// Calls by the program's own threads.
     own: u64,
-    /// Blocks that were damaged, or handed out twice.
+    /// The number of blocks that were damaged, or handed out twice.
     harm: u64,
 }
 
-/// Of the program and of its child.
+/// The counters of the program and of its child.
 fn seen(counters: &Path) -> [Calls; 2] {
     let bytes = std::fs::read(counters).unwrap();
     let word = |at: usize| u64::from_le_bytes(bytes[at * 8..][..8].try_into().unwrap());
     [0, 3].map(|at| Calls { foreign: word(at), own: word(at + 1), harm: word(at + 2) })
 }
 
-/// Runs a program of which `arguments` and a file of counters are the arguments: what it has
-/// counted without us, and under each policy.
+/// Runs a program with `arguments` and a file of counters; returns its counters without the
+/// library, and under each policy.
 fn under_each_policy(
     program: &Path,
     arguments: [&[&str]; 2],
@@ -67,7 +67,7 @@ fn keeps_away_from_the_allocator(kind: &str, late: &[&str]) {
     under_each_policy(&program, [&[kind], late], |policy, plain, counters| {
         for (with, plain) in seen(counters).into_iter().zip(seen(plain)) {
             assert_eq!((with.foreign, with.harm), (0, 0), "{kind} {policy}: {with:?}");
-            // What the C library allocates when it makes the agent's thread, and nothing else.
+            // Only the allocations of the C library when it creates the agent's thread.
             assert!(
                 (plain.own..=plain.own + 1).contains(&with.own),
                 "{kind} {policy}: {with:?} {plain:?}"
@@ -123,7 +123,7 @@ fn children_of_the_c_library_are_profiled_and_others_left_alone() {
     }
     let program = compile("children.c", &folder("children"), &["-O2", "-finstrument-functions"]);
     let (parent, child) = (2000.0, 300_000.0);
-    // A daemon's parent ends inside of the C library. A child has no call of its parent's.
+    // A daemon's parent ends inside of the C library. A child has none of its parent's calls.
     let kinds: [(&str, i32, &[f64]); 5] = [
         ("fork", 7, &[parent, child]),
         ("forkpty", 7, &[parent, child]),
@@ -152,7 +152,7 @@ fn children_of_the_c_library_are_profiled_and_others_left_alone() {
     }
 }
 
-// What the shared library says itself.
+// The tests below check the shared library's file.
 
 /// The names of dynamic symbols, without versions.
 fn symbols(which: &str) -> BTreeSet<String> {
@@ -210,7 +210,7 @@ fn nothing_that_we_have_of_our_own_is_seen_by_others() {
     assert!(leaked.is_empty(), "{leaked:?}");
 }
 
-/// What the dynamic section of a file asks for: libraries, and versions of the C library.
+/// The requirements in the dynamic section of a file: libraries, and versions of the C library.
 fn needs(file: &Path) -> (BTreeSet<String>, BTreeSet<(u32, u32)>) {
     let output = run(std::process::Command::new("objdump").args(["-p"]).arg(file));
     assert!(output.status.success(), "{output:?}");

@@ -17,7 +17,7 @@ fn program(flags: &[&str]) -> Option<(PathBuf, PathBuf)> {
     })
 }
 
-/// The profile under `fastinst run` with these options, and what came of it.
+/// The profile under `fastinst run` with these options, and the output.
 fn recorded(program: &Path, to: &Path, options: &[&str], how: &str) -> (Value, Output) {
     let path = to.join(format!("{how}.json"));
     let mut command = fastinst();
@@ -40,7 +40,7 @@ fn spans(profile: &Value) -> u64 {
     profile["header"]["recorded"]["spans"].as_u64().unwrap()
 }
 
-/// No figure of a profile is more than its spans hold.
+/// Checks that no figure of a profile exceeds its spans.
 fn is_within_its_spans(profile: &Value) {
     let header = &profile["header"];
     let seconds = header["seconds"].as_f64().unwrap();
@@ -95,7 +95,7 @@ fn what_is_recorded_ends_without_having_begun_anew() {
     let (profile, _) = recorded(&program, &to, &options, "functions");
     assert_eq!((found(&profile, "jumps"), spans(&profile)), (1.0, 1));
     assert_eq!(found(&profile, "work"), f64::from(3 + 45 + 80 + 160 + 320 + 2));
-    // A function that does both begins and ends in turn.
+    // A function that is both trigger kinds starts and stops recording in turn.
     let options = ["--policy", "count", "--start-on", "begin", "--stop-on", "begin"];
     let (profile, _) = recorded(&program, &to, &options, "functions");
     assert_eq!((found(&profile, "begin"), spans(&profile)), (2.0, 2));
@@ -193,7 +193,7 @@ fn what_never_happened_is_told() {
     };
     let (_, told) = table(&["--start-on", "other"], "functions");
     assert!(told.contains("nothing was recorded"), "{told}");
-    // The program's own handler comes later than ours, and stays.
+    // The program installs its own handler after the library's, and it stays installed.
     let (_, told) = table(&["--start-on", "SIGUSR1"], "handles");
     assert!(told.contains("SIGUSR1") && told.contains("another signal"), "{told}");
     let (_, told) = table(&BY_FUNCTIONS, "functions");
@@ -210,7 +210,7 @@ fn what_never_happened_is_told() {
     drop(to);
 }
 
-/// As `nohup` leaves SIGHUP.
+/// As under `nohup`, which ignores SIGHUP.
 #[test]
 fn a_signal_that_is_ignored_is_left_alone() {
     let Some((program, to)) = program(HOOKS) else { return };

@@ -1,5 +1,4 @@
-//! Programs that no compiler has prepared: what they do stays the same, and what is counted is what
-//! they count themselves.
+//! Programs that no compiler has prepared: they behave as before, and the counts equal their own.
 
 mod support;
 
@@ -8,7 +7,7 @@ use std::path::Path;
 use std::process::Output;
 use support::{calls, clean, compile_with, fastinst, folder, function, has, profile, run};
 
-/// As compilers make code, from the plainest to what production uses.
+/// Compiler options, from the simplest to those of production builds.
 const FLAVOURS: [(&str, &[&str]); 8] = [
     ("gcc", &["-O0", "-g"]),
     ("gcc", &["-O1", "-fno-omit-frame-pointer"]),
@@ -24,7 +23,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A program, plain and with probes in its own functions: the same output and exit status.
+/// Runs a program plain and with probes in its own functions, and checks that output and exit
+/// status are the same.
 fn observed(program: &Path, arguments: &[&str], to: &Path, options: &[&str]) -> Output {
     let plain = run(clean(std::process::Command::new(program)).args(arguments));
     let mut command = fastinst();
@@ -36,7 +36,7 @@ fn observed(program: &Path, arguments: &[&str], to: &Path, options: &[&str]) -> 
     observed
 }
 
-/// What a program says that it has counted: a name and a number a line.
+/// The counts that a program prints: a name and a number per line.
 fn told(output: &Output, separator: char) -> Vec<(String, f64)> {
     let stdout = text(&output.stdout);
     let line = |line: &str| {
@@ -71,14 +71,14 @@ fn every_call_is_counted_in_whatever_a_compiler_makes() {
                     }
                 }
             }
-            // Where landings can lie differs from run to run; code that is not optimised begins
-            // alike everywhere.
+            // The possible places of landings differ from run to run; all functions of unoptimised
+            // code begin alike.
             assert!(probed >= 5, "{compiler} {flags:?}: {probed} of 15 have probes");
         }
     }
 }
 
-/// A thread has room for the functions that are known at its first event, and for some more.
+/// A thread has space for the functions that are known at its first event, and for some more.
 #[test]
 fn functions_by_the_thousand_get_probes_while_a_thread_runs() {
     let to = folder("unmodified-thousands");
@@ -102,8 +102,8 @@ fn functions_by_the_thousand_get_probes_while_a_thread_runs() {
     }
 }
 
-/// Where one return follows another, a branch leads past one, memory is read before a branch, or a
-/// part was split off.
+/// Functions in which one return follows another, a branch leads past one, memory is read before a
+/// branch, or a part was split off.
 #[test]
 fn functions_whose_ends_have_little_room_are_timed() {
     let to = folder("unmodified-ends");
@@ -149,7 +149,7 @@ fn exceptions_pass_through() {
     }
 }
 
-/// What a table of symbols says is used for names only.
+/// A symbol table is used for names only.
 #[test]
 fn symbol_tables_that_lie_do_no_harm() {
     use goblin::elf::{Elf, sym::STT_FUNC};
@@ -165,7 +165,7 @@ fn symbol_tables_that_lie_do_no_harm() {
         .map(|at| table.sh_offset as usize + at * 24)
         .collect();
     assert!(places.len() > 10);
-    // Bytes 0 to 3 are the name's, 8 to 15 the value, 16 to 23 the size: `Elf64_Sym` (elf.h).
+    // Bytes 0 to 3 are the name, 8 to 15 the value, 16 to 23 the size: `Elf64_Sym` (elf.h).
     type Tell = fn(&mut [u8], usize);
     let lies: [(&str, bool, Tell); 6] = [
         ("no-size", true, |symbol, _| symbol[16..].fill(0)),
@@ -203,7 +203,7 @@ fn symbol_tables_that_lie_do_no_harm() {
     }
 }
 
-/// An instruction that may fault stays where the compiler's tables know it.
+/// An instruction that may fault stays in place, since the compiler's unwind tables refer to it.
 #[test]
 fn faults_that_become_exceptions_pass_through() {
     let to = folder("unmodified-faults");
@@ -223,7 +223,7 @@ fn faults_that_become_exceptions_pass_through() {
     }
 }
 
-/// A thread that is unwound from any of its instructions could not clean up behind a trampoline.
+/// A thread may be unwound from any instruction; it could not be from inside a trampoline.
 #[test]
 fn threads_that_are_cancelled_anywhere_clean_up() {
     let to = folder("unmodified-cancelled");
@@ -259,7 +259,8 @@ fn backtraces_lead_through_functions_with_probes() {
     }
 }
 
-/// With compiled-in probes 256 bytes; here there is a red zone, and what is called keeps registers.
+/// Compiled-in probes need 256 bytes; here there is also a red zone, and the called code saves
+/// registers.
 #[test]
 fn handlers_on_the_smallest_signal_stacks_have_room() {
     let to = folder("unmodified-small-stacks");
@@ -296,19 +297,19 @@ fn functions_of_libraries_that_are_loaded_later_are_counted_from_their_first_cal
         observed(&host, &[plugin], &file, &["--plant", "all", "--policy", policy]);
         let profile = profile(&file);
         if policy != "adaptive" {
-            // Thirty times loaded, it is one library.
+            // Loaded thirty times, it is one library.
             assert_eq!((calls(&profile, "plugin"), calls(&profile, "plugged")), (30.0, 30_000.0));
         }
         let notes = profile["header"]["notes"].to_string();
         assert!(notes.contains("when their library was loaded"), "{notes}");
     }
-    // By name, without the rest.
+    // Selected by name, without other functions.
     let file = to.join("named");
     observed(&host, &[plugin.to_str().unwrap()], &file, &["-F", "plug*", "--policy", "count"]);
     assert_eq!(calls(&profile(&file), "plugged"), 30_000.0);
 }
 
-/// Wherever it comes to lie.
+/// Whatever its address is.
 #[test]
 fn a_library_that_comes_and_goes_leaves_nothing_behind() {
     let to = folder("unmodified-churn");
@@ -331,7 +332,8 @@ fn functions_that_were_seen_to_run_get_probes_while_they_do() {
     let to = folder("unmodified-seen");
     let program = compile_with("gcc", "unmodified.c", &to, &["-O2"]);
     let file = to.join("profile");
-    // Long enough for a clock of a few hundred hertz, and for a term behind a window.
+    // Long enough for a clock of a few hundred hertz, and for a term (sampling window) after a
+    // counting window.
     observed(&program, &["10000000"], &file, &[]);
     let profile = profile(&file);
     let functions = profile["functions"].as_array().unwrap();
@@ -430,7 +432,7 @@ fn a_filter_that_names_no_function_is_refused_before_the_program_starts() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(output.stdout.is_empty() && said.contains("did you mean select_one"), "{said}");
-    // One that starts others is let go on: they may have such functions.
+    // A program that starts others continues, since those may have such functions.
     let output = run(fastinst().args(["run", "-F", "slect_one", "sh", "-c", "echo here"]));
     let said = text(&output.stderr);
     assert_eq!(text(&output.stdout), "here\n", "{said}");
@@ -522,11 +524,11 @@ fn functions_are_selected_by_their_size() {
     };
     let [small, large, exactly] = ["size<64", "size>=64", "size>63"].map(|size| count(Some(size)));
     assert!(small > 0 && large > 0 && large == exactly);
-    // Some of the C library's have no size.
+    // Some functions of the C library have no size.
     assert!(small + large <= count(None));
 }
 
-/// Names and lines come from a file of debug information wherever it lies, if it belongs to the
+/// Names and lines come from a file of debug information in any folder, if it belongs to the
 /// program.
 #[test]
 fn a_debug_file_of_the_program_names_its_functions() {
@@ -552,7 +554,7 @@ fn a_debug_file_of_the_program_names_its_functions() {
     let named = observed_with(&debug, &to.join("named"));
     let leaf = function(&named, "leaf");
     assert!(leaf["file"].as_str().is_some_and(|file| file.ends_with("unmodified.c")), "{leaf}");
-    // Of another build.
+    // A debug file of another build.
     let other = compile_with("gcc", "ends.c", &to, &["-O1", "-g"]);
     let unnamed = observed_with(&other, &to.join("unnamed"));
     let functions = unnamed["functions"].as_array().unwrap();

@@ -1,5 +1,5 @@
-//! The sampling clock, in programs that spend their CPU time in known parts. Where the kernel
-//! refuses it, that is what the profile has to say.
+//! The sampling clock, in programs that spend their CPU time in known parts. If the kernel refuses
+//! it, the profile must report that.
 
 mod support;
 
@@ -15,7 +15,7 @@ fn run_of(flags: &[&str], part: &str, prepare: impl FnOnce(&mut Command)) -> Val
     told_by(flags, part, prepare).0
 }
 
-/// The profile of one run, and what the program printed to its standard error.
+/// The profile of one run, and the program's standard error.
 fn told_by(flags: &[&str], part: &str, prepare: impl FnOnce(&mut Command)) -> (Value, String) {
     let to = folder("witness");
     let program = compile("shares.c", &to, &[&FLAGS, flags].concat());
@@ -28,7 +28,7 @@ fn told_by(flags: &[&str], part: &str, prepare: impl FnOnce(&mut Command)) -> (V
     (profile(&path), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// The same where the kernel's clock can be had; else nothing, and the profile says why.
+/// The same if the kernel's clock is available; otherwise `None`, and the profile gives the reason.
 fn kernels(flags: &[&str], part: &str) -> Option<Value> {
     kernels_beside(flags, part).map(|(profile, _)| profile)
 }
@@ -59,7 +59,7 @@ fn own(profile: &Value, name: &str) -> f64 {
     function(profile, name)["self"]["value"].as_f64().unwrap_or(0.0)
 }
 
-/// Within four standard deviations of what so many samples can say, and 0.05 for what is between the
+/// Within four standard deviations for this number of samples, and 0.05 for the time between the
 /// parts. A fast machine takes fewer samples of the same program.
 #[track_caller]
 fn is_about(profile: &Value, share: f64, expected: f64) {
@@ -118,8 +118,8 @@ fn time_in_the_kernel_is_its_callers_or_a_row_of_its_own() {
     let Some((profile, one)) = kernels_beside_truth("read") else { return };
     let header = &profile["header"];
     let system = header["system"].as_f64().unwrap() / header["processor"].as_f64().unwrap();
-    // The kernel's time: what the calls have measured themselves, less what entering and leaving it
-    // takes with interrupts off.
+    // The kernel's time: the times that the calls have measured themselves, less the entry and exit
+    // with interrupts off.
     if header["clock"]["kernel"] == true {
         is_about(&profile, share(&profile, "reads"), 1.0 - one);
     } else {
@@ -156,7 +156,7 @@ fn without_the_kernels_clock_the_agent_sees_calls_that_are_timed() {
     assert!(sum <= 1.001, "{sum} in {profile}");
 }
 
-/// A parent that forbids perf_event_open and runs the program behind its filter.
+/// A parent that forbids perf_event_open and runs the program under its filter.
 #[test]
 fn a_filter_that_forbids_the_clock_harms_nothing() {
     let to = folder("witness");

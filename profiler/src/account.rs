@@ -1,9 +1,9 @@
-//! The account of one function: its observations, added up.
+//! The account of one function: the sums of its observations.
 //!
 //! Time is divided into *cycles*: from one window, or arming, of the function to the next. In each,
 //! some calls are timed, and entries are counted for a while, or all the time. A cycle's samples
 //! represent all calls of the cycle: otherwise the quiet times of a function would weigh as much as
-//! the busy ones. The weight of a cycle is known when it is over.
+//! the busy ones. The weight of a cycle is known at its end.
 //!
 //! ```text
 //!   counted ──── armed ──── samples ──── retired ──── not seen ──── counted again
@@ -15,8 +15,8 @@
 //! the program's own work.
 //!
 //! The variance of a total or a mean is estimated from the differences between cycles, and from
-//! those between samples within a cycle; the larger estimate is used. Successive calls are alike,
-//! and few cycles say little.
+//! those between samples within a cycle; the larger estimate is used. Successive calls are similar,
+//! and a few cycles are weak evidence.
 
 use crate::exemplars::Slowest;
 use crate::figure::{Figure, How, product, student};
@@ -29,9 +29,9 @@ use smallvec::SmallVec;
 /// The most call sites that are distinguished.
 const SITES: usize = 32;
 
-/// An error that all windows share, as a part of the entries that were not counted: a window begins
-/// when the agent gets to it, and what that leaves out is unknown. Such errors do not fall with the
-/// number of windows.
+/// An error that all windows share, relative to the entries that were not counted: a window begins
+/// when the agent opens it, and the entries before that are unknown. Such errors do not decrease
+/// with the number of windows.
 const UNKNOWN: f64 = 0.1;
 
 /// Counting slows the program down, so a window shows too low a rate: by this factor at most.
@@ -49,7 +49,7 @@ const KEPT: usize = 512;
 pub(crate) struct Account {
     /// Entries that were counted.
     pub(crate) entries: u64,
-    /// Estimates of entries that were not counted, and the parts of their variance.
+    /// Estimates of entries that were not counted, and the sums for their variance.
     unseen: Unseen,
     /// Timed calls, and their time, without the cost of timing the calls inside.
     pub(crate) samples: u64,
@@ -58,11 +58,11 @@ pub(crate) struct Account {
     max: f64,
     /// The time of outermost calls (no other call of the function was open), without the bias.
     outermost: f64,
-    /// The time of all timed calls including the cost of timing those inside, and the part of it
-    /// that timed calls directly inside took.
+    /// The time of all timed calls including the cost of timing those inside, and the time of the
+    /// timed calls directly inside.
     whole: f64,
     children: f64,
-    /// Of the cycles in which every call was timed: how many calls ended, and their time.
+    /// In cycles in which every call was timed: the number of calls that ended, and their time.
     certain: (u64, f64),
     /// The means of the other cycles.
     mean: Weighted,
@@ -70,10 +70,10 @@ pub(crate) struct Account {
     pub(crate) arcs: SmallVec<[(u64, u64, u64); 1]>,
     pub(crate) other_arcs: (u64, u64),
     pub(crate) lost: u64,
-    /// Counting may cost less or more than was measured: the relative amounts by which the rates of
-    /// windows are lower then, and higher. Sums over windows, and their number.
+    /// Counting may cost less or more than was measured. These are the relative amounts by which
+    /// the rates of windows are then lower and higher: sums over windows, and their number.
     slowed: (f64, f64, f64),
-    /// The uncertainty of what is subtracted from each timed call.
+    /// The uncertainty of the time that is subtracted from each timed call.
     spread: f64,
     pub(crate) slowest: Slowest,
     cycle: Cycle,
@@ -83,7 +83,7 @@ pub(crate) struct Account {
 #[derive(Clone, Debug, Default)]
 struct Cycle {
     began: Ticks,
-    /// The time in which entries were counted; `None` while that goes on.
+    /// The time in which entries were counted; `None` while counting continues.
     counted: Option<(Ticks, Ticks)>,
     /// When the window began; until then, the entries of the cycle, and those of all functions that
     /// are counted in windows.
@@ -95,7 +95,7 @@ struct Cycle {
     sum: f64,
     squares: f64,
     kept: SmallVec<[u16; 8]>,
-    /// Not every call in it is timed.
+    /// Whether only some calls in it are timed.
     is_partial: bool,
 }
 
@@ -118,29 +118,30 @@ struct Weighted {
     cycles: usize,
     weight: f64,
     sum: f64,
-    /// Sums of squares of weights, and of those with means.
+    /// The sum of the squared weights, and that of the squared weights times the means.
     w2: f64,
     w2m: f64,
     w2m2: f64,
-    /// The variance of `sum` by the samples within cycles.
+    /// The variance of `sum`, from the samples within cycles.
     within: f64,
 }
 
-/// Entries that no probe counted: estimated by the rate of the window of their cycle.
+/// Entries that no probe counted: estimated from the rate in the window of their cycle.
 #[derive(Clone, Debug, Default)]
 struct Unseen {
     entries: f64,
     cycles: usize,
-    /// Of the latest cycle: its rate, and for how long entries were not counted.
+    /// The rate of the latest cycle, and the time for which entries were not counted in it.
     latest: Option<(f64, f64)>,
     rates: f64,
-    /// The differences that the entries of a cycle would show with the rate of the next one: the
-    /// sum of their squares; and the same of rates alone.
+    /// The sum of the squared differences between a cycle's entries at its own rate and at the next
+    /// cycle's; and the same sum for the rates alone.
     steps2: f64,
     changes2: f64,
     /// The sum of the squares of the uncounted times of the cycles in `steps2`.
     hidden2: f64,
-    /// For how long entries were counted in all cycles, and for how long not.
+    /// The time for which entries were counted, in all cycles, and the time for which they were
+    /// not.
     watched: f64,
     hidden: f64,
 }
@@ -151,7 +152,7 @@ impl Unseen {
         self.latest.map_or_else(|| self.rates / self.cycles.max(1) as f64, |(rate, _)| rate)
     }
 
-    /// Ends a cycle with this rate of calls. Returns how many were not counted.
+    /// Ends a cycle with this rate of calls. Returns the number of calls that were not counted.
     fn end_cycle(&mut self, cycle: &Cycle, rate: f64, now: Ticks) -> f64 {
         // Between two windows the rate is assumed to change linearly.
         if let Some((before, hidden)) = self.latest.take() {
@@ -195,7 +196,7 @@ impl Unseen {
         if own.count == 0.0 {
             return (self.steps2 / 2.0 + (rate * hidden).powi(2), 1.0);
         }
-        // Two or three windows of a function say little about how much its rate changes.
+        // Two or three windows of a function are weak evidence of how much its rate changes.
         let (expected, weight) = all.without(&own).expected();
         let expected2 = expected * (self.rates / self.cycles as f64).powi(2);
         let known = own.count + weight;
@@ -248,7 +249,7 @@ impl std::iter::Sum for Changes {
 }
 
 impl Account {
-    /// The account of a function that is observed from `now` on.
+    /// The account of a function that is observed since `now`.
     pub(crate) fn new(now: Ticks) -> Self {
         Self {
             min: f64::INFINITY,
@@ -257,15 +258,15 @@ impl Account {
         }
     }
 
-    /// Entries were counted since `now`.
+    /// An account whose entries were counted since `now`.
     pub(crate) fn counted(now: Ticks, entries: u64) -> Self {
         let mut account = Self::new(now);
         account.entered(entries);
         account
     }
 
-    /// A call was timed. `null`: what the clock measures for a call that does nothing, sampled at
-    /// the same rate, in excess of one measured back to back.
+    /// Adds a timed call. `null`: the measured time of an empty call at the same sampling rate, in
+    /// excess of the time measured back to back.
     #[inline]
     pub(crate) fn sample(&mut self, sample: &Sample, costs: &Costs, null: Null) {
         // The costs are subtracted from each call: calls with many calls inside are as rare as they
@@ -286,7 +287,7 @@ impl Account {
         cycle.sum += ticks;
         cycle.squares += ticks.powi(2);
         if cycle.kept.len() == KEPT {
-            // There are so many that the weight known so far is good enough: about one call for
+            // There are enough samples that the weight known so far suffices: about one call for
             // each, or as many as the others of the cycle represent.
             self.settle();
         }
@@ -294,8 +295,8 @@ impl Account {
         self.arc(sample.call_site, 1, sample.ticks);
     }
 
-    /// Calls were timed, and were added up already. Each represents itself, or as many calls as the
-    /// others of its cycle.
+    /// Adds timed calls that were already summed. Each represents itself, or as many calls as the
+    /// other samples of its cycle.
     pub(crate) fn tally(&mut self, tally: &Tally, costs: &Costs, exact: bool) {
         let ticks = tally.ticks as f64;
         self.samples += tally.calls;
@@ -336,7 +337,7 @@ impl Account {
         }
     }
 
-    /// Entries were counted.
+    /// Adds counted entries.
     pub(crate) fn entered(&mut self, calls: u64) {
         self.entries += calls;
         self.cycle.entries += calls;
@@ -350,26 +351,26 @@ impl Account {
             .unwrap_or_else(|| self.unseen.usual_rate())
     }
 
-    /// From now on calls are only counted. `counted`: the entries of all functions that were
-    /// counted in windows so far.
+    /// Opens a window, in which calls are only counted. `counted`: the entries of all functions
+    /// that were counted in windows so far.
     pub(crate) fn open_window(&mut self, now: Ticks, counted: f64) {
         self.cycle.opened = Some((now, self.cycle.entries, counted));
     }
 
-    /// When the window began, if there is one.
+    /// The beginning of the window, if there is one.
     pub(crate) fn window(&self) -> Option<Ticks> {
         self.cycle.opened.map(|(at, ..)| at)
     }
 
-    /// The window began somewhat later.
+    /// Corrects the beginning of the window, which was somewhat later.
     pub(crate) fn delay_window(&mut self, at: Ticks) {
         if let Some((opened, ..)) = &mut self.cycle.opened {
             *opened = at.max(*opened);
         }
     }
 
-    /// The window ends. Each entry that was counted in it, of any function, took `cost` ticks, plus
-    /// or minus twice the deviation.
+    /// Closes the window. Each entry counted in it, of any function, took `cost` ticks, plus or
+    /// minus twice the deviation.
     pub(crate) fn close_window(&mut self, now: Ticks, counted: f64, cost: f64, deviation: f64) {
         let Some((from, before, counted_before)) = self.cycle.opened else { return };
         let (span, entries) =
@@ -387,24 +388,24 @@ impl Account {
         self.cycle.rate.get_or_insert(entries / likely);
     }
 
-    /// In this cycle entries were counted from one instant to another, and are no longer.
+    /// Entries of this cycle were counted from `from` to `until`, and are no longer counted.
     pub(crate) fn stop_counting(&mut self, from: Ticks, until: Ticks) {
         self.cycle.counted.get_or_insert((from.max(self.cycle.began), until));
     }
 
-    /// Counting stopped somewhat later than it was to.
+    /// Corrects the end of counting, which was somewhat later.
     pub(crate) fn count_until(&mut self, at: Ticks) {
         if let Some((_, until)) = &mut self.cycle.counted {
             *until = at.max(*until);
         }
     }
 
-    /// From now on not every call of the cycle is timed.
+    /// Records that from now on not every call of the cycle is timed.
     pub(crate) fn stop_timing(&mut self) {
         self.cycle.is_partial = true;
     }
 
-    /// From now on every call is timed. A cycle begins with that.
+    /// Records that from now on every call is timed. A cycle begins with that.
     pub(crate) fn time_completely(&mut self) {
         self.cycle.is_partial = false;
     }
@@ -413,11 +414,11 @@ impl Account {
         self.cycle.began
     }
 
-    /// Ends the cycle, and begins another.
+    /// Ends the cycle and begins another.
     pub(crate) fn turn(&mut self, now: Ticks) {
         let calls = self.calls_of_cycle(now);
         self.weigh(calls);
-        // Calls that are open and will be timed at their end belong to the cycle that they end in.
+        // Calls that are open and will be timed at their end belong to the cycle in which they end.
         let Cycle { entries, samples, is_partial, counted, .. } = self.cycle;
         let open =
             if is_partial || counted.is_some() { 0 } else { entries.saturating_sub(samples) };
@@ -426,7 +427,7 @@ impl Account {
         self.cycle = Cycle { began: now, entries: open, kept, is_partial, ..Cycle::default() };
     }
 
-    /// How many calls the cycle had, by the best estimate; records the estimated part.
+    /// The best estimate of the cycle's number of calls; records the estimated part.
     fn calls_of_cycle(&mut self, now: Ticks) -> f64 {
         let rate = self.rate(now);
         self.cycle.entries as f64 + self.unseen.end_cycle(&self.cycle, rate, now)
@@ -439,7 +440,7 @@ impl Account {
         unseen.changes()
     }
 
-    /// The samples of the cycle represent `calls`.
+    /// Sets the weight of the cycle's samples: they represent `calls` calls.
     fn weigh(&mut self, calls: f64) {
         let cycle = &self.cycle;
         if cycle.samples == 0 {
@@ -482,7 +483,7 @@ impl Account {
         }
     }
 
-    /// How often it was called, without the estimate's interval.
+    /// The number of calls, without the estimate's interval.
     pub(crate) fn estimate(&self) -> f64 {
         self.entries as f64 + self.unseen.entries
     }
@@ -492,7 +493,8 @@ impl Account {
         self.unseen.cycles > 0
     }
 
-    /// How often it was called, where rates change as much as they do in the whole program.
+    /// The number of calls, with an interval that uses the rate changes of the whole program,
+    /// `changes`.
     pub(crate) fn calls(&self, changes: &Changes) -> Figure {
         let unseen = &self.unseen;
         if unseen.cycles == 0 {
@@ -506,8 +508,8 @@ impl Account {
         let half = hypot(by_windows, UNKNOWN * unseen.entries.max(0.0));
         let (below, above) = self.slowed_by_counting();
         let (half, above) = (hypot(half, below), hypot(half, above));
-        // A few windows without a burst say little about bursts: the function may have been called
-        // as often as while all of its entries were counted.
+        // A few windows without a burst are weak evidence against bursts: the function may have
+        // been called as often as while all of its entries were counted.
         let as_watched = self.entries as f64 / unseen.watched.max(1.0) * unseen.hidden;
         let more = (as_watched - unseen.entries - above).max(0.0) * (FEW_WINDOWS / n).min(1.0);
         Figure::estimated(value, half, self.entries as f64).with_more_above(above - half + more)
@@ -543,7 +545,7 @@ impl Account {
         if part == 0.0 {
             return Some(rest);
         }
-        // Of the calls in complete cycles the mean is known.
+        // The mean of the calls in complete cycles is known.
         let known = self.certain.1 / certain - costs.bias;
         let (lo, hi) = rest.interval();
         let of_all = |rest: f64| part * known + (1.0 - part) * rest;
@@ -580,13 +582,12 @@ impl Account {
         Some(Figure::estimated(value, half, f64::MIN).with_more_above(missed))
     }
 
-    /// The shortest and the longest timed call, without the overhead of measuring.
+    /// The durations of the shortest and the longest timed call, without the overhead of measuring.
     pub(crate) fn extremes(&self, costs: &Costs) -> Option<(f64, f64)> {
         (self.samples > 0).then_some((self.min - costs.bias, self.max - costs.bias))
     }
 
-    /// The time of all calls, each moment once however deep the function calls itself: the
-    /// outermost calls only.
+    /// The time of all calls, with recursion counted once: that of the outermost calls only.
     pub(crate) fn total(&self, calls: &Figure, costs: &Costs) -> Option<Figure> {
         let mean = self.mean(costs)?;
         if self.is_complete() {
@@ -627,8 +628,8 @@ impl Account {
 mod tests {
     use super::*;
 
-    /// A thousand calls in a million ticks that are watched, then cycles of a million ticks with a
-    /// window of a thousand, which meets none.
+    /// A thousand calls in a million observed ticks, then cycles of a million ticks with a window
+    /// of a thousand ticks, in which no call is made.
     fn silent(cycles: u64) -> Figure {
         const SPAN: u64 = 1_000_000;
         let mut account = Account::new(Ticks(0));
@@ -647,7 +648,7 @@ mod tests {
     #[test]
     fn what_counting_takes_beyond_what_is_known_is_in_the_interval() {
         const SPAN: u64 = 10_000_000;
-        // Calls of so many ticks, which take twice as many longer while they are counted.
+        // Calls of `ticks` ticks, to which counting adds twice `cost`.
         let calls = |ticks: u64, cost: u64| {
             let mut account = Account::new(Ticks(0));
             for cycle in 0..8 {
@@ -666,7 +667,7 @@ mod tests {
         let (told, truth) = calls(7, 3);
         let (lo, hi) = told.interval();
         assert!(told.value < 0.75 * truth && lo <= truth && truth <= hi, "{told:?} of {truth}");
-        // Of calls that are long it says nothing.
+        // For long calls it makes no difference.
         let (told, truth) = calls(700, 3);
         assert!(told.interval().1 < 1.15 * truth, "{told:?} of {truth}");
     }
@@ -675,7 +676,7 @@ mod tests {
     fn where_counting_takes_nearly_all_of_a_window_only_the_shortest_call_is_known() {
         const SPAN: u64 = 1_000_000;
         const WINDOW: u64 = 10_000;
-        // Each entry took a hundred ticks, or something between fifty and two hundred of them.
+        // Each entry took a hundred ticks, or between fifty and two hundred.
         let mut account = Account::new(Ticks(0));
         for cycle in 0..8 {
             let began = Ticks(cycle * SPAN);
@@ -700,7 +701,7 @@ mod tests {
         account.stop_counting(Ticks(0), Ticks(100_000));
         account.turn(Ticks(1_000_000));
         let before = account.estimate();
-        // Its hook was retired before the cycle began, as its own reading of the clock has it.
+        // By the hook's own clock reading, the hook was retired before the cycle began.
         account.entered(500);
         account.stop_counting(Ticks(900_000), Ticks(950_000));
         account.turn(Ticks(2_000_000));
@@ -723,7 +724,8 @@ mod tests {
         assert_eq!(unknown.interval().1, known.interval().1 + account.unseen.hidden);
     }
 
-    /// Windows of a hundredth of each cycle, which meet so many entries; not seen otherwise.
+    /// Cycles with a window of a hundredth of their length, in which this many entries are counted;
+    /// no others are counted.
     fn windows(entries: &[u64]) -> Account {
         const SPAN: u64 = 1_000_000;
         let mut account = Account::new(Ticks(0));
@@ -754,11 +756,11 @@ mod tests {
         let told = two.calls(&changes);
         assert_eq!(told.value, alone.value);
         assert!((0.1..0.6).contains(&half(&told)), "{told:?}");
-        // Others that change much make it less certain than its own windows do.
+        // Other functions whose rates change much make it less certain than its own windows do.
         let (wild, calm) = (windows(&[100, 900, 50, 1_000, 20, 950]), windows(&[500, 501]));
         let changes = of(&[wild, windows(&[500, 501])]);
         assert!(half(&calm.calls(&changes)) > 2.0 * half(&calm.calls(&Changes::default())));
-        // Its own changes are no evidence of others.
+        // Its own changes are not evidence of other functions.
         let own = of(&[windows(&[500, 600])]);
         assert_eq!(two.calls(&own), alone);
     }
@@ -767,7 +769,7 @@ mod tests {
     fn windows_that_meet_no_call_prove_little_while_they_are_few() {
         let (one, many) = (silent(1).interval(), silent(400).interval());
         assert!(one.0 == 1_000.0 && (1_900.0..2_000.0).contains(&one.1), "{one:?}");
-        // Of four hundred silent spans four may have been as the first was.
+        // Of four hundred cycles without calls, four may have been like the first.
         assert!(many.0 == 1_000.0 && many.1 < 6_000.0, "{many:?}");
     }
 }

@@ -1,44 +1,45 @@
-//! Arguments: what functions were called with, by value.
+//! Arguments: the calls of functions, by the values of their arguments.
 
 use crate::histogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// The values of some arguments of a function, or what it has returned.
+/// The values of some arguments of a function, or of its result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Arguments {
     /// The function's name.
     pub function: String,
     /// Which values: `arg1/s, arg2/i32`, or `retval/i`.
     pub what: String,
-    /// Calls of values that found no place, as there were too many.
+    /// Calls with values that have no entry, because there were too many values.
     pub other: u64,
-    /// Calls that ended otherwise than by returning from the function itself: what they returned
-    /// is another function's. Or values that were not read, as a signal's handler came between.
+    /// Calls that did not end by a return from the function itself, so that the returned value
+    /// belongs to another function; or calls whose values were not read, because a signal handler
+    /// interrupted the hook.
     #[serde(default)]
     pub unknown: u64,
-    /// So many calls came within a second, and nothing was read from then on.
+    /// The number of calls within a second after which values were no longer read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<u64>,
-    /// Those that were seen.
+    /// The values.
     pub values: Vec<ArgumentValue>,
 }
 
-/// A value, or several together.
+/// A value, or a combination of several.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ArgumentValue {
-    /// As people write it, one for each argument.
+    /// The values as text, one for each argument.
     pub values: Vec<String>,
     /// Calls with it.
     pub calls: u64,
     /// The longest of them, in nanoseconds, if one has ended.
     pub max: Option<f64>,
-    /// How long they took, in nanoseconds, callees included.
+    /// Their durations, in nanoseconds, callees included.
     #[serde(default, skip_serializing_if = "Histogram::is_empty")]
     pub histogram: Histogram,
 }
 
 impl ArgumentValue {
-    /// The time that half of the calls took at most, in nanoseconds.
+    /// The median duration of the calls, in nanoseconds.
     pub fn p50(&self) -> Option<f64> {
         let half = self.histogram.quantile(0.5)?;
         Some(self.max.map_or(half, |max| half.min(max)))
@@ -55,7 +56,7 @@ impl ArgumentValue {
 }
 
 impl Arguments {
-    /// Adds those of another process.
+    /// Adds the calls of another process.
     pub(crate) fn add(&mut self, other: &Self) {
         self.other += other.other;
         self.unknown += other.unknown;
@@ -69,12 +70,12 @@ impl Arguments {
         self.sort();
     }
 
-    /// The most frequent first.
+    /// Sorts the values, the most frequent first.
     pub fn sort(&mut self) {
         self.values.sort_by(|a, b| (b.calls, &a.values).cmp(&(a.calls, &b.values)));
     }
 
-    /// All reported calls.
+    /// The number of all calls.
     pub fn calls(&self) -> u64 {
         self.values.iter().map(|value| value.calls).sum::<u64>() + self.other + self.unknown
     }

@@ -1,4 +1,4 @@
-//! Evidence from a sampling clock: which functions the CPU time of a process was spent in.
+//! Evidence from a sampling clock: the functions in which the CPU time of a process was spent.
 //!
 //! The clock is independent of probes, so it also sees functions that are called too often to be
 //! timed, and code without probes. The runtime attributes its samples to functions and passes the
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// The observations of a sampling clock in a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClockEvidence {
-    /// What kind of clock it is.
+    /// The kind of clock.
     pub source: ClockSource,
     /// CPU time of all threads.
     pub processor: f64,
@@ -50,13 +50,13 @@ impl ClockEvidence {
     }
 }
 
-/// What kind of clock it is.
+/// The kind of clock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "clock", rename_all = "lowercase")]
 pub enum ClockSource {
-    /// There is no clock; why.
+    /// There is no clock, for this reason.
     None {
-        /// One line for the user, with the remedy.
+        /// The reason in one line for the user, with the remedy.
         why: String,
     },
     /// The kernel's `task-clock` event.
@@ -68,12 +68,12 @@ pub enum ClockSource {
         /// Whether time in the kernel is sampled, too, and charged to the function that entered it.
         kernel: bool,
     },
-    /// The agent looks at each thread's innermost timed call: shares of functions that are timed
-    /// completely, and nothing of others.
+    /// The agent samples each thread's innermost timed call. That yields shares of completely timed
+    /// functions only.
     Frames {
-        /// Looks a second.
+        /// Samples per second.
         hz: f64,
-        /// Why it is not the kernel's.
+        /// The reason why it is not the kernel's clock.
         why: String,
     },
     /// Time was measured by probes around every call: policy `exact`.
@@ -81,21 +81,21 @@ pub enum ClockSource {
     Probes,
 }
 
-/// What the clock has seen of one function.
+/// The clock's evidence about one function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClockFunction {
-    /// Which.
+    /// The function.
     pub function: FuncId,
     /// Time with it innermost among the functions that have probes.
     pub innermost: f64,
-    /// Of it, time in code without probes that it has called (a library).
+    /// Of it, time in code without probes that the function has called (a library).
     pub elsewhere: f64,
     /// Samples with it innermost.
     pub samples: u64,
     /// The standard deviation of `elsewhere` because few stacks show the callers of that code.
     #[serde(default)]
     pub deviation: f64,
-    /// Time with it on the stack, however often.
+    /// Time with it on the stack, counted once in recursion.
     pub on_stack: f64,
     /// Stack samples with it on the stack.
     pub stack_samples: u64,
@@ -104,11 +104,11 @@ pub struct ClockFunction {
 /// A stack of functions that have probes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClockStack {
-    /// The outermost first.
+    /// Its frames, the outermost first.
     pub frames: Vec<FuncId>,
     /// CPU time.
     pub time: f64,
-    /// How often it was seen.
+    /// The number of its samples.
     pub samples: u64,
 }
 

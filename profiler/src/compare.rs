@@ -1,15 +1,15 @@
-//! Comparing: what has changed between two sets of runs, and whether that may be chance.
+//! Comparison: the changes between two sets of runs, and their statistical significance.
 //!
-//! Runs are what varies. The interval of a figure within one profile says how well that run was
-//! measured, not how the next one will differ: caches, layouts and neighbours change more from run
-//! to run than sampling does. So each function's self time is one value a run, the two sides are
-//! compared by Welch's t, and of many functions those are believed that the procedure of Benjamini
-//! and Hochberg leaves. With one run on a side nothing is significant.
+//! The variation is between runs. The interval of a figure within one profile shows how well that
+//! run was measured, not how much the next one will differ: caches, layouts and neighbours change
+//! more from run to run than sampling does. So each function's self time is one value per run, the
+//! two sides are compared by Welch's t-test, and the procedure of Benjamini and Hochberg selects
+//! the significant functions. With one run on a side nothing is significant.
 //!
-//! Functions of 1 % of the time and more are a family of their own, in which more is risked: that
-//! is where a change matters, and there are few of them. `tests` plays runs with known truth; on
-//! 2,000 samples a run, ten runs a side, a slowdown of 20 % in a function of 6 % is found, and
-//! without any change less than one function in a hundred is called changed.
+//! Functions with 1 % of the time or more are a separate family with a higher false discovery rate:
+//! changes matter there, and there are few such functions. `tests` simulates runs with known
+//! changes. With 2,000 samples a run and ten runs a side, it finds a slowdown of 20 % in a function
+//! of 6 %; without any change, less than one function in a hundred is reported as changed.
 
 use crate::figure::{Figure, How, student};
 use crate::profile::{Function, Profile};
@@ -17,100 +17,99 @@ use crate::student::{Summary, believed, freedom, welch};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// A function of so large a part of the time belongs to the family of those that matter.
+/// The share of the time from which on a function belongs to the family of those that matter.
 const MATTERS: f64 = 0.01;
-/// The part of the reported changes that may be due to chance: of functions that matter, of others,
-/// and of numbers of calls.
+/// The accepted false discovery rate: of functions that matter; and of others, and of numbers of
+/// calls.
 const RISKED: f64 = 0.10;
 /// See `RISKED`.
 const RISKED_ELSEWHERE: f64 = 0.02;
 
-/// What has changed between two sets of runs.
+/// The changes between two sets of runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// How many runs there are before, and after.
+    /// The numbers of runs, before and after.
     pub runs: [usize; 2],
-    /// What of a function is compared.
+    /// The figure of a function that is compared.
     pub compared: Compared,
-    /// How many functions are slower.
+    /// The number of functions that are slower.
     pub slower: usize,
-    /// How many are faster.
+    /// The number of functions that are faster.
     pub faster: usize,
-    /// How many have not changed, as far as these runs show.
+    /// The number of functions without a significant change.
     pub unchanged: usize,
-    /// How many could not be tested, for want of runs or of figures.
+    /// The number of functions that could not be tested, for lack of runs or of figures.
     pub untested: usize,
-    /// How many have another number of calls, or are called on one side only.
+    /// The number of functions with another number of calls, or that are called on one side only.
     pub calls_changed: usize,
     /// Whether times are the wall clock's, since CPU time is unknown.
     pub wall: bool,
     /// CPU time of a run, in nanoseconds.
     pub processor: [Option<Figure>; 2],
-    /// The probability of so large a random difference of the CPU times.
+    /// The probability that a random difference of the CPU times is at least this large.
     pub processor_p: Option<f64>,
-    /// Function by function: those that have changed first, the largest change first.
+    /// The functions: those that have changed come first, the largest change first.
     pub functions: Vec<Change>,
 }
 
-/// What of a function is compared.
+/// The figure of a function that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compared {
-    /// CPU time of its own.
+    /// Self time.
     #[serde(rename = "self")]
     Own,
-    /// Time with its callees, where no self time is known.
+    /// Total time, where no self time is known.
     Total,
 }
 
-/// What has become of a function.
+/// The kind of change of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It takes more time.
+    /// It takes significantly more time.
     Slower,
-    /// It takes less.
+    /// It takes significantly less time.
     Faster,
-    /// What differs may be chance.
+    /// The difference is not significant.
     Unchanged,
-    /// It was never called before.
+    /// It is called only after the change.
     New,
-    /// It is not called any more.
+    /// It is called only before the change.
     Gone,
     /// There are too few runs, or no figures.
     Untested,
 }
 
-/// What has changed in a function, before and after: means over the runs, in nanoseconds.
+/// The figures of a function before and after: means over the runs, in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
     /// Its name.
     pub name: String,
-    /// How it has changed.
+    /// The kind of change.
     pub verdict: Verdict,
     /// Whether its time differs significantly.
     pub significant: bool,
-    /// The probability of so large a random difference; without a correction for the number of
-    /// functions.
+    /// The probability that a random difference is at least this large, without a correction for
+    /// the number of functions.
     pub p: Option<f64>,
-    /// How often it was called.
+    /// The number of calls.
     pub calls: [Option<Figure>; 2],
     /// Whether the numbers of calls differ significantly.
     pub calls_changed: bool,
     /// The time of a call.
     pub mean: [Option<Figure>; 2],
-    /// All of its calls together.
+    /// Its total time.
     pub total: [Option<Figure>; 2],
     /// Its self time.
     #[serde(rename = "self")]
     pub own: [Option<Figure>; 2],
-    /// What is compared, after, in units of before.
+    /// The compared figure after, relative to the one before.
     pub ratio: Option<Figure>,
 }
 
 impl Profile {
-    /// What has changed from the runs `before` to the runs `after`. Functions are the same that
-    /// have the same name.
+    /// Compares the runs `before` with the runs `after`. Functions are matched by name.
     pub fn compare(before: &[Self], after: &[Self]) -> Comparison {
         let sides = [before, after];
         let all = || before.iter().chain(after).flat_map(|profile| &profile.functions);
@@ -158,12 +157,12 @@ impl Profile {
     }
 }
 
-/// The functions of one name in one run.
+/// The functions with one name in one run.
 #[derive(Clone, Debug, Default)]
 struct Run<'a>(Vec<&'a Function>);
 
 impl Run<'_> {
-    /// A figure of all of them; exactly nothing where there is none in this run.
+    /// The sum of a figure over all of them; exactly zero if there are none in this run.
     fn sum(&self, of: impl Fn(&Function) -> Option<Figure>) -> Option<Figure> {
         self.0.iter().try_fold(Figure::exact(0.0), |sum, function| {
             Some(sum.plus(&of(function).filter(Figure::is_sound)?))
@@ -174,7 +173,7 @@ impl Run<'_> {
         self.sum(|function| Some(function.calls))
     }
 
-    /// The time of a call; what was not called has none.
+    /// The time of a call; `None` if there were no calls.
     fn mean(&self) -> Option<Figure> {
         match &self.0[..] {
             [function] => function.mean,
@@ -212,7 +211,7 @@ fn over_runs(figures: &[Option<Figure>]) -> Option<Figure> {
     }
 }
 
-/// A change, and what it is judged by.
+/// A change, and the figures that decide its significance.
 #[derive(Debug)]
 struct Tested {
     change: Change,
@@ -265,7 +264,7 @@ impl Tested {
 fn ratio(before: &Summary, after: &Summary) -> Figure {
     let value = after.mean / before.mean;
     if before.count < 2 || after.count < 2 {
-        // Of single runs nothing is known but that they can be like this.
+        // A single run shows only that such a value is possible.
         return Figure { value, how: How::Estimated { lo: 0.0, hi: value.max(1.0) * 2.0 } };
     }
     let relative =
@@ -276,7 +275,7 @@ fn ratio(before: &Summary, after: &Summary) -> Figure {
     Figure::estimated(value, half_width, 0.0)
 }
 
-/// Decides which changes to believe, family by family.
+/// Decides which changes are significant, family by family.
 fn judge(tested: &mut [Tested]) {
     for (matters, risked) in [(true, RISKED), (false, RISKED_ELSEWHERE)] {
         let family = |one: &Tested| one.matters == matters && one.change.p.is_some();
@@ -300,7 +299,7 @@ fn judge(tested: &mut [Tested]) {
 }
 
 impl Change {
-    /// What is compared, before and after.
+    /// The compared time, before and after.
     pub(crate) fn time(&self, compared: Compared) -> [Option<Figure>; 2] {
         match compared {
             Compared::Own => self.own,
@@ -308,7 +307,7 @@ impl Change {
         }
     }
 
-    /// By how much it has changed.
+    /// The size of the change.
     fn weight(&self, compared: Compared) -> f64 {
         let [before, after] = self.time(compared).map(|time| time.map_or(0.0, |time| time.value));
         (after - before).abs()
@@ -344,7 +343,7 @@ impl Comparison {
         }
     }
 
-    /// How many functions are called on one side only.
+    /// The numbers of functions that are called on one side only.
     pub fn new_and_gone(&self) -> [usize; 2] {
         [Verdict::New, Verdict::Gone]
             .map(|verdict| self.functions.iter().filter(|change| change.verdict == verdict).count())

@@ -1,9 +1,9 @@
 //! The conductor: the sampling controller. It receives observations, and decides the modes of
 //! probes.
 //!
-//! Nothing here uses threads, files or clocks: callers pass instants. These are instants of the
-//! program's CPU time, less the time that the probes took: rates measured while the program runs do
-//! not apply while it waits for a processor. Decisions depend on the policy; the sums do not.
+//! Nothing here uses threads, files or clocks: callers pass instants. The instants count the
+//! program's CPU time, less the time of the probes: rates measured while the program runs do not
+//! apply while it waits for a processor. Decisions depend on the policy; the sums do not.
 
 mod adaptive;
 mod slowdown;
@@ -50,7 +50,7 @@ pub struct Tally {
     pub children: u64,
     /// The shortest one so far.
     pub min: u64,
-    /// The longest.
+    /// The longest one so far.
     pub max: u64,
     /// Number of calls in each bucket.
     pub buckets: Vec<(u16, u64)>,
@@ -67,46 +67,46 @@ pub struct Conductor {
     functions: Vec<Part>,
     /// Functions that have no mode yet.
     fresh: Vec<FuncId>,
-    /// Retired since the last tick.
+    /// Functions that were retired since the last tick.
     retired: Vec<(FuncId, Ticks, Ticks)>,
-    /// What the clock measures for calls that do nothing.
+    /// The measured times of empty calls.
     nulls: Nulls,
     adaptive: Adaptive,
     epoch: Ticks,
     began: Ticks,
 }
 
-/// What the conductor knows of a function. Small: most functions of a program are never called.
+/// The state of a function. It is small: most functions of a program are never called.
 #[derive(Clone, Debug)]
 struct Part {
     known: bool,
-    /// Not all of its exits have probes: it is never timed.
+    /// Whether not all of its exits have probes, so that it is never timed.
     only_counts: bool,
     counting: Counting,
     /// How long the program ran before the function had probes: it may have been called meanwhile.
     unseen: Ticks,
-    /// It got them because it was running.
+    /// Whether it got its probes because it was running.
     was_running: bool,
     sites: u32,
-    /// Functions whose ends pass its exits while it is timed: compilers merge the ends of
+    /// Functions that return through its exits while it is timed: compilers merge the ends of
     /// functions.
     others: Box<[FuncId]>,
     mode: Mode,
     /// Whether its hook has retired it.
     resting: bool,
-    /// Its entries, as long as nothing else is known of it, where calls are only counted.
+    /// With a policy that only counts: its entries, until another observation is made.
     counted: u64,
-    /// From its first entry on; where calls are only counted, from what else is seen of it.
+    /// Set from its first entry on; with a policy that only counts, from its first other
+    /// observation on.
     life: Option<Box<Life>>,
 }
 
-/// What counting an entry takes.
+/// The cost of counting an entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Counting {
-    /// In times of [`Costs::count`], on average.
+    /// As a multiple of [`Costs::count`], on average.
     pub times: f32,
-    /// The uncertainty of that: a standard deviation, relative to it. That of the usual cost is
-    /// measured.
+    /// Its relative standard deviation. That of the usual cost is measured.
     pub deviation: f32,
 }
 
@@ -114,7 +114,7 @@ impl Counting {
     const USUAL: Self = Self { times: 1.0, deviation: 0.0 };
 }
 
-/// The observations of a function that is called, and the plan for it.
+/// The observations of a function that is called, and its sampling plan.
 #[derive(Clone, Debug)]
 struct Life {
     account: Account,
@@ -199,7 +199,7 @@ impl Conductor {
         &mut life.get_or_insert_with(begin).account
     }
 
-    /// A function was discovered, or has more sites than before.
+    /// Records that a function was discovered, or has more sites than before.
     pub fn discovered(&mut self, function: FuncId, sites: u32) {
         let part = self.part(function);
         part.sites = sites;
@@ -208,23 +208,23 @@ impl Conductor {
         }
     }
 
-    /// A function shares exits with others: while it is timed, their returns pass its hook to no
-    /// use.
+    /// Records that a function shares exits with others: while it is timed, their returns run its
+    /// hook in vain.
     pub fn ends_with(&mut self, function: FuncId, others: Vec<FuncId>) {
         self.part(function).others = others.into();
     }
 
-    /// A function has exits without probes: it can be counted but not timed.
+    /// Records that a function has exits without probes: it can be counted but not timed.
     pub fn only_counts(&mut self, function: FuncId) {
         self.part(function).only_counts = true;
     }
 
-    /// Other code counts the entries of a function.
+    /// Records that other code counts the entries of a function, at this cost.
     pub fn counting_takes(&mut self, function: FuncId, counting: Counting) {
         self.part(function).counting = counting;
     }
 
-    /// A function got probes now, and may have been called before; it certainly was if
+    /// Records that a function gets probes now. It may have been called before; it certainly was if
     /// `was_running`.
     pub fn begins_late(&mut self, function: FuncId, now: Ticks, was_running: bool) {
         let unseen = now.since(self.began);
@@ -235,7 +235,7 @@ impl Conductor {
         (part.unseen, part.was_running) = (unseen, was_running);
     }
 
-    /// A call was timed.
+    /// Adds a timed call.
     #[inline]
     pub fn sample(&mut self, sample: &Sample) {
         let (costs, null) = (self.costs, self.null_of(sample.function));
@@ -244,8 +244,8 @@ impl Conductor {
     }
 
     /// Charges the calls of a function that is timed completely, which cost more than counting.
-    /// Terms are paid from their own part of the budget. The quota may have been used up meanwhile:
-    /// the calls after it were only counted.
+    /// Terms (sampling windows) have their own part of the budget. The quota may have been used up
+    /// meanwhile; the calls after that were only counted.
     #[inline]
     fn pay_for_timing(&mut self, function: FuncId, calls: u64) {
         let part = self.functions.get(function.0 as usize);
@@ -255,14 +255,14 @@ impl Conductor {
         }
     }
 
-    /// A null was measured instead of a call of that function.
+    /// Adds a null that was measured instead of a call of that function.
     pub fn null(&mut self, function: FuncId, ticks: u64) {
         if let Some(skip) = self.skip_of(function) {
             self.nulls.add(skip, ticks, &self.costs);
         }
     }
 
-    /// The null that is subtracted from calls of a function at its current drawing rate.
+    /// The null that is subtracted from calls of a function at its current sampling rate.
     fn null_of(&self, function: FuncId) -> Null {
         self.skip_of(function).map_or_else(Null::default, |skip| self.nulls.at(skip))
     }
@@ -286,14 +286,14 @@ impl Conductor {
         self.account(function).slowest.keep(slow);
     }
 
-    /// Calls were timed, and added up. If all calls are timed, each represents itself.
+    /// Adds calls that were timed and summed. If all calls are timed, each represents itself.
     pub fn tally(&mut self, tally: &Tally) {
         let (exact, costs) = (self.policy == Policy::Exact, self.costs);
         self.pay_for_timing(tally.function, tally.calls);
         self.account(tally.function).tally(tally, &costs, exact);
     }
 
-    /// Entries were counted since the last tick.
+    /// Adds entries that were counted since the last tick.
     pub fn entered(&mut self, function: FuncId, calls: u64) {
         let weighed = calls as f64 * f64::from(self.part(function).counting.times);
         self.adaptive.spent += weighed * self.costs.count;
@@ -314,14 +314,14 @@ impl Conductor {
         }
     }
 
-    /// A function's hook has used up its quota: it was armed at one instant, and retired at
-    /// another.
+    /// Records that a function's hook has used up its quota: the function was armed at one instant,
+    /// and retired at another.
     pub fn retired(&mut self, function: FuncId, armed: Ticks, at: Ticks) {
         self.part(function).resting = true;
         self.retired.push((function, armed, at));
     }
 
-    /// Timed calls have not ended, or were lost for lack of space.
+    /// Adds timed calls that have not ended, or were lost for lack of space.
     pub fn lost(&mut self, function: FuncId, samples: u64) {
         self.account(function).lost += samples;
     }
@@ -331,8 +331,8 @@ impl Conductor {
         for function in std::mem::take(&mut self.fresh) {
             let was_running = self.part(function).was_running;
             let mode = match &self.policy {
-                // A function that was found running is called often, or takes long: it is counted
-                // first.
+                // A function that was running when it got its probes is called often, or takes
+                // long: it is counted first.
                 Policy::Adaptive { .. } if was_running => Mode::Count,
                 // A function that is called rarely is timed completely from the beginning.
                 Policy::Adaptive { .. } => adaptive::FIRST,
@@ -361,8 +361,8 @@ impl Conductor {
         }
     }
 
-    /// Decides. Call it after passing all observations since the last call. Returns when to call it
-    /// again.
+    /// Decides the modes of probes. Call it after passing all observations since the last call.
+    /// Returns when to call it again.
     pub fn tick(&mut self, now: Ticks, probes: &mut impl Probes) -> Ticks {
         self.first(probes);
         match self.policy.clone() {
@@ -378,8 +378,8 @@ impl Conductor {
         }
     }
 
-    /// As published: times the first calls after the beginning of an epoch, which all functions
-    /// share.
+    /// The published policy: times the first calls after the beginning of an epoch, which all
+    /// functions share.
     fn paper(&mut self, now: Ticks, samples: u32, epoch: Ticks, probes: &mut impl Probes) -> Ticks {
         for (function, armed, at) in std::mem::take(&mut self.retired) {
             self.account(function).stop_counting(armed, at);
@@ -401,7 +401,7 @@ impl Conductor {
         Ticks(self.epoch.0 + epoch.0)
     }
 
-    /// The profile at this instant.
+    /// The current profile.
     pub fn profile(&self, now: Ticks) -> Profile {
         let mut profile = self.draft(now);
         profile.reconcile(&ClockEvidence::default());
@@ -432,8 +432,8 @@ impl Conductor {
         Changes::of(accounts.filter(|account| account.is_estimated()), now)
     }
 
-    /// Functions that got their probes late may have been called before. Those that were running
-    /// were called at least once.
+    /// Extends the intervals of functions that got their probes late: they may have been called
+    /// before. Those that were running were called at least once.
     fn own_up(&self, profile: &mut Profile) {
         let running = self.functions.iter().enumerate().skip(1);
         let running = running.filter(|(_, part)| part.was_running && !part.is_called());
@@ -476,7 +476,7 @@ mod tests {
             late.into_iter().for_each(|now| conductor.begins_late(function, now, true));
             conductor.entered(function, 10);
         }
-        // One was on a stack, and was not called since; of the other one nothing is known.
+        // One was on a stack, and was not called since; the other one may have been called before.
         conductor.begins_late(FuncId(3), Ticks(1_001), true);
         conductor.begins_late(FuncId(4), Ticks(1_001), false);
         let profile = conductor.draft(Ticks(5_000));
@@ -505,7 +505,7 @@ mod tests {
             let mut modes = Modes(Vec::new());
             let mut counted = 0;
             for turn in 1..2_000 {
-                // A sixth of the time, if it is counted without a pause: a call takes ten ticks, and
+                // A sixth of the time, if it is counted all the time: a call takes ten ticks, and
                 // twelve if it is counted.
                 if modes.0.last() != Some(&Mode::Off) {
                     conductor.entered(FuncId(1), 83_333);

@@ -1,41 +1,41 @@
-//! Exemplars: the slowest calls of each function, and what was timed inside of them.
+//! Exemplars: the slowest calls of each function, and the timed calls inside of them.
 //!
-//! Timed calls are reported thread by thread, in the order in which they end. Each says how long
-//! those directly inside of it took together: they are the latest of its thread that no other call
-//! has claimed, back to that sum. Where the sum does not come out, some were not reported one by
-//! one, and the call is kept without its inside.
+//! Timed calls are reported thread by thread, in the order in which they end. Each report contains
+//! the total time of the calls directly inside. Those calls are the latest ones of the thread that
+//! no other call has claimed, back to that sum. If no such sequence has exactly that sum, some
+//! calls were not reported one by one, and the call is kept without its inner calls.
 
 use crate::{FuncId, Ticks};
 use smallvec::SmallVec;
 
-/// Calls that are kept of a function.
+/// The number of calls that are kept of a function.
 const KEPT: usize = 3;
-/// Functions that are listed inside of one, the longest.
+/// The number of functions that are listed inside of one call, the longest ones.
 const INSIDE: usize = 8;
-/// Calls of a thread that no call around them has claimed yet: the oldest are forgotten.
+/// The number of calls of a thread that no enclosing call has claimed yet; older ones are dropped.
 const UNCLAIMED: usize = 1024;
 
-/// Calls of one function inside of another call; those inside of each other count their time once.
+/// Calls of one function inside of another call; recursive calls count their time once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inner {
-    /// Which function.
+    /// The function.
     pub function: FuncId,
-    /// How many calls.
+    /// Their number.
     pub calls: u64,
     /// Their time.
     pub ticks: u64,
 }
 
-/// A call that took long.
+/// A slow call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slow {
-    /// How long it took, as measured.
+    /// Its measured duration.
     pub ticks: u64,
     /// Its thread.
     pub thread: i32,
-    /// When it ended, from the instant at which the program was first watched.
+    /// The time of its end, since the beginning of the observation.
     pub at: Ticks,
-    /// What was timed inside of it, the longest first.
+    /// The timed calls inside of it, the longest first.
     pub inside: Vec<Inner>,
 }
 
@@ -47,16 +47,16 @@ pub struct Nesting {
 
 #[derive(Debug)]
 struct Ended {
-    /// `None` if nothing was called: a null was timed.
+    /// `None` for a null, which is no call.
     function: Option<FuncId>,
-    /// As the call around it counts them.
+    /// As counted by the enclosing call.
     ticks: u64,
     inside: Vec<Inner>,
 }
 
 impl Nesting {
-    /// A call has ended. It took `ticks`, without the time measured for an empty call, and
-    /// `children` of them in timed calls directly inside. Returns the calls inside.
+    /// Records the end of a call. It took `ticks`, without the time measured for an empty call, of
+    /// which `children` were in timed calls directly inside. Returns the calls inside.
     pub fn end(&mut self, function: FuncId, ticks: u64, children: u64) -> &[Inner] {
         let mut inside = Vec::new();
         let mut left = children;
@@ -79,13 +79,13 @@ impl Nesting {
         self.unclaimed.last().map_or(&[], |ended| &ended.inside)
     }
 
-    /// So many ticks were timed that belong to no call, and are part of the call around them.
+    /// Records timed ticks that belong to no call, and are part of the enclosing call.
     pub fn pass(&mut self, ticks: u64) {
         self.unclaimed.push(Ended { function: None, ticks, inside: Vec::new() });
     }
 }
 
-/// A call is inside, and so is all that is inside of it: calls of its own function add no time.
+/// Adds a call and the calls inside of it; recursive calls add no time.
 fn claim(inside: &mut Vec<Inner>, child: &Ended) {
     let Some(function) = child.function else { return };
     let own = Inner { function, calls: 1, ticks: child.ticks };
@@ -109,12 +109,12 @@ fn claim(inside: &mut Vec<Inner>, child: &Ended) {
 pub(crate) struct Slowest(SmallVec<[Slow; 1]>);
 
 impl Slowest {
-    /// Whether a call would be kept that took so long.
+    /// Whether a call of this duration would be kept.
     pub(crate) fn wants(&self, ticks: u64) -> bool {
         self.0.len() < KEPT || self.0.last().is_some_and(|last| ticks > last.ticks)
     }
 
-    /// Keeps a call, if it is one of the slowest.
+    /// Keeps a call if it is one of the slowest.
     pub(crate) fn keep(&mut self, slow: Slow) {
         if self.wants(slow.ticks) {
             let at = self.0.partition_point(|kept| kept.ticks >= slow.ticks);
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(nesting.end(EVICT, 700, 0), []);
         assert_eq!(nesting.end(LOOKUP, 800, 700), [inner(EVICT, 1, 700)]);
         assert_eq!(nesting.end(HANDLE, 900, 810), [inner(LOOKUP, 2, 810), inner(EVICT, 1, 700)]);
-        // The next is not the same again.
+        // The calls inside are claimed once only.
         assert_eq!(nesting.end(HANDLE, 5, 0), []);
     }
 

@@ -1,6 +1,6 @@
 //! Figures: values with their certainty.
 
-// The C library's has a version that is newer than the oldest one that programs may have.
+// The C library's function has a symbol version that is newer than the oldest supported C library.
 use libm::hypot;
 use serde::{Deserialize, Serialize};
 
@@ -22,9 +22,9 @@ pub enum How {
     Exact,
     /// Estimated from a part: a 95 % confidence interval.
     Estimated {
-        /// Where it begins.
+        /// The lower end.
         lo: f64,
-        /// Where it ends.
+        /// The upper end.
         hi: f64,
     },
 }
@@ -66,7 +66,7 @@ impl Figure {
         }
     }
 
-    /// The same with an interval extended upwards by this much.
+    /// The same figure with an interval extended upwards by this much.
     pub(crate) fn with_more_above(self, more: f64) -> Self {
         match self.how {
             How::Exact => self,
@@ -74,7 +74,7 @@ impl Figure {
         }
     }
 
-    /// The same, no longer exact: the true value may be larger by this much.
+    /// The same figure, no longer exact: the true value may be larger by this much.
     pub(crate) fn widened(self, more: f64) -> Self {
         let (lo, hi) = self.interval();
         Self { value: self.value, how: How::Estimated { lo, hi: hi + more } }
@@ -99,7 +99,8 @@ impl Figure {
         (hi - lo) / 2.0
     }
 
-    /// The same within bounds: a value outside of them is not exact, and the interval contains it.
+    /// The same figure within bounds. A value outside of them is clipped and no longer exact, and
+    /// the interval contains it.
     #[must_use]
     pub(crate) fn clipped(self, least: f64, most: f64) -> Self {
         let value = self.value.clamp(least, most.max(least));
@@ -125,7 +126,7 @@ impl Figure {
         }
     }
 
-    /// The value by which it is ranked: the lower end of its interval if it is not known well.
+    /// The value by which it is ranked: the lower end of its interval if the interval is wide.
     pub fn rank(&self) -> f64 {
         match self.mark() {
             Mark::Exact | Mark::About | Mark::AtLeast => self.value,
@@ -140,7 +141,7 @@ impl Figure {
         if self.is_exact() && other.is_exact() {
             return Self::exact(value);
         }
-        // Each side by itself: one may be a bound.
+        // Each side separately: one may be a bound.
         let ((a, b), (c, d)) = (self.interval(), other.interval());
         let (below, above) =
             (hypot(self.value - a, other.value - c), hypot(b - self.value, d - other.value));
@@ -148,7 +149,7 @@ impl Figure {
         Self { value, how: How::Estimated { lo, hi: value + above } }
     }
 
-    /// The same in another unit.
+    /// The same figure in another unit.
     #[must_use]
     pub fn scaled(&self, by: f64) -> Self {
         let how = match self.how {

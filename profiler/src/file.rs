@@ -1,15 +1,15 @@
-//! The file of a profile: all of its functions, in columns that are compressed.
+//! The file of a profile: all of its functions, in compressed columns.
 //!
 //! ```text
 //!   "fastinst" │ version │ sum of what follows │ bytes of the packed columns, inflated and deflated │ they │ the other column
 //!       8           4               4                           8             8
 //! ```
 //!
-//! Whole numbers are as they were; times and shares have seven digits. A file has no upper size.
-//! Nothing that is read from it takes more than [`RATIO`] times its own size, and [`SLACK`]: where
-//! a profile would need more, it is written without being packed, which takes no less than that.
+//! Whole numbers are stored exactly; times and shares with seven digits. A file has no size limit.
+//! A file that is read may take at most [`RATIO`] times its own size in memory, plus [`SLACK`]. A
+//! profile that would need more is written uncompressed, so that its file is large enough.
 //!
-//! Files of the earlier versions are JSON, and are read.
+//! Files of earlier versions are JSON, and can still be read.
 
 use crate::profile::Profile;
 use crate::{ClockEvidence, ClockSource, Figure, Policy, Timed};
@@ -21,29 +21,29 @@ use std::io::{self, Write};
 mod columns;
 mod functions;
 
-/// What a file begins with.
+/// The first bytes of a file.
 const MAGIC: &[u8; 8] = b"fastinst";
-/// Files of later versions are refused by name.
+/// The version of the format. Files of later versions are refused with their number.
 const VERSION: u32 = 3;
-/// Files of these versions are JSON.
+/// The latest version whose files are JSON.
 const JSON: u32 = 2;
-/// Files of this version are read: their totals are means times counts, by the wall clock, and are
-/// reconciled without a clock.
+/// The earliest version that is read. Its totals are means times counts, by the wall clock, and are
+/// reconciled without a sampling clock.
 const EARLIER: u32 = 1;
-/// No file of the versions that are JSON was as large.
+/// The size limit of JSON files: no file of these versions was as large.
 const LARGEST_JSON: usize = 64_000_000;
 
-/// What is in front of the columns.
+/// The size of the header before the columns.
 const FRONT: usize = 32;
-/// So many times its size a file may take when it is read, and so much more.
+/// The memory that a file may take when it is read, as a multiple of its size, and in addition.
 const RATIO: usize = 64;
 const SLACK: usize = 1 << 20;
-/// Where less than this would be compressed, to begin with that takes longer than writing it all.
+/// Below this size, starting to compress takes longer than writing the bytes as they are.
 const LITTLE: usize = 32 << 10;
-/// Less compressing takes a third of the time of the usual, and a tenth more room.
+/// This level takes a third of the default level's time, and a tenth more space.
 const LEVEL: Compression = Compression::new(1);
 
-/// What a file of the earlier versions holds.
+/// The contents of a file of the earlier versions.
 #[derive(Serialize, Deserialize)]
 struct File<P> {
     fastinst: u32,
@@ -53,21 +53,21 @@ struct File<P> {
 /// Why a file is not a profile.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It is something else.
+    /// It has another format.
     #[error("not a fastinst profile: {0}")]
     NoProfile(#[from] serde_json::Error),
-    /// Another version.
+    /// It has another version.
     #[error(
         "it has format version {0}, and this fastinst reads versions up to {VERSION}: use the fastinst that wrote it"
     )]
     Version(u32),
-    /// Numbers that cannot be.
+    /// It has impossible numbers.
     #[error("function {0} has impossible numbers: the file is damaged")]
     Unsound(u32),
-    /// A part of it is missing, or has changed.
+    /// A part of it is missing or changed.
     #[error("it is damaged: a part of it is missing or changed")]
     Damaged,
-    /// Too large.
+    /// It is too large.
     #[error("it has {0} bytes, more than any profile: it is damaged, or not a profile")]
     TooLarge(usize),
     /// It would be too large in memory.
@@ -77,29 +77,29 @@ pub enum FileError {
     Bomb(u64),
 }
 
-/// How a profile is encoded.
+/// The way to encode a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
-    /// As small as it gets.
+    /// As small as possible.
     Deflated,
-    /// In less time, for a reader that is waiting.
+    /// As fast as possible, for a reader that is waiting.
     Plain,
 }
 
 impl Profile {
-    /// Writes it.
+    /// Writes the profile.
     pub fn to_file(&self, out: &mut impl Write) -> io::Result<()> {
         out.write_all(&self.to_bytes(Packing::Deflated))
     }
 
-    /// What [`from_file`](Self::from_file) reads.
+    /// The bytes that [`from_file`](Self::from_file) reads.
     pub fn to_bytes(&self, packing: Packing) -> Vec<u8> {
         let packed = (packing == Packing::Deflated).then(|| self.pack(true, true)).flatten();
         let encoded = packed.or_else(|| self.pack(false, true)).or_else(|| self.pack(false, false));
         encoded.unwrap_or_default()
     }
 
-    /// The same; `None` if it would be refused, since reading takes too much.
+    /// The same; `None` if a reader would refuse it, because it takes too much memory.
     fn pack(&self, is_deflated: bool, names_share: bool) -> Option<Vec<u8>> {
         let mut columns = Writer::new(names_share);
         columns.text(&serde_json::to_vec(&(&self.header, &self.modules)).ok()?);
@@ -125,7 +125,7 @@ impl Profile {
         (packed.len().max(names) <= limit(bytes.len())).then_some(bytes)
     }
 
-    /// Reads one.
+    /// Reads a profile.
     pub fn from_file(bytes: &[u8]) -> Result<Self, FileError> {
         let (mut profile, version) = match bytes.strip_prefix(MAGIC) {
             Some(_) => (Self::from_columns(bytes)?, VERSION),
@@ -177,7 +177,7 @@ impl Profile {
         Ok(profile)
     }
 
-    /// Of an earlier version.
+    /// Reads a file of an earlier version.
     fn from_json(bytes: &[u8]) -> Result<(Self, u32), FileError> {
         if bytes.len() > LARGEST_JSON {
             return Err(FileError::TooLarge(bytes.len()));
@@ -194,7 +194,7 @@ impl Profile {
         Ok((profile, fastinst))
     }
 
-    /// Whether what belongs to no function is such as can be measured.
+    /// Whether the figures that belong to no function are possible measurements.
     fn is_sound(&self) -> bool {
         let header = &self.header;
         let times = [
@@ -215,7 +215,7 @@ impl Profile {
             && self.stacks.iter().all(is_stack)
     }
 
-    /// Makes a profile of the earlier version one of this: its times are evidence of probes.
+    /// Converts a profile of the earlier versions: its times become evidence of probes.
     fn update(&mut self) {
         for function in &mut self.functions {
             let all = function.is_timed_as_of_old();
@@ -241,12 +241,12 @@ impl Profile {
 }
 
 impl crate::Function {
-    /// Whether every call of it was timed and has ended, by what files of the earlier version say.
+    /// Whether every call of it was timed and has ended, by the data of the earlier version.
     fn is_timed_as_of_old(&self) -> bool {
         self.calls.is_exact() && self.lost == 0 && self.samples as f64 >= self.calls.value
     }
 
-    /// Whether its numbers are such as can be measured: a file may hold anything.
+    /// Whether its numbers are possible measurements: a file may contain anything.
     fn is_sound(&self, modules: usize) -> bool {
         let figures = [Some(self.calls), self.mean, self.total, self.own, self.cpu, self.wall];
         let labels = self.arcs.iter().filter_map(|arc| arc.caller.as_ref()).chain([&self.label]);
@@ -268,19 +268,19 @@ impl crate::Function {
     }
 }
 
-/// How much may be made of a file of so many bytes.
+/// The memory that a file of this many bytes may take.
 fn limit(bytes: usize) -> usize {
     bytes.saturating_mul(RATIO).saturating_add(SLACK)
 }
 
-/// The sum of what is behind the version and the sum itself.
+/// The checksum of everything after the version and the checksum itself.
 fn sum_of(bytes: &[u8]) -> u32 {
     let mut sum = Crc::new();
     sum.update(&bytes[16..]);
     sum.sum()
 }
 
-/// Stores the sum.
+/// Stores the checksum.
 fn seal(bytes: &mut [u8]) {
     let sum = sum_of(bytes);
     bytes[12..16].copy_from_slice(&sum.to_le_bytes());

@@ -11,9 +11,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Buckets in a doubling.
+/// The number of buckets per power of two.
 const PARTS: u64 = 64;
-/// Below, every value has its own.
+/// Below this value, every value has its own bucket.
 const EXACT: u64 = 2 * PARTS;
 
 /// The bucket of a value.
@@ -25,7 +25,7 @@ pub fn bucket(ticks: u64) -> u16 {
     (doubling * PARTS + (ticks >> doubling)) as u16
 }
 
-/// The values of a bucket: the first, and the last.
+/// The first and the last value of a bucket.
 pub fn bounds(bucket: u16) -> (u64, u64) {
     let bucket = u64::from(bucket);
     if bucket < EXACT {
@@ -57,14 +57,14 @@ impl Histogram {
         }
     }
 
-    /// Adds another.
+    /// Adds another histogram.
     pub fn merge(&mut self, other: &Self) {
         for &(bucket, weight) in &other.0 {
             self.add(bucket, weight);
         }
     }
 
-    /// The difference from an earlier histogram of the same calls. Weights are estimates, which may
+    /// The difference from an earlier histogram of the same calls. Weights are estimates and may
     /// have decreased: such a bucket is empty.
     pub fn since(&self, earlier: &Self) -> Self {
         let mut before = earlier.0.iter().peekable();
@@ -106,8 +106,7 @@ impl Histogram {
         &self.0
     }
 
-    /// Whether buckets are in order, exist, and have valid weights: data from a file may be
-    /// anything.
+    /// Whether buckets are in order, exist, and have valid weights: a file may contain anything.
     pub fn is_sound(&self) -> bool {
         self.0.windows(2).all(|pair| pair[0].0 < pair[1].0)
             && self.0.iter().all(|(bucket, weight)| {

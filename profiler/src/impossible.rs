@@ -1,8 +1,8 @@
-//! What cannot be: figures of a profile that contradict each other, or what is known of time.
+//! Finds impossible figures: figures of a profile that contradict each other, or the known time.
 //!
-//! A figure that cannot be is a bug wherever it is printed, so figures are checked where they are
-//! made. The check owes nothing to how they came about: it looks at a profile as a reader of its
-//! file does.
+//! An impossible figure is a bug wherever it is printed, so figures are checked where they are
+//! made. The check does not depend on how they were computed: it uses a profile as a reader of its
+//! file would.
 
 use crate::figure::Mark;
 use crate::profile::{Function, Profile};
@@ -10,18 +10,18 @@ use crate::reconcile::{Callers, SHORT};
 use crate::{Figure, Header};
 use serde::Serialize;
 
-/// A figure that cannot be.
+/// An impossible figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Impossible {
-    /// The function's name; `None` if it is said of the whole program.
+    /// The function's name; `None` for the whole program.
     pub function: Option<String>,
     /// Its position in the profile.
     pub position: Option<usize>,
-    /// What is wrong.
+    /// The contradiction.
     pub what: Contradiction,
-    /// The value that cannot be, in nanoseconds.
+    /// The impossible value, in nanoseconds.
     pub value: f64,
-    /// What it ought not to exceed, or to be.
+    /// The bound that it violates.
     pub bound: f64,
 }
 
@@ -33,7 +33,7 @@ pub enum Contradiction {
     NoNumber,
     /// A value or an end of its interval is negative.
     Negative,
-    /// An interval does not hold its value.
+    /// An interval does not contain its value.
     OutsideOfItsInterval,
     /// Self time is above the total.
     SelfAboveTotal,
@@ -62,13 +62,13 @@ impl std::fmt::Display for Impossible {
     }
 }
 
-/// Whether a value is above a bound by more than rounding may make it: files have seven digits.
+/// Whether a value is above a bound by more than rounding explains: files have seven digits.
 fn is_above(value: f64, bound: f64) -> bool {
     value > bound + 1e-6 * bound.abs() + 1e-3
 }
 
 impl Profile {
-    /// All figures that cannot be: none, if the profile was reconciled.
+    /// All impossible figures: none, if the profile was reconciled.
     pub fn impossible(&self) -> Vec<Impossible> {
         let mut found = self.impossible_sums();
         let callers = Callers::of(self);
@@ -100,7 +100,7 @@ impl Profile {
         found
     }
 
-    /// Figures of the whole program.
+    /// Impossible figures of the whole program.
     fn impossible_sums(&self) -> Vec<Impossible> {
         let Header { processor, system, unknown, seconds, .. } = self.header;
         let own: f64 =
@@ -156,7 +156,7 @@ impl Function {
         }
         let (min, max) = (self.min.unwrap_or(0.0), self.max.unwrap_or(f64::INFINITY));
         check(is_above(min, max), Contradiction::MinAboveMax, min, max);
-        // What sampling adds to a call is in single calls, and no longer in the mean.
+        // The time that sampling adds is in single calls, and was subtracted from the mean.
         let mean = self.mean.filter(|mean| mean.value >= SHORT && mean.mark() != Mark::AtLeast);
         if let Some(Figure { value, .. }) = mean {
             let is_below = is_above(min, value + self.floor(header).max(SHORT));

@@ -35,7 +35,7 @@
 //! assert!(profile.table(&TableOptions::default()).contains("parse"));
 //! ```
 //!
-//! - [`Policy`] selects which calls are timed; [`Mode`] is what a function's probes do.
+//! - [`Policy`] selects which calls are timed; [`Mode`] is the behaviour of a function's probes.
 //! - [`Histogram`] has buckets less than two per cent wide; [`Figure`] is a value that is either
 //!   exact or has an interval.
 //! - [`Profile::reconcile`] combines the evidence of probes and of a sampling clock into consistent
@@ -44,7 +44,8 @@
 //! - Reports: a table, an HTML page, drawings, JSON, CSV, and other tools' formats; and
 //!   [`Comparison`], of two sets of runs.
 //!
-//! It does not find or switch probes, and does not know functions' names: these are passed to it.
+//! The crate does not find or switch probes, and does not look up functions' names: its caller
+//! passes them.
 
 mod account;
 mod arguments;

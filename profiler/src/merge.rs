@@ -1,6 +1,6 @@
-//! Merging: the profiles of several processes, added up function by function. What was reconciled
-//! in each adds up in their sum, too: functions whose callers are known in one process only have
-//! unknown callers in the sum, and bounds are met again.
+//! Merging: adds up the profiles of several processes, function by function. The sum of reconciled
+//! profiles is made consistent again: functions whose callers are known in one process only have
+//! unknown callers in the sum.
 
 use crate::arguments::Arguments;
 use crate::histogram::bounds;
@@ -10,11 +10,10 @@ use crate::{FuncId, Histogram, Spent};
 use std::collections::{BTreeMap, HashMap};
 
 impl Profile {
-    /// The sum of some profiles. Functions are the same that have the same name at the same place
-    /// of the same file.
+    /// The sum of some profiles. Functions are matched by name, module and offset.
     ///
     /// # Panics
-    /// If there are none.
+    /// If there are no profiles.
     #[must_use]
     pub fn merge(profiles: &[Self]) -> Self {
         let [first, rest @ ..] = profiles else { panic!("there is at least one profile to merge") };
@@ -24,7 +23,7 @@ impl Profile {
             merged.add(other);
         }
         merged.settle();
-        // Files may hold anything; what is possible stays so.
+        // Files may contain anything; the sum of possible profiles must be possible.
         let are_possible = || profiles.iter().all(|profile| profile.impossible().is_empty());
         debug_assert!(
             !are_possible() || merged.impossible().is_empty(),
@@ -34,7 +33,7 @@ impl Profile {
         merged
     }
 
-    /// Gives functions numbers by their positions, wherever they occur.
+    /// Replaces the IDs of functions, wherever they occur, by IDs of their positions.
     fn renumber(&mut self, number: impl Fn(usize) -> FuncId) {
         let numbers: HashMap<FuncId, FuncId> = self
             .functions
@@ -45,7 +44,7 @@ impl Profile {
         for function in &mut self.functions {
             function.id = numbers[&function.id];
             for inside in function.exemplars.iter_mut().flat_map(|one| &mut one.inside) {
-                // A function that was left out of the file has no number that means anything.
+                // The ID of a function that was left out of the file has no meaning.
                 inside.function = numbers.get(&inside.function).copied().unwrap_or_default();
             }
         }
@@ -87,8 +86,9 @@ impl Profile {
         self.add_header(other);
     }
 
-    /// Histograms are in ticks, with what measuring adds to a call: those of another machine are
-    /// brought to the ticks of this one. A bucket stays the same where both clocks are nearly.
+    /// Converts histograms of another machine to this machine's ticks; histograms are in ticks, and
+    /// contain the time that measuring adds to a call. If the clocks are nearly equal, buckets stay
+    /// the same.
     fn count_ticks_as(&mut self, wanted: &Header) {
         let Header { hz, bias, .. } = self.header;
         if (hz, bias) == (wanted.hz, wanted.bias) {
@@ -138,7 +138,7 @@ impl Profile {
         }
         mine.add_notes(theirs);
         mine.processes += theirs.processes;
-        // What is not known of one is not known of both.
+        // If it is unknown for one, it is unknown for the sum.
         mine.processor = if mine.processor.min(theirs.processor) > 0.0 {
             mine.processor + theirs.processor
         } else {
@@ -153,7 +153,7 @@ impl Profile {
         mine.threads =
             if mine.threads.min(theirs.threads) == 0 { 0 } else { mine.threads + theirs.threads };
         if mine.recorded.is_some() || theirs.recorded.is_some() {
-            // One that was recorded all the time has one span.
+            // A profile that was recorded all the time has one span.
             let spans = |header: &Header| header.recorded.as_ref().map_or(1, |all| all.spans);
             let spans = spans(mine) + spans(theirs);
             mine.recorded = Some(Recorded { spans, first: Vec::new() });
@@ -191,12 +191,12 @@ impl Profile {
     }
 }
 
-/// What a function is the same by.
+/// The key by which functions are matched.
 fn place(label: &Label) -> Label {
     Label { file: None, line: None, ..label.clone() }
 }
 
-/// No function has more slow calls in a sum.
+/// The most slow calls of a function in a sum.
 const EXEMPLARS: usize = 5;
 
 impl Function {
@@ -222,8 +222,7 @@ impl Function {
         self.exemplars.truncate(EXEMPLARS);
     }
 
-    /// Adds from where the other was called. One of which that is not known makes the sum of both
-    /// unknown.
+    /// Adds the callers of the other. If the callers of one are unknown, those of the sum are.
     fn unite_arcs(&mut self, other: &Self) {
         let (mine, theirs) = (self.samples as f64, other.samples as f64);
         let all = (mine + theirs).max(1.0);

@@ -1,20 +1,20 @@
-//! Modes: what the probes of a function do; and the one trait through which all of them are
+//! Modes: the behaviour of a function's probes; and the trait through which all probes are
 //! switched.
 
 use crate::FuncId;
 
-/// What the probes of one function do.
+/// The behaviour of the probes of one function.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mode {
-    /// Nothing.
+    /// They do nothing.
     Off,
-    /// Count its entries, all of them.
+    /// They count all entries.
     Count,
-    /// Count its entries, and time randomly drawn calls.
+    /// They count all entries, and time randomly selected calls.
     Sample(Draw),
 }
 
-/// How the calls to time are drawn.
+/// The sampling plan: how the calls to time are selected.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Draw {
     /// Number of calls on each thread before the function retires by itself; `u32::MAX` for no
@@ -22,14 +22,14 @@ pub struct Draw {
     pub quota: u32,
     /// Number of calls skipped before each timed one, the first included.
     pub skip: Skip,
-    /// Its behaviour after retiring.
+    /// Its behaviour after retiring (idle mode).
     pub then: Rest,
 }
 
 impl Draw {
     /// A quota that lasts from one poll of the agent to the next, unless a function is called much
-    /// more often than expected: then its cost ends automatically, even if the agent has to wait
-    /// for a processor.
+    /// more often than expected: then its timing ends by itself, even if the agent has to wait for
+    /// a processor.
     pub const AMPLE: u32 = 1 << 14;
 
     /// Whether each thread's quota is renewed at every poll.
@@ -50,10 +50,10 @@ pub enum Skip {
     },
 }
 
-/// The behaviour of a retired function.
+/// The behaviour of a retired function (idle mode).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// Nothing.
+    /// No probe runs.
     Off,
     /// Its entries are counted.
     Count,
@@ -61,6 +61,6 @@ pub enum Rest {
 
 /// The owner of the probes.
 pub trait Probes {
-    /// Gives a function a mode. The changes of one call of the controller are applied together.
+    /// Sets the mode of a function. The changes of one call of the controller are applied together.
     fn set(&mut self, function: FuncId, mode: Mode);
 }

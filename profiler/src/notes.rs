@@ -1,15 +1,17 @@
-//! The notes of a profile: what its figures lack, and in how many of its processes.
+//! The notes of a profile: the limits of its figures, and the number of processes that each note
+//! applies to.
 //!
 //! One process of ten may have had no function that ran long enough for a probe. In a sum of all
-//! ten, a note that says this of the program would contradict the table above it.
+//! ten, a note that states this for the program would contradict the table above it.
 
 use crate::profile::Header;
 
-/// So many notes are shown; each process may have one of its own.
+/// The number of notes that are shown; each process may have notes of its own.
 const SHOWN: usize = 8;
 
 impl Header {
-    /// In how many of the processes the note at this position holds; more are all.
+    /// The number of processes for which the note at this position holds. A larger number means
+    /// all.
     fn extent(&self, at: usize) -> u32 {
         self.noted.get(at).copied().unwrap_or(self.processes)
     }

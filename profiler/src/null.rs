@@ -1,4 +1,4 @@
-//! The null: the measured time of an empty call, in the place of a call that is timed.
+//! The null: the measured time of an empty call, in place of a call that is timed.
 //!
 //! Back to back it is shorter than in a program, where the stub's cache lines are cold and its
 //! branches are seldom taken. The difference depends on how many calls are skipped between two that
@@ -13,17 +13,18 @@
 use crate::Costs;
 use crate::histogram::{Histogram, bucket};
 
-/// Fewer readings have no reliable median: one in four is 300 ticks longer than the others.
+/// The least number of readings that have a reliable median: one in four is 300 ticks longer than
+/// the others.
 const ENOUGH: u32 = 9;
-/// With this many readings, a mean number of skipped calls has its own null.
+/// The number of readings from which on a mean number of skipped calls has its own null.
 const MANY: u32 = 25;
 
-/// By how much a null in place differs from one that is timed back to back.
+/// The difference of a null in place from one that is timed back to back.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Null {
-    /// How much longer it is, in ticks.
+    /// The excess, in ticks.
     pub(crate) excess: f64,
-    /// The uncertainty of that.
+    /// The uncertainty of the excess.
     pub(crate) spread: f64,
     /// The distance from the median that one reading in ten exceeds.
     tail: f64,
@@ -44,7 +45,7 @@ struct Readings {
 }
 
 impl Nulls {
-    /// A null was timed where `skip` calls are skipped on average.
+    /// Adds a null that was timed where `skip` calls are skipped on average.
     pub(crate) fn add(&mut self, skip: f64, ticks: u64, costs: &Costs) {
         let skip = alike(skip);
         let at = self.kinds.iter().position(|kind| kind.0 == skip).unwrap_or_else(|| {

@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Which calls are timed.
+/// The choice of the calls that are timed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Policy {
-    /// As many as a budget allows: rare functions always, frequent ones in windows of a few calls,
-    /// the most frequent are also counted only in windows.
+    /// As many as a budget allows: rare functions always, frequent ones in windows of a few calls;
+    /// the most frequent ones are also counted in windows only.
     Adaptive {
         /// The share of the program's CPU time that measuring may take.
         budget: f64,
@@ -16,14 +16,14 @@ pub enum Policy {
     /// As published in 2016: the first calls after the start of an epoch, which is common to all
     /// functions.
     Paper {
-        /// How many.
+        /// The number of calls.
         samples: u32,
         /// The length of an epoch, in milliseconds.
         epoch_ms: f64,
     },
-    /// All.
+    /// All calls.
     Exact,
-    /// None: entries are counted.
+    /// No calls: entries are counted.
     Count,
 }
 

@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 /// Data about a program's functions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
-    /// How it was made.
+    /// The circumstances of its recording.
     pub header: Header,
     /// Its modules.
     pub modules: Vec<Module>,
-    /// Its called functions, in the order of their numbers.
+    /// Its called functions, in the order of their IDs.
     pub functions: Vec<Function>,
     /// The stacks sampled by the clock.
     #[serde(default)]
@@ -34,18 +34,18 @@ pub struct Stack {
     pub samples: u64,
 }
 
-/// How a profile was made.
+/// The circumstances of a profile's recording.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// The process, and its parent.
+    /// The process ID, and that of its parent.
     pub process: i32,
     /// See `process`.
     pub parent: i32,
     /// The number of processes in this sum.
     pub processes: u32,
-    /// When it began: nanoseconds since 1970.
+    /// The start of the process, in nanoseconds since 1970.
     pub started: u64,
     /// The observed duration, in seconds.
     pub seconds: f64,
@@ -82,8 +82,8 @@ pub struct Header {
     pub bias: f64,
     /// See `bias`.
     pub pair: f64,
-    /// The measured duration of an empty call where calls are drawn, in ticks, or half of the
-    /// excess that one in ten reads over that, if it is more; 0 if unknown.
+    /// The measured duration of an empty call where calls are sampled, in ticks; or half of the
+    /// excess that one reading in ten exceeds, if that is more; 0 if unknown.
     #[serde(default)]
     pub null: f64,
     /// Sampled percentiles below this are mostly the cost of measuring, in nanoseconds: they are
@@ -96,7 +96,7 @@ pub struct Header {
     pub spent: Spent,
     /// Notes on missing data, one line each.
     pub notes: Vec<String>,
-    /// In how many of the processes each note holds; those without a number hold in all.
+    /// The number of processes for which each note holds; a note without a number holds for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub noted: Vec<u32>,
     /// Arguments of functions, if requested.
@@ -114,9 +114,9 @@ impl Header {
 /// The spans in which a program was recorded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Recorded {
-    /// How many.
+    /// Their number.
     pub spans: u64,
-    /// The first of them; none if several processes were added up.
+    /// The first of them; empty if several processes were added up.
     pub first: Vec<Span>,
 }
 
@@ -132,18 +132,18 @@ pub struct Span {
 /// The cost of measuring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spent {
-    /// Probes.
+    /// The number of probes.
     pub probes: u64,
-    /// Probes that were switched.
+    /// The number of probes that were switched.
     pub toggles: u64,
-    /// Its number of timed calls.
+    /// The number of timed calls.
     pub samples: u64,
-    /// Seconds of counting entries, assuming no overlap with other work.
+    /// The time of counting entries, in seconds, assuming no overlap with other work.
     #[serde(default)]
     pub counting: f64,
-    /// Seconds of switching.
+    /// The time of switching, in seconds.
     pub switching: f64,
-    /// Seconds of the agent, which sums up, decides and switches.
+    /// The time of the agent, which adds up, decides and switches, in seconds.
     pub agent: f64,
     /// Timed calls that never ended, or were lost for lack of space.
     pub lost: u64,
@@ -178,7 +178,7 @@ pub struct Label {
 /// Data about a function. Times are in nanoseconds, callees included.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Function {
-    /// Its number in the process.
+    /// Its ID in the process.
     pub id: FuncId,
     /// Its name and location.
     pub label: Label,
@@ -193,8 +193,8 @@ pub struct Function {
     pub mean: Option<Figure>,
     /// The longest timed call.
     pub max: Option<f64>,
-    /// CPU time of all calls, callees included, each moment counted once even in recursion;
-    /// reconciled. `None` without evidence.
+    /// CPU time of all calls, callees included, counted once in recursion; reconciled. `None`
+    /// without evidence.
     pub total: Option<Figure>,
     /// CPU time without callees, reconciled.
     #[serde(rename = "self")]
@@ -245,7 +245,7 @@ pub struct Exemplar {
 }
 
 impl Exemplar {
-    /// From ticks, of which a call that does nothing has `bias`.
+    /// Converts from ticks; an empty call has `bias` ticks.
     fn of(slow: &Slow, bias: f64, ns: f64) -> Self {
         let inside = slow.inside.iter();
         let callee = |inner: &Inner| Callee {
@@ -363,7 +363,7 @@ impl Profile {
         }
     }
 
-    /// Names the functions.
+    /// Sets the names of the functions.
     pub fn label(&mut self, mut name: impl FnMut(FuncId) -> Label) {
         for function in &mut self.functions {
             function.label = name(function.id);
@@ -389,7 +389,7 @@ impl Profile {
         }
     }
 
-    /// Names the callers, by the return addresses of their calls.
+    /// Sets the names of the callers, from the return addresses of their calls.
     pub fn label_callers(&mut self, mut name: impl FnMut(u64) -> Option<Label>) {
         for function in &mut self.functions {
             for arc in function.arcs.iter_mut().filter(|arc| arc.site != 0) {
@@ -467,13 +467,13 @@ impl Function {
         }
     }
 
-    /// All of its calls were counted: the timed ones represent `calls` calls.
+    /// Sets the exact number of its calls, which the timed ones represent.
     pub fn set_calls(&mut self, calls: u64) {
         self.calls = Figure::exact(calls as f64);
         self.timed.total = self.timed.mean.map(|mean| mean.scaled(calls as f64));
     }
 
-    /// Whether every call of it was timed, and the sum is a time.
+    /// Whether every call of it was timed, and the sum is a valid time.
     pub fn is_timed_completely(&self) -> bool {
         let total = self.timed.total();
         total.is_some_and(|total| total.is_exact() || self.is_complete())

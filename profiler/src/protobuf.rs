@@ -1,8 +1,8 @@
-//! Messages of protocol buffers, as far as profiles need them: they are written, and never read.
+//! A writer of protocol-buffer messages, with the features that profiles need.
 
 use std::collections::HashMap;
 
-/// A message, as it grows.
+/// A message under construction.
 #[derive(Clone, Debug, Default)]
 pub struct Message(Vec<u8>);
 
@@ -15,47 +15,47 @@ impl Message {
         self.0.push(value as u8);
     }
 
-    /// A field that is a number.
+    /// Adds a field that is a number.
     pub fn number(&mut self, field: u32, value: u64) {
         self.varint(u64::from(field) << 3);
         self.varint(value);
     }
 
-    /// A field that is a text, or bytes.
+    /// Adds a field that is a string or bytes.
     pub fn bytes(&mut self, field: u32, bytes: &[u8]) {
         self.varint(u64::from(field) << 3 | 2);
         self.varint(bytes.len() as u64);
         self.0.extend_from_slice(bytes);
     }
 
-    /// A field that is a message.
+    /// Adds a field that is a message.
     pub fn message(&mut self, field: u32, message: &Self) {
         self.bytes(field, &message.0);
     }
 
-    /// A field that is a number with a sign (`sint32`, `sint64`).
+    /// Adds a field that is a signed number (`sint32`, `sint64`).
     pub fn signed(&mut self, field: u32, value: i64) {
         self.number(field, zigzag(value));
     }
 
-    /// A field that is a fraction.
+    /// Adds a field that is a floating-point number.
     pub fn double(&mut self, field: u32, value: f64) {
         self.varint(u64::from(field) << 3 | 1);
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// A message behind its length, as in streams of messages.
+    /// Adds a message preceded by its length, as in streams of messages.
     pub fn delimited(&mut self, message: &Self) {
         self.varint(message.0.len() as u64);
         self.0.extend_from_slice(&message.0);
     }
 
-    /// A field that is a row of numbers with signs.
+    /// Adds a field that is a packed list of signed numbers.
     pub fn packed_signed(&mut self, field: u32, values: impl IntoIterator<Item = i64>) {
         self.packed(field, values.into_iter().map(zigzag));
     }
 
-    /// A field that is a row of numbers.
+    /// Adds a field that is a packed list of numbers.
     pub fn packed(&mut self, field: u32, values: impl IntoIterator<Item = u64>) {
         let mut packed = Self::default();
         values.into_iter().for_each(|value| packed.varint(value));
@@ -68,12 +68,12 @@ impl Message {
     }
 }
 
-/// Small numbers are few bytes, whatever their sign.
+/// Zigzag encoding: small numbers take few bytes, whatever their sign.
 const fn zigzag(value: i64) -> u64 {
     (value << 1 ^ value >> 63).cast_unsigned()
 }
 
-/// Texts by their numbers; number 0 is the empty one.
+/// The string table; index 0 is the empty string.
 #[derive(Clone, Debug)]
 pub struct Strings {
     known: HashMap<String, u64>,
@@ -87,7 +87,7 @@ impl Default for Strings {
 }
 
 impl Strings {
-    /// The number of a text, which is given out if it has none.
+    /// The index of a string, which is added if it is new.
     pub fn number(&mut self, text: &str) -> u64 {
         if let Some(number) = self.known.get(text) {
             return *number;
@@ -98,7 +98,7 @@ impl Strings {
         number
     }
 
-    /// Writes all of them into a message, in the order of their numbers.
+    /// Writes all strings into a message, in the order of their indices.
     pub fn write(&self, field: u32, message: &mut Message) {
         self.all.iter().for_each(|text| message.bytes(field, text.as_bytes()));
     }

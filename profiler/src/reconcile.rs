@@ -2,17 +2,16 @@
 //! sampling clock, and yields figures that are consistent.
 //!
 //! Each kind of evidence has its own strength. Probes count, and time single calls by the wall
-//! clock: what a call took, waiting and preemption included. A mean of sampled calls times a count
-//! is not a total: one call in ten thousand may contain the whole program. The clock measures CPU
-//! time, and sees a function of two nanoseconds as well as one of two seconds, but it does not see
-//! what is rare. So:
+//! clock, waiting and preemption included. A mean of sampled calls times a count is not a total:
+//! one call in ten thousand may contain the whole program. The clock measures CPU time, and samples
+//! a function of two nanoseconds as well as one of two seconds, but it misses rare events. So:
 //!
 //! | figure | source | file |
 //! |---|---|---|
 //! | self | the clock only; what it charges to no function is `[system]` or `[unknown]` | `self_time.rs` |
 //! | total | exact timing that fits the clock; the clock's stacks; samples clipped to the clock's interval | `total.rs` |
-//! | wall | exact timing; samples unless a single call carries them; otherwise a lower bound | `wall.rs` |
-//! | mean | what calls took; below 50 ns total ÷ calls | `mean.rs` |
+//! | wall | exact timing; samples unless a single call dominates; otherwise a lower bound | `wall.rs` |
+//! | mean | the time of calls; below 50 ns total ÷ calls | `mean.rs` |
 //!
 //! A function's total is at least its self time, at most the CPU time, and at most the sum of its
 //! callers' totals: `bounds.rs` finds totals that satisfy all of these at once, over the graph of
@@ -39,15 +38,15 @@ pub(crate) use callers::Callers;
 pub(crate) use mean::{SHORT, quotient};
 use std::collections::BTreeSet;
 
-/// Where every call was timed, a clock with fewer samples says less than the probes do.
+/// Where every call was timed, a clock with fewer samples is weaker evidence than the probes.
 const MANY: u64 = 50;
-/// And threads that have waited for a smaller part of the time have not falsified what these say.
+/// If threads have waited for a smaller part of the time, the probes' times count as CPU time.
 const WAITED: f64 = 0.1;
 
-/// The clock's evidence, by position in the profile, without what cannot be.
+/// The clock's evidence, by position in the profile, without impossible values.
 struct Seen {
     source: ClockSource,
-    /// Processor time in nanoseconds; infinite if it is not known.
+    /// CPU time in nanoseconds; infinite if it is not known.
     processor: f64,
     system: f64,
     samples: u64,
@@ -66,8 +65,8 @@ impl Seen {
 
 impl Profile {
     /// Combines the evidence of probes with that of a clock, so that all figures are consistent.
-    /// Callers have to be labelled. The CPU time is the evidence's, or the header's if the evidence
-    /// has none; if both are zero, it is unknown.
+    /// Callers must be labelled before. The CPU time is the evidence's, or the header's if the
+    /// evidence has none; if both are zero, it is unknown.
     pub fn reconcile(&mut self, evidence: &ClockEvidence) {
         let seen = self.seen(evidence);
         self.adopt(evidence, &seen);
@@ -89,8 +88,8 @@ impl Profile {
         debug_assert!(self.impossible().is_empty(), "{:?}", self.impossible());
     }
 
-    /// The evidence of probes in place of the kernel's clock, where probes know better: every call
-    /// of every function was timed, and threads hardly waited. `waited` is relative to the time for
+    /// The evidence of probes in place of the kernel's clock, where it is stronger: every call of
+    /// every function was timed, and threads hardly waited. `waited` is relative to the time for
     /// which threads were observed. `worked` is the program's CPU time without that of hooks, in
     /// nanoseconds.
     pub fn evidence_of_probes(
@@ -99,7 +98,7 @@ impl Profile {
         waited: f64,
         worked: f64,
     ) -> Option<ClockEvidence> {
-        // A function that has not returned so far has none.
+        // A function that has not returned so far has no self time.
         let told = self.functions.iter().filter_map(|function| function.timed.own());
         let all: f64 = told.map(|own| own.value).sum();
         if all <= 0.0 || !matches!(evidence.source, ClockSource::Kernel { .. }) {
@@ -168,8 +167,7 @@ impl Profile {
             visible[at] = false;
         }
         if matches!(evidence.source, ClockSource::Frames { .. }) {
-            // The agent looks at frames of timed calls: it sees a part of those of functions that
-            // are sampled.
+            // The agent samples frames of timed calls: of sampled functions it sees only some.
             self.functions
                 .iter()
                 .zip(&mut visible)
@@ -186,7 +184,7 @@ impl Profile {
         }
     }
 
-    /// Takes over what the profile says of the clock itself.
+    /// Adopts the profile-wide figures of the clock.
     fn adopt(&mut self, evidence: &ClockEvidence, seen: &Seen) {
         let positions = self.positions();
         let header = &mut self.header;
@@ -194,8 +192,8 @@ impl Profile {
         header.clock_samples = seen.samples;
         let null = match &header.clock {
             _ if header.null > 0.0 => header.null,
-            // A call that is timed alone pays costs that overlap when many are timed in a row. The
-            // cost of a whole pair, back to back, is about the largest that it pays.
+            // A call that is timed alone has costs that overlap when many are timed in a row. The
+            // cost of a whole pair, back to back, is about the largest that it has.
             _ => header.bias.max(header.pair),
         };
         header.floor = (2.0 * null / header.hz * 1e9).max(0.0);
@@ -271,7 +269,7 @@ impl Profile {
     }
 }
 
-/// Positions of functions in a profile, in the order of their numbers.
+/// Positions of functions in a profile, in the order of their IDs.
 struct Positions(Vec<(FuncId, usize)>);
 
 impl Positions {
@@ -286,7 +284,8 @@ fn time(value: f64) -> f64 {
     if value.is_finite() { value.max(0.0) } else { 0.0 }
 }
 
-/// A figure from a value and an interval, each within bounds; the interval always holds the value.
+/// A figure from a value and an interval, each within bounds; the interval always contains the
+/// value.
 fn estimate(value: f64, (lo, hi): (f64, f64), least: f64, most: f64) -> Figure {
     let (lo, hi) = (lo.max(least).min(value), hi.min(most).max(value));
     Figure { value, how: How::Estimated { lo, hi } }

@@ -1,4 +1,4 @@
-//! Reports of a profile: one file for each form.
+//! Reports of a profile: one file for each format.
 
 mod base64;
 mod call_graph;

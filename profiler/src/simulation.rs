@@ -1,9 +1,9 @@
-//! Simulation: a complete trace of a program, played against a policy.
+//! Simulation: replays a complete trace of a program against a policy.
 //!
-//! The player does what probes would: it counts, draws, retires, and hands to a [`Conductor`] what
-//! its agent would have seen, at the times at which that would have looked. Beside that it keeps
-//! the truth. So a policy's error is known call by call, and nothing that measuring changes about a
-//! program is in the comparison.
+//! The player behaves like probes: it counts, samples, retires, and passes to a [`Conductor`] the
+//! observations that its agent would have made, at the times at which the agent would have made
+//! them. It also keeps the true values. So a policy's error is known call by call, and the effects
+//! of measuring on a program do not affect the comparison.
 //!
 //! A trace is a sequence of records of 16 bytes, in the order of time: the thread, the function
 //! with the highest bit set for an exit, and the counter.
@@ -17,21 +17,21 @@ use std::collections::{BTreeMap, HashMap};
 pub const RECORD: usize = 16;
 const EXIT: u32 = 1 << 31;
 
-/// A function was entered, or left.
+/// The entry or the exit of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// On which thread.
+    /// The thread.
     pub thread: u32,
-    /// Which function, from one on.
+    /// The function, from one on.
     pub function: FuncId,
-    /// Left, not entered.
+    /// Whether it is the exit.
     pub is_exit: bool,
-    /// When.
+    /// The time.
     pub at: Ticks,
 }
 
 impl Event {
-    /// As it lies in a trace.
+    /// The bytes of the event in a trace.
     pub fn to_bytes(self) -> [u8; RECORD] {
         let mut bytes = [0; RECORD];
         bytes[..4].copy_from_slice(&self.thread.to_le_bytes());
@@ -41,7 +41,7 @@ impl Event {
         bytes
     }
 
-    /// From a trace.
+    /// Reads an event of a trace.
     pub fn from_bytes(bytes: [u8; RECORD]) -> Self {
         let [a, b, c, d, e, f, g, h, at @ ..] = bytes;
         let function = u32::from_le_bytes([e, f, g, h]);
@@ -54,35 +54,35 @@ impl Event {
     }
 }
 
-/// What is true of a function.
+/// The true values of a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Truth {
-    /// How often it was entered.
+    /// The number of its calls.
     pub calls: u64,
-    /// How many of these calls ended, and what they took, in ticks.
+    /// The number of these calls that ended.
     pub ended: u64,
-    /// All of them together.
+    /// Their total duration, in ticks.
     pub ticks: f64,
 }
 
-/// How a policy did.
+/// The result of a policy.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What it found.
+    /// Its profile.
     pub profile: Profile,
-    /// What is true.
+    /// The true values.
     pub truth: BTreeMap<FuncId, Truth>,
-    /// The ticks that probes and switching have cost, by the costs that were given.
+    /// The cost of probes and switching, in ticks, from the given costs.
     pub cost: f64,
-    /// How long the trace is.
+    /// The length of the trace.
     pub span: Ticks,
-    /// How often a function was given another mode.
+    /// The number of mode changes of functions.
     pub switched: u64,
     /// Timed calls.
     pub samples: u64,
 }
 
-/// The agent looks no sooner, and no later, in seconds.
+/// The shortest and the longest interval of the agent, in seconds.
 const LOOKS: (f64, f64) = (0.001, 0.25);
 
 /// Plays a trace against a policy.
@@ -125,12 +125,12 @@ pub fn play(
 #[derive(Clone, Copy, Debug)]
 struct Probe {
     mode: Mode,
-    /// What it does since it has retired.
+    /// Its behaviour since it has retired.
     rest: Option<Rest>,
-    /// The number of its term, and when that began.
+    /// The number of its term (sampling window), and the beginning of that.
     term: u32,
     armed: Ticks,
-    /// Calls that are open.
+    /// The number of open calls.
     open: u32,
     known: bool,
 }
@@ -159,7 +159,7 @@ impl World {
         &mut self.probes[at]
     }
 
-    /// How many calls are left out before the next.
+    /// The number of calls to skip before the next.
     fn skip(&mut self, draw: &Draw) -> u32 {
         let Skip::Geometric { mean } = draw.skip else { return 0 };
         self.chance =
@@ -178,17 +178,18 @@ impl Probes for World {
     }
 }
 
-/// A call that is open.
+/// An open call.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     function: FuncId,
     entered: Ticks,
-    /// The term in which it is timed, and what was done when it began.
+    /// The term in which it is timed, and the thread's number of finished timed calls at its
+    /// beginning.
     timed: Option<(u32, u32)>,
     children: u64,
 }
 
-/// What a thread knows of a function: of which term, calls to leave out, calls to time.
+/// A thread's state for a function: the term, the calls to skip, the calls to time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Record {
     term: u32,
@@ -200,7 +201,7 @@ struct Record {
 struct Thread {
     frames: Vec<Frame>,
     records: Vec<Record>,
-    /// Timed calls that have ended.
+    /// The number of timed calls that have ended.
     finished: u32,
 }
 
@@ -210,14 +211,14 @@ struct Player {
     costs: Costs,
     threads: HashMap<u32, Thread>,
     truth: Vec<Truth>,
-    /// Entries that were counted since the agent has looked.
+    /// Entries that were counted since the agent's latest look.
     seen: Vec<u64>,
     cost: f64,
     samples: u64,
 }
 
 impl Player {
-    /// As an agent does: of functions whose quota is ample each thread gets it anew.
+    /// Renews each thread's quota of functions whose quota is ample, as the agent does.
     fn refill(&mut self) {
         for (at, probe) in self.world.probes.iter().enumerate() {
             let Mode::Sample(draw) = probe.mode else { continue };
@@ -298,7 +299,7 @@ impl Player {
     }
 
     fn exit(&mut self, event: Event, thread: &mut Thread) {
-        // What lies above was left by an exception or a jump.
+        // The frames above it were left by an exception or a jump.
         let Some(found) = thread.frames.iter().rposition(|frame| frame.function == event.function)
         else {
             return;
@@ -314,7 +315,7 @@ impl Player {
             return;
         }
         let nested = thread.finished.wrapping_sub(finished);
-        // As it would have been measured.
+        // The duration as it would have been measured.
         let measured =
             ticks + (self.costs.bias + f64::from(nested) * self.costs.pair).round() as u64;
         if let Some(parent) = thread.frames.iter_mut().rfind(|frame| frame.timed.is_some()) {
@@ -361,7 +362,7 @@ impl Player {
 }
 
 impl World {
-    /// A frame is gone whose call never ended.
+    /// Removes a frame whose call never ended.
     fn abandon(&mut self, frame: &Frame) {
         let probe = self.probe(frame.function);
         if frame.timed.is_some_and(|(term, _)| term == probe.term) {
@@ -380,7 +381,7 @@ impl std::fmt::Debug for Player {
 mod tests {
     use super::*;
 
-    /// One thread: f, which calls g three times; again and again.
+    /// One thread: f calls g three times, repeatedly.
     fn trace(rounds: u64) -> Vec<Event> {
         let mut events = Vec::new();
         let mut at = 1_000;

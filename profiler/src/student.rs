@@ -1,7 +1,7 @@
-//! Student's distribution: how likely a random difference of means is (Welch 1947), and which of
-//! many differences are significant (Benjamini and Hochberg 1995).
+//! Student's distribution: the probability of a random difference of means (Welch 1947), and the
+//! significant ones of many differences (Benjamini and Hochberg 1995).
 
-/// The mean, the variance of single values, and how many there are.
+/// The mean, the variance of single values, and their number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Summary {
     pub(crate) mean: f64,
@@ -27,15 +27,15 @@ impl Summary {
     }
 }
 
-/// The probability of a difference at least so large where there is none; 1 if there are too few
-/// runs.
+/// The p-value: the probability of a difference at least this large if there is none; 1 if there
+/// are too few runs.
 pub(crate) fn welch(one: &Summary, other: &Summary) -> f64 {
     let error = one.error() + other.error();
     if one.count < 2 || other.count < 2 || !error.is_finite() {
         return 1.0;
     }
     let difference = (one.mean - other.mean).abs();
-    // Values that never vary: as likely as runs that happen to fall into two heaps.
+    // Values that never vary: the probability that the runs split into these two groups by chance.
     if error <= (1e-12 * (one.mean.abs() + other.mean.abs())).powi(2) {
         let same = difference <= 1e-9 * (one.mean.abs() + other.mean.abs());
         return if same { 1.0 } else { (2.0 / ways(one.count + other.count, one.count)).min(1.0) };
@@ -50,12 +50,12 @@ pub(crate) fn freedom(one: &Summary, other: &Summary) -> f64 {
     if all > 0.0 { (one.error() + other.error()).powi(2) / all } else { 1.0 }
 }
 
-/// In how many ways some can be chosen of all.
+/// The binomial coefficient.
 fn ways(all: usize, some: usize) -> f64 {
     (1..=some).map(|at| (all - some + at) as f64 / at as f64).product()
 }
 
-/// The probability that Student's t lies at least so far from 0.
+/// The probability that Student's t is at least this far from 0.
 pub(crate) fn two_sided(t: f64, freedom: f64) -> f64 {
     beta(freedom / 2.0, 0.5, freedom / (freedom + t * t))
 }
@@ -112,8 +112,8 @@ fn ln_gamma(x: f64) -> f64 {
     (x + 0.5) * shifted.ln() - shifted + (2.506_628_274_631_000_5 * series / x).ln()
 }
 
-/// Which of many differences are significant, such that at most a share of `wrong` of them is
-/// random (the false discovery rate; Benjamini and Hochberg).
+/// The significant ones of many differences, such that at most a share of `wrong` of them is random
+/// (the false discovery rate; Benjamini and Hochberg).
 pub(crate) fn believed(probabilities: &[f64], wrong: f64) -> Vec<bool> {
     let mut sorted: Vec<f64> = probabilities.to_vec();
     sorted.sort_by(f64::total_cmp);

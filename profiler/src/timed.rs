@@ -1,8 +1,8 @@
 //! The evidence of probes about the time of a function's calls, by the wall clock: not reconciled
-//! with anything.
+//! with other evidence.
 //!
-//! It stays in a profile beside the figures that are made of it, so that these can be made again
-//! when more is known.
+//! It stays in a profile beside the figures derived from it, so that these can be derived again
+//! when there is more evidence.
 
 use crate::account::Account;
 use crate::figure::Figure;
@@ -13,24 +13,23 @@ use serde::{Deserialize, Serialize};
 /// callees included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Timed {
-    /// What the calls took together that were timed.
+    /// The total time of the timed calls.
     pub seen: f64,
     /// The time of a call.
     pub mean: Option<Figure>,
-    /// All calls together; exact if every call was timed and has ended.
+    /// The time of all calls; exact if every call was timed and has ended.
     pub total: Option<Figure>,
-    /// All calls together without what they have called, where every call of every function is
-    /// timed.
+    /// The self time of all calls, if every call of every function is timed.
     #[serde(rename = "self", default, skip_serializing_if = "Option::is_none")]
     pub own: Option<Figure>,
 }
 
 impl Timed {
-    /// From an account, in ticks, for so many calls.
+    /// From an account, in ticks, for this number of calls.
     pub(crate) fn of(account: &Account, calls: &Figure, policy: &Policy, costs: &Costs) -> Self {
         let mean = account.mean(costs);
         let max = account.extremes(costs).map_or(0.0, |(_, max)| max);
-        // Of calls that never ended nothing is known.
+        // The duration of calls that never ended is unknown.
         let lost = account.lost as f64;
         let complete = |figure: Figure| match account.lost {
             0 => figure,
@@ -47,39 +46,39 @@ impl Timed {
         }
     }
 
-    /// Whether nothing was timed.
+    /// Whether no call was timed.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The mean, if it is a time: corrections may leave less than nothing of it.
+    /// The mean, if it is a valid time: corrections may make it negative.
     pub(crate) fn mean(&self) -> Option<Figure> {
         sound(self.mean)
     }
 
-    /// The total, if it is a time.
+    /// The total, if it is a valid time.
     pub(crate) fn total(&self) -> Option<Figure> {
         sound(self.total)
     }
 
-    /// Self time, if it is a time.
+    /// The self time, if it is a valid time.
     pub(crate) fn own(&self) -> Option<Figure> {
         sound(self.own)
     }
 
-    /// What was seen, if it is a time.
+    /// The time of the timed calls, if it is valid.
     pub(crate) fn seen(&self) -> f64 {
         if self.seen.is_finite() { self.seen.max(0.0) } else { 0.0 }
     }
 
-    /// In another unit.
+    /// The same evidence in another unit.
     pub(crate) fn scaled(&self, by: f64) -> Self {
         let [mean, total, own] =
             [self.mean, self.total, self.own].map(|figure| figure.map(|figure| figure.scaled(by)));
         Self { seen: self.seen * by, mean, total, own }
     }
 
-    /// The sum of two, of functions that were called so often.
+    /// The sum of the evidence about two functions with these numbers of calls.
     pub(crate) fn plus(&self, other: &Self, calls: [f64; 2]) -> Self {
         Self {
             seen: self.seen + other.seen,
@@ -89,19 +88,19 @@ impl Timed {
         }
     }
 
-    /// Whether its numbers are numbers.
+    /// Whether its numbers are finite.
     pub(crate) fn is_sound(&self) -> bool {
         self.seen.is_finite()
             && [self.mean, self.total, self.own].iter().flatten().all(Figure::is_sound)
     }
 }
 
-/// A figure that is a time, or none.
+/// A figure, if it is a valid time.
 fn sound(figure: Option<Figure>) -> Option<Figure> {
     figure.filter(Figure::is_sound).map(|figure| figure.clipped(0.0, f64::MAX))
 }
 
-/// The sum of two, if there are two.
+/// The sum of two figures, if both exist.
 pub(crate) fn sum(a: Option<Figure>, b: Option<Figure>) -> Option<Figure> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.plus(&b)),
@@ -109,7 +108,7 @@ pub(crate) fn sum(a: Option<Figure>, b: Option<Figure>) -> Option<Figure> {
     }
 }
 
-/// The mean of all, from the means of two parts with so many each.
+/// The mean of all calls, from the means of two parts with these numbers of calls.
 pub(crate) fn mean_of(means: [Option<Figure>; 2], calls: [f64; 2]) -> Option<Figure> {
     match means {
         [Some(a), Some(b)] if calls[0] + calls[1] > 0.0 => {

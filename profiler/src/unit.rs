@@ -1,4 +1,4 @@
-//! Units: functions, instants, clocks, and what measuring costs.
+//! Units: functions, instants, clocks, and the costs of measuring.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ pub struct FuncId(pub u32);
 pub struct Ticks(pub u64);
 
 impl Ticks {
-    /// The time since `earlier`; none if that is later.
+    /// The time since `earlier`; zero if that is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
@@ -32,28 +32,28 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Ticks in so many seconds.
+    /// The ticks in this many seconds.
     pub fn ticks(&self, seconds: f64) -> Ticks {
         Ticks((seconds * self.hz).max(0.0) as u64)
     }
 
-    /// Nanoseconds in so many ticks.
+    /// The nanoseconds in this many ticks.
     pub fn nanoseconds(&self, ticks: f64) -> f64 {
         ticks / self.hz * 1e9
     }
 }
 
-/// What measuring costs, in ticks.
+/// The costs of measuring, in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Costs {
-    /// What a timed call adds to the time of the one that it is inside of.
+    /// The time that a timed call adds to the enclosing one.
     pub pair: f64,
-    /// What is measured of a call that does nothing.
+    /// The measured time of an empty call.
     pub bias: f64,
-    /// What counting an entry adds to a program that does something else as well.
+    /// The time that counting an entry adds to a program that also does other work.
     pub count: f64,
-    /// What switching a function off and on again takes.
+    /// The cost of switching a function off and on again.
     pub toggle: f64,
-    /// What a call takes that is left out.
+    /// The cost of a skipped call.
     pub skip: f64,
 }

@@ -1,5 +1,5 @@
-//! The conductor against programs whose truth is known: functions that are called at given rates,
-//! for times that are drawn.
+//! The conductor (sampling controller) with simulated programs: functions that are called at given
+//! rates, with random durations.
 
 use profiler::{
     Clock, Conductor, Costs, Draw, FuncId, Mode, Policy, Probes, Rest, Sample, Skip, Ticks,
@@ -8,7 +8,7 @@ use profiler::{
 const HZ: f64 = 2.6e9;
 const COSTS: Costs = Costs { pair: 47.0, bias: 24.0, count: 2.5, toggle: 450.0, skip: 8.0 };
 
-/// Chance that is the same in every run.
+/// Pseudorandom numbers that are the same in every run.
 struct Chance(u64);
 
 impl Chance {
@@ -23,8 +23,8 @@ impl Chance {
     }
 }
 
-/// A function of a program: calls a second, the mean of their time, and how much that goes up and
-/// down in phases.
+/// A function of a program: calls per second, their mean duration, and how much the rate varies in
+/// phases.
 #[derive(Clone, Copy)]
 struct Load {
     rate: f64,
@@ -32,7 +32,7 @@ struct Load {
     phases: bool,
 }
 
-/// Probes as the hooks carry them out.
+/// A simulated probe.
 #[derive(Clone, Copy)]
 struct Probe {
     mode: Mode,
@@ -52,9 +52,9 @@ struct World {
     probes: Vec<Probe>,
     chance: Chance,
     switched: u64,
-    /// Calls of each function that have passed a probe.
+    /// The calls of each function that have passed a probe.
     probed: Vec<f64>,
-    /// When each function was armed; and now.
+    /// The time at which each function was armed; and the current time.
     armed: Vec<u64>,
     now: u64,
 }
@@ -73,7 +73,7 @@ impl Probes for World {
 }
 
 impl World {
-    /// As an agent does whenever it looks.
+    /// Renews the quotas, as an agent does at each look.
     fn refill(&mut self) {
         for probe in &mut self.probes {
             if let (Mode::Sample(draw), None) = (probe.mode, probe.resting)
@@ -92,23 +92,23 @@ fn leave_out(draw: &Draw, chance: &mut Chance) -> f64 {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 struct Outcome {
     profile: profiler::Profile,
     calls: Vec<f64>,
     time: Vec<f64>,
-    /// What measuring has cost, as a share of the time.
+    /// The cost of measuring, as a share of the time.
     overhead: f64,
     switched: u64,
     probed: Vec<f64>,
 }
 
-/// Runs a program for so many seconds, which counting does not slow down.
+/// Runs a program for this many seconds, without slowdown by counting.
 fn play(policy: Policy, loads: &[Load], seconds: f64) -> Outcome {
     play_slowed(policy, loads, seconds, 0.0)
 }
 
-/// Runs a program for so many seconds, of which each counted entry takes so many ticks.
+/// Runs a program for this many seconds, in which each counted entry takes `count` ticks.
 fn play_slowed(policy: Policy, loads: &[Load], seconds: f64, count: f64) -> Outcome {
     let clock = Clock { hz: HZ, step: 26 };
     let mut conductor = Conductor::new(policy, clock, COSTS, 7, Ticks(1));
@@ -163,7 +163,7 @@ fn play_slowed(policy: Policy, loads: &[Load], seconds: f64, count: f64) -> Outc
     Outcome { profile, calls, time, overhead: cost / end as f64, switched, probed }
 }
 
-/// Some calls of one function go by.
+/// Simulates some calls of one function.
 #[allow(clippy::too_many_arguments, reason = "it is the inner loop of the player")]
 fn pass(
     at: usize,
@@ -177,7 +177,7 @@ fn pass(
     span: (u64, u64),
 ) -> f64 {
     let (mut cost, mut seen) = (0.0, 0);
-    // Of very many calls a part is played one by one; the rest only has a mean.
+    // Of very many calls only some are simulated one by one; the rest has a mean only.
     let single = number.min(2_000);
     for call in 0..single {
         let length = chance.exponential(mean);
@@ -257,7 +257,7 @@ fn the_adaptive_policy_is_right_within_its_intervals_and_its_budget() {
         let mean = function.mean.unwrap();
         errors.push((mean.value / truth - 1.0).abs());
         let (lo, hi) = mean.interval();
-        // A part of a per cent for calls that are open, and for rounding.
+        // One per cent is allowed for open calls and for rounding.
         covered += usize::from(lo <= truth * 1.01 && truth * 0.99 <= hi);
         exact += usize::from(function.calls.is_exact());
         if function.calls.is_exact() {
@@ -280,8 +280,8 @@ fn the_adaptive_policy_is_right_within_its_intervals_and_its_budget() {
     assert!(outcome.overhead <= 0.015, "{}", outcome.overhead);
 }
 
-/// Two functions are called so often that counting them slows the program down, by less than is
-/// usual or by much more. How much it is, is seen by what is called less often meanwhile.
+/// Two functions are called so often that counting them slows the program down, by less than usual
+/// or by much more. The other functions are called less often meanwhile, which shows the amount.
 #[test]
 fn what_counting_takes_of_a_program_is_not_taken_for_fewer_calls() {
     let mut loads = vec![Load { rate: 2e5, mean: 300.0, phases: false }; 4];
@@ -312,7 +312,8 @@ fn what_is_smaller_than_its_probe_leaves_by_itself() {
     for function in &outcome.profile.functions {
         let at = function.id.0 as usize;
         let probed = outcome.probed[at] / outcome.calls[at];
-        // Off for all but moments, its calls are an estimate, and say so; what costs nothing stays.
+        // The function is off almost always, and its calls are reported as an estimate; functions
+        // without cost stay observed.
         let leaves = at <= 5;
         assert_eq!(function.calls.is_exact(), !leaves, "{at}");
         assert!(if leaves { probed < 0.2 } else { probed == 1.0 }, "{at}: {probed}");
@@ -334,7 +335,7 @@ fn exact_times_and_counts_everything() {
         let mean = function.mean.unwrap();
         let time = outcome.time[at] / outcome.calls[at] / HZ * 1e9;
         assert!((mean.value / time - 1.0).abs() < 0.01, "{at}: {mean:?} for {time}");
-        // Simulated hooks take what they take; in a program they hide behind its own work.
+        // Simulated hooks have fixed costs; in a program they overlap with its own work.
         let pair = outcome.profile.header.pair / HZ * 1e9;
         assert_eq!(mean.is_exact(), pair <= 0.01 * time, "{at}: {mean:?}");
     }
@@ -370,8 +371,8 @@ fn a_budget_that_is_larger_is_used_for_more_samples() {
     assert!(samples(0.02) > samples(0.002));
 }
 
-/// How much of the time a function is timed that is called 1,000 times a second, or never, while
-/// one that is called millions of times ends where it does, or elsewhere.
+/// The share of time in which a function is timed that is called `rate` times a second, beside one
+/// that is called millions of times, and that shares its exits or not.
 fn timed_share(rate: f64, merged: bool) -> f64 {
     let clock = Clock { hz: HZ, step: 26 };
     let mut conductor = Conductor::new(Policy::default(), clock, COSTS, 7, Ticks(1));

@@ -1,4 +1,4 @@
-//! Profiles as files: what is written is read, and whatever else is refused.
+//! Profiles as files: written files can be read, and all others are refused.
 
 use profiler::{
     Callee, Clock, Conductor, Costs, Exemplar, Figure, FuncId, Label, Module, Packing, Policy,
@@ -11,7 +11,7 @@ impl Probes for NoProbes {
     fn set(&mut self, _: FuncId, _: profiler::Mode) {}
 }
 
-/// A profile of so many functions.
+/// A profile with this many functions.
 fn profile(functions: u32) -> Profile {
     let clock = Clock { hz: 1e9, step: 1 };
     let costs = Costs { pair: 0.0, bias: 0.0, count: 0.0, toggle: 0.0, skip: 0.0 };
@@ -54,7 +54,7 @@ fn as_json(profile: &Profile, version: u32) -> serde_json::Value {
     serde_json::json!({ "fastinst": version, "profile": profile })
 }
 
-/// Both are equal to seven digits.
+/// Checks that both are equal to seven digits.
 fn assert_same(read: &Profile, written: &Profile) {
     fn compare(read: &serde_json::Value, written: &serde_json::Value, path: &str) {
         use serde_json::Value::{Array, Number, Object};
@@ -78,7 +78,7 @@ fn assert_same(read: &Profile, written: &Profile) {
     compare(&read, &written, "profile");
 }
 
-/// One with everything that a profile may have.
+/// A profile with all optional parts.
 fn full() -> Profile {
     let mut profile = profile(20);
     let caller = Label { name: "elsewhere".to_owned(), offset: 77, ..Label::default() };
@@ -112,7 +112,7 @@ fn what_is_written_is_read() {
         for packing in [Packing::Deflated, Packing::Plain] {
             let read = Profile::from_file(&profile.to_bytes(packing)).unwrap();
             assert_same(&read, &profile);
-            // What was rounded once stays as it is.
+            // Rounding twice changes nothing.
             assert_eq!(Profile::from_file(&written(&read)).unwrap(), read);
         }
     }
@@ -152,7 +152,7 @@ fn profiles_add_up() {
 fn profiles_of_machines_with_other_clocks_add_up() {
     let (mut one, mut other) = (profile(10), profile(10));
     other.header.machine = "another".to_owned();
-    // The same times, measured by a clock of three and a half ticks a nanosecond that starts late.
+    // The same times, measured by a clock of 3.5 ticks per nanosecond with another bias.
     (other.header.hz, other.header.bias) = (3.5e9, 70.0);
     for function in &mut other.functions {
         let buckets = function.histogram.buckets().to_vec();
@@ -170,7 +170,7 @@ fn profiles_of_machines_with_other_clocks_add_up() {
         assert!((p50(&both) / p50(&one) - 1.0).abs() < 0.03, "{} {}", p50(&both), p50(&one));
         assert_eq!(function.histogram.weight(), 2.0 * one.functions[at].histogram.weight());
     }
-    // Clocks of one machine are measured anew in every process: their buckets stay.
+    // The clock is measured anew in every process of a machine: buckets stay the same.
     one.header.hz *= 1.000_01;
     let twice = Profile::merge(&[profile(10), one.clone()]);
     assert_eq!(
@@ -196,7 +196,7 @@ fn a_file_of_the_earlier_version_is_read_and_reconciled() {
     let mut file = as_json(&profile(3), 1);
     file["profile"]["header"]["processor"] = 1e-5.into();
     for function in file["profile"]["functions"].as_array_mut().unwrap() {
-        // It had neither; and its self times might be negative.
+        // That version had neither; and its self times might be negative.
         function.as_object_mut().unwrap().retain(|field, _| field != "timed" && field != "wall");
         function["self"]["value"] = (-5.0).into();
     }
@@ -222,7 +222,7 @@ fn a_file_of_the_version_that_was_json_is_read() {
     assert_eq!(read, profile);
 }
 
-/// Bytes that were changed, with the sum that a whole file has.
+/// Changed bytes, with a valid checksum.
 fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     if bytes.len() >= 16 {
         let mut sum = flate2::Crc::new();
@@ -232,7 +232,7 @@ fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// Reads what may be anything, and makes every report of it.
+/// Reads arbitrary bytes, and makes every report of the result.
 fn read_anything(bytes: &[u8]) {
     let Ok(profile) = Profile::from_file(bytes) else { return };
     let _ = (
@@ -296,7 +296,7 @@ fn a_file_that_inflates_without_limit_is_refused() {
     };
     assert!(bomb(1 << 28).contains("would inflate to 268435456 bytes"), "{}", bomb(1 << 28));
     assert!(bomb(u64::MAX).contains("would inflate"));
-    // One that lies about it.
+    // A file with a wrong size.
     assert!(bomb(1000).contains("damaged") && !bomb(1000).contains('\n'));
 }
 

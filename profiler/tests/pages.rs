@@ -1,4 +1,4 @@
-//! Pages and drawings in a real browser: layout, search, order, no complaint, no request.
+//! Pages and drawings in a real browser: layout, search, order, no errors, no requests.
 
 mod support;
 
@@ -9,7 +9,7 @@ use test_support::{Browser, Folder, View};
 
 const WIDE: View = View { width: 1500, height: 900, dark: false };
 
-/// The made-up program, with figures that are no more than estimates, and slow calls.
+/// The synthetic program, with estimated figures, and slow calls.
 fn rich() -> Profile {
     let mut profile = profile();
     profile.header.command = vec!["/usr/bin/app".to_owned(), "input.txt".to_owned()];
@@ -32,7 +32,7 @@ fn rich() -> Profile {
     profile
 }
 
-/// A browser that shows a file of these contents, and the folder that the file is in.
+/// A browser that shows a file with these contents, and the file's folder.
 fn shown(contents: &str, name: &str, view: View) -> Option<(Browser, Folder)> {
     let mut browser = Browser::start()?;
     let folder = Folder::new("pages");
@@ -46,7 +46,7 @@ fn shown(contents: &str, name: &str, view: View) -> Option<(Browser, Folder)> {
     Some((browser, folder))
 }
 
-/// Nothing was complained of, and nothing but the file itself was asked for.
+/// Checks that there was no error, and no request except for the file itself.
 fn assert_quiet(browser: &Browser) {
     assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
     let others = browser.requests().iter().filter(|url| !url.starts_with("data:")).count();
@@ -78,7 +78,7 @@ fn the_page_has_the_figures_of_the_table() {
          [...row.cells].filter((cell) => !cell.querySelector('span')).map((cell) => cell.textContent))",
     );
     let rows = rows.as_array().unwrap();
-    // Seven functions, the kernel's time, and what is not known.
+    // Seven functions, the kernel's time, and the unknown time.
     assert_eq!(rows.len(), 9, "{rows:?}");
     for row in rows {
         let cells: Vec<&str> =
@@ -149,7 +149,7 @@ fn the_graph_is_zoomed_and_turned_and_a_function_is_shown_with_all_that_is_known
     assert_eq!(browser.value(heading), "parse");
     browser.value("document.getElementById('out').click()");
     assert_eq!(frames(&mut browser), all);
-    // By its row; then by a link, and back.
+    // Opened by its row; then by a link, and back.
     browser.value("[...document.querySelectorAll('tr[data-row]')].find((row) => row.cells[2].textContent === 'hash').click()");
     let one = "document.getElementById('one').textContent";
     let told = browser.value(one).as_str().unwrap().to_owned();
@@ -182,7 +182,7 @@ fn the_documents_picture_is_of_this_page() {
     browser.value("document.querySelector('tr[data-row=\"3\"]').click()");
     let picture = browser.picture();
     assert!(picture.starts_with(b"\x89PNG") && picture.len() > 10_000, "{}", picture.len());
-    // Fonts differ between machines, so that only its presence is checked.
+    // Fonts differ between machines, so the test checks only that it exists.
     let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/report.png");
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&file, picture).unwrap();
@@ -238,7 +238,7 @@ fn a_page_of_ten_thousand_functions_has_only_the_rows_that_are_seen() {
          .at(-1).getBoundingClientRect().bottom <= list.getBoundingClientRect().bottom + 1))); })",
     );
     assert_eq!(last, true);
-    // Columns that this window hides leave their room to the others.
+    // Columns that this window hides leave their space to the others.
     let fills = "(() => { \
         const heads = [...document.querySelectorAll('#functions th')] \
             .filter((head) => head.offsetWidth); \

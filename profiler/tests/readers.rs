@@ -1,4 +1,4 @@
-//! What is written for other tools is read by these tools.
+//! Other tools can read the files that are written for them.
 
 mod support;
 
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use support::profile;
 use test_support::{Browser, Folder, View, require};
 
-/// What scripts/test installs: in the search path, or in a folder below `target`.
+/// A tool that scripts/test installs: in the search path, or in a folder below `target`.
 fn installed(name: &str, below: &str) -> Option<PathBuf> {
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target").join(below).join(name);
     let works = |tool: &PathBuf| Command::new(tool).arg("--help").output().is_ok();
@@ -19,7 +19,7 @@ fn installed(name: &str, below: &str) -> Option<PathBuf> {
     found
 }
 
-/// What a command prints; it complains of nothing.
+/// The output of a command, which must print no errors.
 fn printed(command: &mut Command, input: &[u8]) -> String {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -34,7 +34,7 @@ fn printed(command: &mut Command, input: &[u8]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The made-up program with slow calls, one inside of the other.
+/// The synthetic program with slow calls, one inside of the other.
 fn slow() -> Profile {
     let mut profile = profile();
     profile.header.process = 7;
@@ -58,8 +58,8 @@ fn gprof2dot_reads_the_call_graphs_without_a_complaint() {
         let mut command = Command::new(&tool);
         printed(command.args(["-f", format, "-n", "0", "-e", "0"]), text.as_bytes())
     };
-    // What it adds up from self times and calls is what we print as total, self and calls; and an
-    // arc with its calls.
+    // Its sums of self times and calls equal the printed total, self and calls; and an arc has its
+    // calls.
     let main = "main\\n90.00%\\n(5.00%)\\n1×";
     let parse = "parse\\n50.00%\\n(20.00%)\\n100×";
     let (serve, walk) = ("serve(int)\\n15.00%\\n(5.00%)\\n10×", "walk\\n10.00%\\n(10.00%)\\n30×");
@@ -90,7 +90,7 @@ fn graphviz_draws_the_call_graph() {
     let of_class = |class: &str| {
         drawing.descendants().filter(|node| node.attribute("class") == Some(class)).count()
     };
-    // Seven functions, the kernel's time and what is not known; eight pairs, one with itself.
+    // Seven functions, the kernel's time and the unknown time; eight pairs, one with itself.
     assert_eq!((of_class("node"), of_class("edge")), (9, 9), "{drawn}");
     assert!(drawn.contains("walk(&quot;\\\\&lt;b&gt;&amp;&quot;)"), "{drawn}");
 }
@@ -155,7 +155,7 @@ fn speedscope_opens_every_form_that_it_knows() {
             json!(name)
         );
         std::fs::write(folder.join("profile.js"), script).unwrap();
-        // Another address each time, so that it is loaded anew.
+        // A different address each time, so that it is loaded again.
         let script = folder.join("profile.js");
         let end = format!("?{name}#view=sandwich&localProfilePath={}", script.display());
         browser.open_at(

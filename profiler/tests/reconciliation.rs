@@ -1,6 +1,6 @@
-//! Reconciled figures of a program whose truth is known, with a heavy tail: one call in ten
-//! thousand contains half of the program. It is played alone, and while others take three quarters
-//! of the processor.
+//! Reconciled figures of a program with known true values and a heavy tail: one call in ten
+//! thousand contains half of the program. It is simulated alone, and while other processes take
+//! three quarters of the processor.
 
 use profiler::simulation::{Event, play};
 use profiler::{
@@ -21,15 +21,15 @@ const DISPATCH: u32 = 4;
 const SORT: u32 = 5;
 const COMPARE: u32 = 6;
 
-/// Samples with an address, and with a stack.
+/// The numbers of samples with an address, and with a stack.
 const SAMPLES: (u64, u64) = (4_000, 2_000);
 
-/// A run by CPU time: what happens when, and which stack there is from then on.
+/// A run by CPU time: its events, and the stack over time.
 struct Run {
     now: u64,
     events: Vec<Event>,
     stack: Vec<u32>,
-    /// Beginnings of times in which a stack does not change.
+    /// The times at which the stack changes, with the new stack.
     spans: Vec<(u64, Vec<u32>)>,
     random: u64,
 }
@@ -60,7 +60,7 @@ impl Run {
         self.event(function, true);
     }
 
-    /// Something is done for so long on average.
+    /// Adds work of this mean duration.
     fn work(&mut self, mean: f64) {
         self.now += (-mean * (1.0 - self.chance()).ln()) as u64 + 1;
     }
@@ -91,7 +91,7 @@ impl Run {
         }
     }
 
-    /// CPU time by function: of its own, and with it on the stack.
+    /// The CPU time by function: self time, and time with it on the stack.
     fn truth(&self) -> BTreeMap<u32, (f64, f64)> {
         let mut truth = BTreeMap::<u32, (f64, f64)>::new();
         for pair in self.spans.windows(2) {
@@ -105,7 +105,7 @@ impl Run {
         truth
     }
 
-    /// What a clock sees of it.
+    /// The evidence of a sampling clock about it.
     fn evidence(&mut self) -> ClockEvidence {
         let whole = (self.now - 1_000) as f64;
         let mut seen = BTreeMap::<u32, ClockFunction>::new();
@@ -152,14 +152,14 @@ impl Run {
         }
     }
 
-    /// The run as the wall clock sees it: others have the processor for so long after each 3 ms.
+    /// The run by the wall clock: other processes have the processor for `by` after each 3 ms.
     fn preempted(&self, by: u64) -> Vec<Event> {
         let wall = |at: u64| at + at / 3_000_000 * by;
         self.events.iter().map(|event| Event { at: Ticks(wall(event.at.0)), ..*event }).collect()
     }
 }
 
-/// Plays a run, and reconciles what comes of it.
+/// Simulates a run, and reconciles the profile.
 fn profile(run: &mut Run, preempted: u64, seed: u64) -> Profile {
     let mut profile =
         play(run.preempted(preempted).into_iter(), Policy::default(), CLOCK, COSTS, seed).profile;
@@ -216,7 +216,7 @@ fn waiting_is_what_the_processor_did_not_do() {
     let main = &profile.functions[0];
     let (wall, waiting) = (main.wall.unwrap().value, main.waiting().unwrap());
     assert!(main.wall.unwrap().is_exact() && (0.70..0.78).contains(&waiting), "{wall} {waiting}");
-    // Its calls are shorter than what others take at a time: their times hold no pause.
+    // Its calls are shorter than the pauses by other processes, so their times contain no pause.
     let next = profile.functions.iter().find(|function| function.id == FuncId(NEXT)).unwrap();
     assert!((700.0..1_300.0).contains(&next.cpu_mean().unwrap().value), "{next:?}");
 }

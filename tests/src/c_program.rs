@@ -5,14 +5,14 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use test_support::{built_alone, compile, is_there, succeed};
 
-/// How a C program gets `wordpatch`.
+/// The way in which a C program is linked with `wordpatch`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Linked {
-    /// The archive is part of it.
+    /// The archive is linked into it.
     Statically,
     /// The loader finds the shared library.
     Dynamically,
-    /// Not at all: it opens the shared library, whose path is its first argument.
+    /// Not linked: it opens the shared library, whose path is its first argument.
     Later,
 }
 
@@ -24,7 +24,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Compiles it into `directory`; nothing, said aloud, where there is no compiler.
+    /// Compiles it into `directory`; without a compiler, `None` and a message.
     pub fn compile(name: &str, linked: Linked, directory: &str) -> Option<Self> {
         if !is_there("cc") {
             return None;
@@ -52,11 +52,11 @@ impl Program {
     }
 
     /// Runs it with these variables in its environment and the library's path as its first
-    /// argument; what it says on stderr is why it failed.
+    /// argument; its stderr is the reason for a failure.
     pub fn run(&self, arguments: &[&str], variables: &[(&str, &str)]) {
         let mut program = Command::new(&self.path);
-        // Cargo lets the loader look in folders of its own first, where another build of the
-        // library may lie.
+        // Cargo makes the loader search cargo's folders first, which may contain another build of
+        // the library.
         program.env_remove("LD_LIBRARY_PATH").envs(variables.iter().copied());
         succeed(program.arg(&self.library).args(arguments));
     }

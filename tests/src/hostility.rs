@@ -1,10 +1,10 @@
-//! The hostility run: programs in surroundings that make life hard, each as it is and under the
-//! preload library.
+//! The hostility run: programs in difficult environments, each without and with the preload
+//! library.
 //!
-//! What is seen from outside has to be the same: what is printed, what is complained of, how it
-//! ends. And there is a profile, or one line that says why there is none. The table is
-//! [`situations`], with [`open`] for what is known to fail; a row is a shell line and a small
-//! program in `c/hostility/` or among `fastinst`'s tests.
+//! The externally visible behaviour has to be the same: output, error output, exit status. And
+//! there is a profile, or one line with the reason why there is none. The table is [`situations`],
+//! with [`open`] for known failures; a row is a shell line and a small program in `c/hostility/` or
+//! among `fastinst`'s tests.
 
 mod situation;
 mod table;
@@ -23,22 +23,21 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The policies that each situation is met with: the default, and the one that stands in the way of
-/// every call.
+/// The policies of each situation: the default, and the one that times every call.
 pub const POLICIES: [&str; 2] = ["adaptive", "exact"];
 
-/// Nothing here takes as long, unless it hangs.
+/// No situation takes this long, unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Begins every line that the preload library prints.
+/// The beginning of every line that the preload library prints.
 const OURS: &str = "fastinst: ";
 
-/// What came of a situation.
+/// The result of a situation.
 #[derive(Debug)]
 pub enum Verdict {
-    /// It cannot be met here: what is missing.
+    /// It cannot be tested here; the text is the missing requirement.
     Skipped(String),
-    /// What was wrong under each policy.
+    /// The results under each policy.
     Met(Vec<Meeting>),
 }
 
@@ -47,15 +46,15 @@ pub enum Verdict {
 pub struct Meeting {
     /// The policy.
     pub policy: &'static str,
-    /// How many profiles were written.
+    /// The number of profiles.
     pub profiles: usize,
-    /// What the library said.
+    /// The messages of the library.
     pub reasons: Vec<String>,
-    /// What was wrong, if anything was.
+    /// The fault, if there is one.
     pub harm: Option<String>,
 }
 
-/// Where situations are met: a folder for programs, and the library.
+/// The environment of situations: a folder for programs, and the library.
 #[derive(Debug)]
 pub struct Arena {
     folder: PathBuf,
@@ -74,7 +73,7 @@ impl Arena {
         Ok(Self { folder, library: library()?, built: Mutex::default() })
     }
 
-    /// Meets a situation: once plain, once with each policy.
+    /// Runs a situation: once plain, once with each policy.
     pub fn meet(&self, situation: &Situation) -> io::Result<Verdict> {
         if let Some(missing) = situation.missing() {
             return Ok(Verdict::Skipped(missing));
@@ -111,13 +110,13 @@ impl Arena {
         program: &Path,
         policy: Option<&'static str>,
     ) -> io::Result<Run> {
-        // Shell lines name it without quotes.
+        // Shell lines use the name without quotes.
         let name = situation.name.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
         let place = self.folder.join(format!("{name}.{}", policy.unwrap_or("plain")));
         let _ = fs::remove_dir_all(&place);
         let written = place.join("out");
         fs::create_dir_all(&written)?;
-        // Some programs remove their own file, and helpers are found beside it.
+        // Some programs remove their own file, and find helpers beside it.
         let copy = place.join("program");
         fs::copy(program, &copy)?;
         let mut command = Command::new("/bin/sh");
@@ -161,7 +160,7 @@ fn is_ours(key: &str) -> bool {
     key.starts_with("FASTINST_") || key.starts_with("WORDPATCH_") || key == "LD_PRELOAD"
 }
 
-/// What a tool said that may not do its part here: the program itself complains of nothing.
+/// The message of a tool that may not work here; the program itself prints no error.
 fn refused(situation: &Situation, plain: &Output) -> Option<String> {
     let needs_more = !matches!(situation.need, Need::Nothing);
     let said = String::from_utf8_lossy(&plain.stderr);
@@ -169,7 +168,7 @@ fn refused(situation: &Situation, plain: &Output) -> Option<String> {
     Some(complaint.to_owned())
 }
 
-/// What was seen of one run.
+/// The observations of one run.
 #[derive(Debug)]
 struct Run {
     output: Output,
@@ -255,7 +254,7 @@ fn finished(command: &mut Command) -> io::Result<(Output, bool)> {
         }
     };
     if !late {
-        // A grandchild may hold the pipes; one that holds them for ever hangs.
+        // A grandchild may hold the pipes; if it never closes them, it counts as hung.
         while !(stdout.is_finished() && stderr.is_finished()) && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -268,7 +267,7 @@ fn finished(command: &mut Command) -> io::Result<(Output, bool)> {
     Ok((Output { status, stdout: bytes(stdout), stderr: bytes(stderr) }, late))
 }
 
-/// By the shell's own kill: the group is the child's.
+/// Ends the child's process group, by the shell's own kill.
 fn end_group(child: &Child) -> io::Result<()> {
     let line = format!("kill -9 -{}", child.id());
     Command::new("/bin/sh").args(["-c", &line]).stderr(Stdio::null()).status().map(drop)
@@ -278,7 +277,7 @@ fn read(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
-            // What was read until an error is what there is.
+            // After a read error, the bytes read so far are used.
             let _ = pipe.read_to_end(&mut bytes);
         }
         bytes

@@ -1,5 +1,5 @@
-//! Scenarios for the model checker. Each is run once for every interleaving, and asserts what must
-//! hold in all of them.
+//! Scenarios for the model checker. Each runs once for every interleaving, and asserts properties
+//! that hold in all of them.
 
 use crate::addr::CodeAddr;
 use crate::atlas::{self, Entry};
@@ -24,8 +24,8 @@ fn claim(quads: &'static [Quad], start: usize, end: usize) -> Claim {
     Claim::new(&(CodeAddr::new(start)..CodeAddr::new(end)), |address| &quads[address.get() / 8])
 }
 
-/// Every thread wants the word that begins where the one before ends half: `[6, 12)`, `[10, 18)`, …
-/// At least one gets its word, and no two that overlap do.
+/// Every thread claims a word that overlaps the one before: `[6, 12)`, `[10, 18)`, … At least one
+/// thread succeeds, and no two with overlapping words do.
 pub fn contenders_for_overlapping_words(threads: usize) {
     let quads = quads();
     let takers: Vec<_> = (0..threads)
@@ -46,8 +46,8 @@ pub fn neighbours() {
     assert!(other.join().unwrap());
 }
 
-/// Two threads enter the same key and one of their own, into a segment in which all three have the
-/// same places.
+/// Two threads enter the same key and one more key each, into a segment in which all three keys
+/// have the same places.
 pub fn entering_an_atlas() {
     let segment: &'static [Quad] = quads();
     let enter = move |own| {
@@ -68,8 +68,8 @@ fn flight(front: &Front<u32>, claim: Claim, manner: u32) -> &'static Flight<u32>
     Flight::of(front, CodeAddr::new(6)..CodeAddr::new(11), 2, claim, manner)
 }
 
-/// A thread that finds a flight finds it complete, and it is never lost to another that is entered
-/// meanwhile.
+/// A thread that finds a flight finds it complete, and a flight that is entered at the same time
+/// never displaces it.
 pub fn entering_flights() {
     let (front, quads) = (leak(Front::vacant()), quads());
     let of = move |manner| flight(front, claim(quads, 6, 11), manner);
@@ -82,8 +82,7 @@ pub fn entering_flights() {
     assert!(found.contains(&here) && found.contains(&there), "a flight was lost");
 }
 
-/// A trap handler that reads the word which is being replaced never takes the word of one flight
-/// for that of another.
+/// A trap handler that reads the word in replacement never confuses the words of two flights.
 pub fn reading_the_word_that_is_replaced() {
     let flight = flight(leak(Front::vacant()), claim(quads(), 6, 11), 0);
     let patcher = thread::spawn(move || {
@@ -99,8 +98,8 @@ pub fn reading_the_word_that_is_replaced() {
     patcher.join().unwrap();
 }
 
-/// A thread that has run into a trap of ours looks for its owner while the flight ends and the next
-/// begins. `look` is how.
+/// A thread that has hit a trap searches for its owner, by `look`, while the flight ends and the
+/// next begins.
 fn trapping_while_flights_pass(look: impl Fn(&'static Front<u32>, &'static AtomicU32) -> bool) {
     let (front, byte) = (leak(Front::vacant()), leak(AtomicU32::new(0)));
     let flight = flight(front, claim(quads(), 6, 11), 0);
@@ -127,14 +126,14 @@ fn is_trap(byte: &AtomicU32) -> bool {
     byte.load(Ordering::Acquire) == TRAP
 }
 
-/// As the trap handler looks.
+/// With the search of the trap handler.
 pub fn finding_the_owner_of_a_trap() {
     trapping_while_flights_pass(|front, byte| {
         matches!(front.whose(CodeAddr::new(6), || is_trap(byte)), Whose::Foreign)
     });
 }
 
-/// Without a second look at the byte. The model has to notice.
+/// Without a second check of the byte; the model has to detect the fault.
 pub fn finding_the_owner_of_a_trap_at_one_glance() {
     trapping_while_flights_pass(|front, byte| {
         let began = || front.flights().map(Flight::number).sum::<u64>();
@@ -144,7 +143,7 @@ pub fn finding_the_owner_of_a_trap_at_one_glance() {
     });
 }
 
-/// Of two threads that want to carry out the next step, one does.
+/// Of two threads that try to perform the next step, one does.
 pub fn seizing_a_flight() {
     let flight = flight(leak(Front::vacant()), claim(quads(), 6, 11), 0);
     flight.take_off(1, 2);
@@ -155,7 +154,7 @@ pub fn seizing_a_flight() {
     assert_eq!(flight.phase(), Phase::Busy);
 }
 
-/// One thread ends a flight while another begins the next one. `end` is how.
+/// One thread ends a flight, by `end`, while another begins the next one.
 fn ending_beside_a_beginning(end: impl Fn(&'static Flight<u32>, Claim) + Send + 'static) {
     let claim = claim(quads(), 6, 11);
     let flight = flight(leak(Front::vacant()), claim, 0);
@@ -176,8 +175,8 @@ pub fn landing() {
     ending_beside_a_beginning(|flight, _| flight.land());
 }
 
-/// The other way round: the bytes are given back while the phase has still to be set. The model has
-/// to notice.
+/// In the wrong order: the bytes are released before the phase is set. The model has to detect the
+/// fault.
 pub fn landing_in_the_wrong_order() {
     ending_beside_a_beginning(|flight, claim| {
         claim.give_back();

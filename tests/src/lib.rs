@@ -1,9 +1,9 @@
-//! What the end-to-end tests share.
+//! Shared code of the end-to-end tests.
 
 pub mod c_program;
 pub mod hostility;
 
-/// `wordpatch`'s tables on loom's atomics: the very files, every interleaving.
+/// `wordpatch`'s tables on loom's atomics: the same source files, in every interleaving.
 #[path = "ledger_model.rs"]
 pub mod ledger_model;
 

@@ -1,4 +1,4 @@
-//! C programs with habits of their own.
+//! C programs with special behaviour.
 
 use tests::c_program::{Linked, Program};
 
@@ -52,7 +52,7 @@ fn what_the_environment_misspells_is_named_by_every_call() {
     ] {
         program.run(&[value], &[(key, value)]);
     }
-    // A calibration is read where something asks for what it holds.
+    // A calibration is read only if a setting needs it.
     let file = "/nowhere/tmax.toml";
     program.run(&[file], &[("WORDPATCH_GRANULE", "calibrated"), ("WORDPATCH_CALIBRATION", file)]);
     program.run(&[file], &[("WORDPATCH_BARRIER", "wait"), ("WORDPATCH_CALIBRATION", file)]);

@@ -1,6 +1,6 @@
-//! Everything at once: threads that patch the same sites in every way there is, threads that
-//! execute them, signals, threads that come and go, forks. A thread that executes a function sees
-//! one of its numbers and no mixture, and when all is over every site can be patched.
+//! Everything at once: threads that patch the same sites in every way, threads that execute them,
+//! signals, threads that start and end, forks. A thread that executes a function sees one of its
+//! numbers and no mixture, and at the end every site can be patched.
 #![allow(unsafe_code)]
 
 #[path = "../../wordpatch/tests/support/mod.rs"]
@@ -13,7 +13,7 @@ use wordpatch::{Barrier, Batch, FetchOrder, PatchError, PatchSite, Phase, Policy
 
 const SITES: usize = 6;
 
-/// How long each scenario goes on.
+/// The duration of each scenario.
 const LASTING: Duration = Duration::from_secs(2);
 
 /// The numbers that functions return: all four bytes are the same, so that every mixture shows.
@@ -26,7 +26,7 @@ fn is_whole(number: u32) -> bool {
     bytes == [bytes[0]; 4] || number == 1
 }
 
-/// Functions with the sites in them.
+/// The functions with the sites.
 struct Stage {
     functions: Vec<Function>,
     sites: Vec<PatchSite>,
@@ -55,7 +55,7 @@ impl Stage {
         }
     }
 
-    /// Patches one site in one of the ways there are; another patcher may be in the way.
+    /// Patches one site in a random way, which another patching thread may prevent.
     fn patch(&self, n: usize) -> Result<(), PatchError> {
         let site = &self.sites[n % SITES];
         match n / SITES % 7 {
@@ -79,7 +79,7 @@ impl Stage {
                 batch.commit().map(drop)
             }
             5 => {
-                // Left behind, for another thread to take up.
+                // Left pending, for another thread to continue.
                 std::mem::forget(start(site, number(n))?);
                 Ok(())
             }
@@ -99,7 +99,7 @@ impl Stage {
         assert!(done > 0, "not one patch succeeded");
     }
 
-    /// Finishes what is pending, so that what was left behind does not stop everybody.
+    /// Finishes pending patches, so that those that were left do not block all threads.
     fn take_up(&self, n: usize) {
         if let Some(pending) = self.sites[n % SITES].resume() {
             pending.finish().unwrap();
@@ -115,7 +115,7 @@ impl Stage {
         })
     }
 
-    /// Runs `act` beside two patchers and two executers.
+    /// Runs `act` beside two patching and two executing threads.
     fn play(&self, act: impl FnOnce(&Self)) {
         std::thread::scope(|scope| {
             let _stop = StopWhenDropped(&self.stop);
@@ -135,7 +135,7 @@ fn until_it_is_over() -> impl Iterator<Item = usize> {
     (0..).take_while(move |_| Instant::now() < end)
 }
 
-/// The barriers that are one, each under both orders of fetch.
+/// The policies: each real barrier, under both orders of fetch.
 fn policies() -> impl Iterator<Item = Policy> {
     let policy = Policy::new().unwrap();
     [Barrier::Membarrier, Barrier::Signal].into_iter().flat_map(move |barrier| {

@@ -1,4 +1,4 @@
-//! The completion thread where things are not as usual: after a fork, without threads to be had,
+//! The completion thread in special situations: after a fork, without permission to create threads,
 //! beside the signal barrier.
 #![allow(unsafe_code)]
 
@@ -10,7 +10,7 @@ use support::{End, Function, OTHER, StopWhenDropped, in_child, patch, start};
 use test_support::{PATIENCE, within};
 use wordpatch::{Barrier, PatchSite, Phase, Policy};
 
-/// Waits until the completion thread has finished what is pending. `false` if it seems not to come.
+/// Waits until the completion thread has finished the pending patch. `false` on a time-out.
 fn completed(site: &PatchSite) -> bool {
     within(PATIENCE, || site.phase() == Phase::Idle)
 }
@@ -53,7 +53,7 @@ fn a_child_completes_what_its_parent_had_queued_when_it_forked() {
     });
 }
 
-/// Makes the calling thread unable to start others.
+/// Forbids the calling thread to start others.
 fn forbid_threads() {
     let step = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
     let equal = |number: libc::c_long, jt| {

@@ -1,4 +1,4 @@
-//! Who gets a trap when the program changes its handlers and its tracers meanwhile.
+//! The delivery of traps while the program changes its handlers and its tracers.
 #![allow(unsafe_code)]
 
 #[path = "../../wordpatch/tests/support/mod.rs"]
@@ -21,13 +21,13 @@ extern "C" fn first(_: i32) {
     CALLS[0].fetch_add(1, Ordering::Relaxed);
 }
 
-/// What `second` passes its signals on to.
+/// The action to which `second` passes its signals on.
 static mut BEFORE_SECOND: std::mem::MaybeUninit<libc::sigaction> = std::mem::MaybeUninit::uninit();
 
 extern "C" fn second(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     CALLS[1].fetch_add(1, Ordering::Relaxed);
-    // SAFETY: (1) written before this handler was installed; (2) a handler with SA_SIGINFO, which
-    // is what ours is.
+    // SAFETY: (1) written before this handler was installed; (2) a handler with SA_SIGINFO, as the
+    // crate's is.
     unsafe {
         let handler = (&raw const BEFORE_SECOND).read().assume_init().sa_sigaction;
         std::mem::transmute::<usize, extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void)>(
@@ -41,7 +41,7 @@ fn install_first() {
     unsafe { libc::signal(libc::SIGTRAP, first as *const () as usize) };
 }
 
-/// In front of whatever is there, to which it passes on.
+/// Installs `second` over the current handler, to which it passes signals on.
 fn install_second() {
     // SAFETY: (1) the handler is of the form that its flags say; (2) no trap comes meanwhile.
     unsafe {
@@ -52,13 +52,13 @@ fn install_second() {
     }
 }
 
-/// A trap of the program's own.
+/// Executes a trap of the program's own.
 fn breakpoint() {
-    // SAFETY: (1) a handler lets it go on behind itself.
+    // SAFETY: (1) a handler lets the thread continue after it.
     unsafe { asm!("int3") };
 }
 
-/// Shows that a trap of ours is served, by whichever way it comes to us.
+/// Checks that a trap of the crate is handled, however it is delivered.
 fn trap_once(function: &Function, site: &wordpatch::PatchSite) {
     let pending = start(site, OTHER).unwrap();
     assert_eq!(function.call(), 1);
@@ -74,7 +74,8 @@ fn a_handler_in_front_of_ours_passes_our_traps_on_to_us() {
         install_first();
         wordpatch::install_trap_handler().unwrap();
         install_second();
-        // The look at the handler is good for some milliseconds; a trap may come in them.
+        // The check of the handler stays valid for some milliseconds; a trap may occur in that
+        // time.
         if let Ok(pending) = start(&site, OTHER) {
             assert_eq!((function.call(), calls()), (1, [0, 1]));
             pending.finish().unwrap();
@@ -121,14 +122,14 @@ fn a_trap_that_nobody_wants_kills_although_it_came_back_to_us() {
 #[test]
 fn a_tracer_that_comes_later_is_named_and_forgotten_when_it_has_gone() {
     let end = in_child(|| {
-        // The child of this process may trace it (Yama allows it where it was asked to). SAFETY:
-        // (1) the call takes numbers only; where there is no Yama it fails, which does no harm.
+        // Permits the child of this process to trace it (Yama allows it on request). SAFETY: (1)
+        // the call takes numbers only; without Yama it fails, which does no harm.
         unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
         let function = Function::new();
         let site = function.adopt(&Policy::new().unwrap());
         let shared = shared_number();
         let this = wordpatch::os::threads::process();
-        // SAFETY: (1) the child calls the kernel only.
+        // SAFETY: (1) the child makes system calls only.
         let tracer = unsafe { libc::fork() };
         if tracer == 0 {
             trace(this, shared);
@@ -169,12 +170,11 @@ fn shared_number() -> &'static AtomicI32 {
     }
 }
 
-/// Traces `process` until it is requested to end: 1 in `shared` says that it traces, -1 that it is
-/// not permitted to, 2 that it shall end.
+/// Traces `process` until it must end. `shared` is 1 while it traces, -1 if it is not permitted to,
+/// and 2 to make it end.
 fn trace(process: i32, shared: &AtomicI32) -> ! {
     let nothing = std::ptr::null_mut::<libc::c_void>();
-    // SAFETY: (1) calls of the kernel's on a process that waits for this one. Seizing does not stop
-    // it.
+    // SAFETY: (1) system calls on a process that waits for this one. Seizing does not stop it.
     unsafe {
         if libc::ptrace(libc::PTRACE_SEIZE, process, nothing, nothing) != 0 {
             shared.store(-1, Ordering::Release);
@@ -184,7 +184,7 @@ fn trace(process: i32, shared: &AtomicI32) -> ! {
         while shared.load(Ordering::Acquire) != 2 {
             libc::usleep(1000);
         }
-        // A tracer that ends lets its tracees go on.
+        // When a tracer ends, its tracees continue.
         libc::_exit(0);
     }
 }

@@ -1,10 +1,10 @@
-//! The hostility run: whatever surrounds a program, it behaves under the preload library as it does
-//! without it.
+//! The hostility run: in every environment a program behaves with the preload library as without
+//! it.
 
 use std::fmt::Write;
 use tests::hostility::{Arena, Verdict, situations};
 
-/// Meets all situations of a group. What a machine cannot do is said aloud.
+/// Runs all situations of a group. Unsupported ones are reported.
 fn meet(group: &str) {
     let arena = Arena::new(env!("CARGO_TARGET_TMPDIR").as_ref()).unwrap();
     let mut harm = String::new();

@@ -1,4 +1,4 @@
-//! The tables that patchers, executers and the trap handler share, model-checked.
+//! Model-checks the tables that patching threads, executing threads and the trap handler share.
 
 use tests::ledger_model as model;
 

@@ -1,12 +1,12 @@
-//! Disjoint words, laid out at random, that several threads replace at the same time: no word ever
-//! loses a byte to its neighbour.
+//! Several threads replace disjoint words in a random layout at the same time: no word ever loses a
+//! byte to its neighbour.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
 use std::time::Duration;
 use wordpatch::{Batch, CodeMemory, FetchOrder, Granule, Layout, PatchSite, Policy, Word};
 
-/// The bytes that are laid out: a few quadwords on both sides of a line's end.
+/// The range of the words: a few quadwords on both sides of a line's end.
 const PLACE: Range<usize> = 40..104;
 
 /// Disjoint words in `PLACE`, with gaps or without.
@@ -25,15 +25,14 @@ fn layout(
     }
 }
 
-/// A word of `len` bytes of which some are those of round `round`, and the others zero.
+/// A word of `len` bytes, some of which depend on `round`, and the others are zero.
 fn word(len: usize, round: usize) -> Word {
     let bytes: Vec<u8> =
         (0..len).map(|i| if (round >> i) & 1 == 0 { round as u8 } else { 0 }).collect();
     Word::new(&bytes).unwrap()
 }
 
-/// Replaces `site` again and again, in every manner, and looks each time whether its word is what
-/// it was made.
+/// Replaces `site` repeatedly, in every way, and checks its word each time.
 fn replace(site: &PatchSite, rounds: usize) {
     for round in 1..=rounds {
         let word = word(site.len(), round);

@@ -1,5 +1,4 @@
-//! Pages that several sites share, each with an access of its own, and pages that cannot be
-//! written.
+//! Pages that several sites with different accesses share, and pages that cannot be written.
 #![allow(unsafe_code)]
 
 #[path = "../../wordpatch/tests/support/mod.rs"]
@@ -11,12 +10,12 @@ use support::{End, Function, OTHER, in_child, patch, returning};
 use wordpatch::os::maps::mapping_at;
 use wordpatch::{Access, Batch, CodeAddr, Layout, PatchError, PatchSite, Policy};
 
-// Three functions on one page of text, the first instruction of each across a line, and one whose
-// instruction lies across pages.
+// Three functions on one page of text, whose first instructions cross lines, and one whose
+// instruction crosses pages.
 global_asm!(
     ".pushsection .text.shared_page, \"ax\"",
     ".p2align 12",
-    // Seen by all parts that the test is compiled in.
+    // Visible in all codegen units of the test.
     ".globl shared_page",
     "shared_page: .skip 62, 0x90",
     ".byte 0xb8, 1, 0, 0, 0, 0xc3",
@@ -34,7 +33,7 @@ unsafe extern "C" {
     static shared_page: u8;
 }
 
-/// Where the functions lie on their page.
+/// The offsets of the functions on their page.
 const PLACES: [isize; 3] = [62, 62 + 66, 62 + 66 + 66];
 const ACROSS: isize = 4093;
 

@@ -1,4 +1,4 @@
-//! Processes that lack what others have: descriptors, /proc.
+//! Processes without descriptors or /proc.
 #![allow(unsafe_code)]
 
 #[path = "../../wordpatch/tests/support/mod.rs"]
@@ -9,7 +9,8 @@ use std::time::Duration;
 use support::{End, Function, OTHER, in_child, patch};
 use wordpatch::{AdoptError, Barrier, CodeMemory, Layout, PatchSite, Phase, Policy};
 
-/// Lets the look at tracer and handler, which is good for some milliseconds, grow old.
+/// Waits until the check of tracer and handler, which stays valid for some milliseconds, is
+/// outdated.
 fn look_anew() {
     std::thread::sleep(Duration::from_millis(100));
 }
@@ -34,7 +35,7 @@ fn without_descriptors_a_patch_says_so_and_changes_nothing() {
             limit(0);
             let refused = patch(&site, OTHER).unwrap_err().to_string();
             assert_eq!((function.call(), site.phase()), (1, Phase::Idle));
-            // Memory for code needs none.
+            // Code memory needs no descriptor.
             CodeMemory::new(4096).unwrap();
             limit(64);
             assert!(refused.contains("open") && !refused.contains('\n'), "{refused}");
@@ -53,7 +54,7 @@ fn without_proc_adoption_is_refused_with_the_remedy() {
     let end = in_child(|| {
         let function = Function::new();
         let policy = Policy::new().unwrap();
-        // SAFETY: (1) a C string; the child leaves without using any path of its own.
+        // SAFETY: (1) a C string; the child exits without using any path.
         if unsafe { libc::chroot(root.as_ptr()) } != 0 {
             return 42;
         }

@@ -1,15 +1,15 @@
-//! Patches while others execute, for seconds; `paper storms` does it for an hour. Every mixture of
-//! old and new bytes has an outcome of its own, so no tear goes unseen.
+//! Patches while other threads execute, for seconds; `paper storms` does it for an hour. Every
+//! mixture of old and new bytes has a distinct outcome, so no tear is missed.
 #![allow(unsafe_code)]
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tmax::storm::{Adversary, Budget, Placement, Recipe, Shape, Storm, Tally, Target};
 use wordpatch::{FetchOrder, Granule, PatchSite, Policy};
 
-/// Toggles in each cell.
+/// The toggles in each cell.
 const TOGGLES: u64 = 150;
 
-/// The conditions of a storm; none, said aloud, where no thread could be executing meanwhile.
+/// The conditions of a storm; without a second processor, `None` and a message.
 fn storm() -> Option<Storm> {
     match Storm::new() {
         Ok(storm) => Some(storm),
@@ -20,7 +20,7 @@ fn storm() -> Option<Storm> {
     }
 }
 
-/// Toggles a target by the public interface.
+/// Toggles a target through the public interface.
 fn patches(storm: &Storm, target: &Target, policy: &Policy, toggles: u64) -> Tally {
     let shape = target.shape();
     // SAFETY: (1) the target outlives the site; (2) to (4): its words begin with an instruction and
@@ -32,13 +32,14 @@ fn patches(storm: &Storm, target: &Target, policy: &Policy, toggles: u64) -> Tal
     storm.run(target, Budget::toggles(toggles), patch).unwrap()
 }
 
-/// One storm at a time: each wants the processors for itself.
+/// One storm at a time: each needs the processors for itself.
 fn alone() -> MutexGuard<'static, ()> {
     static STORMS: Mutex<()> = Mutex::new(());
     STORMS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Storms over all places and adversaries, and how many toggles were seen to be executed beside.
+/// Storms over all placements and adversaries; prints the number of toggles during which a thread
+/// was observed to execute.
 fn storm_everywhere(shape: Shape, places: &[Placement], policy: &Policy) {
     let _alone = alone();
     let Some(storm) = storm() else { return };
@@ -119,7 +120,7 @@ fn without_the_barrier_the_same_harness_reports_tears() {
 fn a_cache_line_is_too_large_a_granule_for_the_same_harness() {
     let _alone = alone();
     let Some(storm) = storm() else { return };
-    // The literature's granule, one line on from where it is right: a store across two lines.
+    // The literature's granule, where it is wrong: a store across two lines.
     let target =
         Target::new(Shape::Immediate, Placement::Astride { boundary: 64, before: 3 }).unwrap();
     assert!(Granule::LINE.cut(target.word_at(), target.shape().len()).is_some());

@@ -1,6 +1,6 @@
-//! Every monitor says what an interpreter has seen that shares no code with us: of programs that
+//! Every monitor agrees with an interpreter that shares no code with the engine, for programs that
 //! trap in the middle of a block, exit inside of a loop, throw exceptions, branch by tables, and
-//! call in place of their callers.
+//! make tail calls.
 
 #[path = "agreement/interpreter.rs"]
 mod interpreter;
@@ -12,13 +12,13 @@ use reports::{COUNTED, Sums, Table, sums};
 use wasm_aot::monitor::{Choices, MonitorSet};
 use wasm_aot::{Config, Engine, Error, Linker, Store, Val};
 
-/// What programs consist of beside their functions.
+/// The parts of programs besides their functions.
 const AROUND: &str = r#"(import "host" "exit" (func $exit)) (type $t (func (param i32) (result i32)))
     (memory 2) (global $turns (mut i32) (i32.const 0)) (global $last (mut i32) (i32.const 7))
     (tag $e (param i32)) (tag $other)
     (func $note (param i32) (global.set $turns (i32.add (global.get $turns) (i32.const 1))) (global.set $last (local.get 0)))"#;
 
-/// Programs; `f` is called with several numbers.
+/// The programs; the tests call `f` with several numbers.
 const PROGRAMS: [(&str, &str); 6] = [
     (
         "traps in the middle of blocks",
@@ -119,7 +119,7 @@ const PROGRAMS: [(&str, &str); 6] = [
 
 const ARGS: [i32; 8] = [0, 1, 2, 3, 5, 6, 8, 9];
 
-/// Monitors whose reports say more than how often instructions were executed.
+/// Monitors whose reports contain more than execution counts of instructions.
 const OTHERS: [&str; 8] = [
     "memory",
     "functions",
@@ -145,7 +145,7 @@ fn check(what: &str, bytes: &[u8]) {
     let trace = std::env::temp_dir().join(format!("wasm-aot-agreement-{}", std::process::id()));
     let trace_to = format!("trace,file={}", trace.display());
     let monitors: Vec<&str> = COUNTED.into_iter().chain(OTHERS).chain([&trace_to[..]]).collect();
-    // All of them at once: they do not know of each other.
+    // All of them at once: they are independent of each other.
     let monitors = MonitorSet::new(Choices::new(monitors).expect("monitors")).expect("ready");
     let engine = Engine::new(Config::new().counts(true).call_targets(true)).expect("an engine");
     let module = monitors.compile(&engine, bytes).expect("a module");
@@ -230,7 +230,7 @@ fn compare_calls<'a>(what: &str, interpreter: &Interpreter<'_>, table: impl Fn(&
     assert_eq!(table("calls").sums(&["caller", "callee"], "count"), graph, "{what}: calls");
 }
 
-/// Arguments, pages, loops and what was given out.
+/// Arguments, pages, loops and allocations.
 fn compare_values<'a>(
     what: &str,
     interpreter: &Interpreter<'_>,
@@ -287,7 +287,7 @@ fn compare_values<'a>(
         branches.words("function").iter().zip(branches.words("pc")).zip(branches.words("ways"))
     {
         let mut expected = ways[&format!("{function} {pc}")].clone();
-        // Those that were never gone are there, too.
+        // Branches that were never taken are listed, too.
         expected.resize(expected.len().max(found.split(',').count()), 0);
         assert_eq!(found, format!("{expected:?}"), "{what}: branches: {function} {pc}");
     }

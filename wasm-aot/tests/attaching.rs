@@ -36,7 +36,7 @@ fn call(store: &mut Store<()>, instance: Instance, name: &str, arg: i32) -> i32 
     function.call(&mut *store, arg).expect("no trap")
 }
 
-/// How often each defined function was called while it was counted.
+/// The calls of each defined function while it was counted.
 fn calls(module: &Module) -> Vec<u64> {
     module.counts().expect("attached once").functions().map(|function| function.calls()).collect()
 }
@@ -72,7 +72,7 @@ fn what_a_host_function_attaches_holds_from_the_next_call_on() {
             _ => {}
         });
     assert_eq!(call(&mut store, instance, "steps", 100), 100);
-    // Through the table too. The loop itself has gone over in its middle.
+    // The calls through the table count, too. The loop itself has switched by OSR in its middle.
     assert_eq!(calls(&module), [20, 0, 0]);
 }
 
@@ -112,7 +112,8 @@ fn switching_as_fast_as_it_goes_changes_no_result_and_loses_no_count() {
     let counted = calls(&module);
     let most = (30 + rounds) * (2 * fib(21) - 1);
     assert!(counted[1] > 0 && counted[1] <= most, "{counted:?} of {most}");
-    // Every activation was in one version from its beginning to its end: what came in went out.
+    // Every activation was in one variant from its beginning to its end: it has as many entries as
+    // exits.
     let counts = module.counts().expect("attached");
     let fib = counts.functions().nth(1).expect("fib");
     let instructions = fib.instructions();
@@ -129,7 +130,8 @@ fn code_from_a_file_is_switched_without_changing_the_file() {
     let mut store = Store::new(&engine, ());
     let mut linker = Linker::new(&engine);
     let own = module.clone();
-    // Attached for the first time by what the loop calls, whose code is replaced under it.
+    // A function that the loop calls attaches the counts for the first time; the loop's code is
+    // replaced while it runs.
     linker
         .func_wrap("host", "step", move || own.attach_counts().expect("attached"))
         .expect("the only one");

@@ -1,5 +1,5 @@
-//! A program executes exactly as many instructions as its store's budget has, and nothing is seen
-//! of the next one.
+//! A program executes exactly as many instructions as its store's budget allows, and the next one
+//! has no effect.
 
 #[path = "counts/programs.rs"]
 mod programs;
@@ -29,13 +29,13 @@ fn limited(text: &str, budget: u64) -> (Store<()>, Instance) {
     (store, instance)
 }
 
-/// How a call ended: the trap, and where in the module it was.
+/// The end of a call: the trap, and its offset in the module.
 fn trapped(result: Result<Vec<Val>, Error>) -> (Trap, u32) {
     let Err(Error::Trap(report)) = result else { panic!("no trap: {result:?}") };
     (report.trap, report.backtrace.frames[0].offset.expect("it is known"))
 }
 
-/// How much a module's functions take of a budget.
+/// The part of a budget that a module's functions use.
 fn spent(engine: &Engine, bytes: &[u8], names: &[&str]) -> Option<u64> {
     let module = Module::new(engine, bytes).unwrap_or_else(|error| panic!("{error}"));
     let (mut store, instance) = instantiate(engine, &module);
@@ -45,7 +45,8 @@ fn spent(engine: &Engine, bytes: &[u8], names: &[&str]) -> Option<u64> {
     Some(PLENTY - store.instruction_budget().expect("there is one"))
 }
 
-/// Compares what is spent with what the program counts itself; returns whether something was.
+/// Compares the used budget with the program's own count; returns whether any instruction was
+/// executed.
 fn check(bytes: &[u8]) -> bool {
     let module = Module::new(&engine(Optimize::None, false), bytes)
         .unwrap_or_else(|error| panic!("{error}"));
@@ -193,8 +194,8 @@ fn a_host_function_sees_what_is_left_and_may_give_more() {
     let instance = linker.instantiate(&mut store, &module).expect("an instance");
     let function = instance.get_func(&mut store, "f").expect("exported");
     let call = |store: &mut Store<()>| function.call(store, &[]);
-    // A turn takes three, and gives three back: what is left is the same each time, until a turn is
-    // not paid for.
+    // A turn takes three, and gives three back: the rest is the same each time, until the budget is
+    // too small for a turn.
     assert!(matches!(call(&mut store), Err(Error::Exit(0))));
     assert!(SEEN.lock().expect("whole").iter().all(|left| *left == 3));
     store.set_instruction_budget(Some(1)).expect("as before");

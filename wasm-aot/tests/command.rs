@@ -237,7 +237,7 @@ fn what_cannot_be_written_is_told_by_its_name() {
         let (text, code) = place.bad(args);
         assert!(text.contains("/dev/full: No space left") && code == 1, "{args:?}: {code} {text}");
     }
-    // How the program ends comes first.
+    // The program's own end takes precedence.
     let trap = place.file("trap.wat", r#"(module (func (export "_start") unreachable))"#);
     let done = place.run(&["run", "--monitor", "icount", "--report", "/dev/full", &trap]);
     let text = errors(&done);
@@ -307,7 +307,7 @@ fn an_output_file_stays_if_nothing_can_take_its_place() {
         assert!(fs::read(&kept).expect("a file") == b"yesterday's", "{args:?}");
         assert_eq!(names(&place), before, "{args:?}");
     }
-    // A program that ends at once has run.
+    // A program that ends at once counts as run.
     place.good(&[
         "record",
         "-o",
@@ -318,7 +318,7 @@ fn an_output_file_stays_if_nothing_can_take_its_place() {
     fs::set_permissions(&kept, fs::Permissions::from_mode(0o600)).expect("it is ours");
     place.good(&["reduce", "-o", &kept, &kept]);
     assert_eq!(fs::metadata(&kept).expect("a file").permissions().mode() & 0o777, 0o600);
-    // A trace may be reduced in its place.
+    // A trace may be reduced in place.
     place.good(&["reduce", "-o", "run.r3", "run.r3"]);
     place.good(&["replay", "--check", "run.r3"]);
 }
@@ -402,7 +402,7 @@ fn what_runs_too_long_is_stopped_with_134() {
             && text.contains("spin!turn"),
         "{text}"
     );
-    // A time that never comes is none.
+    // A time limit that is never reached has no effect.
     let add = place.file("add.wat", ADD);
     assert_eq!(
         place.good(&["run", "--timeout", "500000000years", "--invoke", "add", &add, "1", "1"]),
@@ -512,8 +512,8 @@ fn manual_pages_and_completions_are_printed() {
     assert!(place.good(&["manual", "--completions", "bash"]).contains("wasm-aot"));
 }
 
-/// Runs lines of a shell with a file system of its own at `mount`, made with `options`; none where
-/// that is not allowed.
+/// Runs shell lines with a private file system at `mount`, made with `options`; `None` if that is
+/// not permitted.
 fn with_mount(place: &Place, options: &str, lines: &str) -> Option<Output> {
     let mount = place.0.join("mount");
     fs::create_dir_all(&mount).expect("a folder");
@@ -668,7 +668,7 @@ fn a_budget_of_instructions_ends_programs_exactly() {
             errors(&output)
         );
     }
-    // What a monitor executes is not the program's.
+    // Instructions of a monitor do not count as the program's.
     let monitor =
         place.file("count.mm", "report var count: i32;\nwasm:opcode:*:before { count++; }\n");
     let run = [
@@ -714,7 +714,7 @@ fn a_trap_leaves_a_dump_where_one_is_wanted() {
         assert!(bytes.starts_with(b"\0asm") && bytes.windows(9).any(|part| part == b"corestack"));
         fs::remove_file(&dump).expect("it is there");
     }
-    // A dump that could not be written is refused before the program has run for it.
+    // A dump that cannot be written is refused before the program runs.
     let folder = place.0.display().to_string();
     for (file, help) in [
         ("/nowhere/at/all".to_owned(), "name a file in a folder that exists"),

@@ -1,4 +1,4 @@
-//! Programs that are observed while they run, from outside.
+//! Programs that are observed from outside while they run.
 
 #[path = "command/place.rs"]
 #[allow(dead_code, reason = "not every test needs all of it")]
@@ -17,7 +17,7 @@ const PROGRAM: &str = r#"(module
     (func $work (param i32) (result i32) (i32.add (local.get 0) (i32.const 1)))
     (func (export "_start") (local i32) (loop $l (local.set 0 (call $work (local.get 0))) (br $l))))"#;
 
-/// A program that runs, with a folder of its own for sockets; it is stopped when the test is over.
+/// A running program, with its own folder for sockets; it is stopped at the end of the test.
 struct Running<'a> {
     place: &'a Place,
     child: Child,
@@ -48,7 +48,7 @@ impl<'a> Running<'a> {
         eventually("the program answers", || self.ask(&["status"]).0);
     }
 
-    /// Whether it went well, and what was said.
+    /// Sends a request; returns whether it succeeded, and the answer.
     fn ask(&self, request: &[&str]) -> (bool, String) {
         let pid = self.child.id().to_string();
         ask(self.place, &[&[&*pid], request].concat())
@@ -60,7 +60,7 @@ impl<'a> Running<'a> {
         text
     }
 
-    /// How often the function was called, as the monitor of instructions says.
+    /// The calls of the function, from the monitor of instructions.
     fn calls(&self) -> u64 {
         let report = self.good(&["report", "--csv", "icount"]);
         let row = report.lines().find_map(|line| line.strip_prefix("icount,work,")).unwrap_or("0,");
@@ -72,7 +72,7 @@ impl<'a> Running<'a> {
     }
 }
 
-/// Asks with these arguments: whether it went well, and what was said.
+/// Sends a request with these arguments; returns whether it succeeded, and the answer.
 fn ask(place: &Place, arguments: &[&str]) -> (bool, String) {
     let mut command = place.command();
     let output = command
@@ -104,7 +104,7 @@ fn monitors_come_and_go_while_the_program_runs() {
     eventually("calls are counted", || running.calls() > 0);
     let first = running.calls();
     eventually("more calls are counted", || running.calls() > first);
-    // What was seen stays while it is off.
+    // Earlier observations stay while the monitor is off.
     running.good(&["off"]);
     let mut off = running.calls();
     eventually("two looks agree", || std::mem::replace(&mut off, running.calls()) == off);
@@ -236,8 +236,8 @@ fn blocks_are_covered_although_what_they_lead_to_calls_for_ever() {
             (if (i32.eqz (local.get 0)) (then (nop)) (else (call $spin) (nop)))))"#;
     let running = Running::start_program(&place, program, &["--monitor", "coverage"]);
     let report = running.good(&["report", "--csv"]);
-    // All before the choice. How much of the block with the call was executed is reported when the
-    // call has returned.
+    // Everything before the choice. The executed part of the block with the call is reported after
+    // the call has returned.
     assert!(report.contains("coverage,begin,11,5,"), "{report}");
 }
 
@@ -264,8 +264,8 @@ fn a_burst_of_so_many_events_is_over_when_they_were_seen() {
         eventually("the burst ends", || running.good(&["status"]).contains("observing off\n"));
         let seen = running.good(&["report", monitor]);
         std::thread::sleep(Duration::from_millis(50));
-        // Which function, and how many calls: what a tick is in nanoseconds is known better and
-        // better.
+        // The functions and their calls; times are left out, since the frequency of the clock
+        // becomes more precise over time.
         let rows = |text: &str| -> Vec<Vec<String>> {
             let rows = text.lines().filter(|line| line.starts_with("work"));
             rows.map(|line| line.split_whitespace().take(2).map(str::to_owned).collect()).collect()
@@ -296,7 +296,7 @@ fn wrong_requests_are_told_why_and_change_nothing() {
     assert!(running.ask(&["burst", "soon", "1ms"]).1.contains("as 10ms or 1s"));
     assert!(running.ask(&["burst", "0s", "1ms"]).1.contains("longer than zero"));
     assert!(running.ask(&["report", "icount"]).1.contains("icount is not attached"));
-    // This process: of another one there may be a socket that outlived it.
+    // This process, since another one may have left a socket.
     let own = std::process::id().to_string();
     let output = place.run(&["ctl", &own, "status"]);
     let text = errors(&output);
@@ -349,12 +349,12 @@ fn the_socket_goes_with_the_program_and_what_was_killed_is_cleared_away() {
         assert!(list(&place).contains(&running.child.id().to_string()));
         running.socket()
     };
-    // It was killed, and could not clear away itself.
+    // The process was killed, and could not remove its socket.
     assert!(socket.exists());
     let output =
         place.command().env("XDG_RUNTIME_DIR", &place.0).arg("ctl").output().expect("it starts");
     assert!(output.status.success() && output.stdout.is_empty() && !socket.exists());
-    // One that ends by itself does.
+    // A process that ends by itself removes it.
     let program = place.file("end.wat", "(module (func (export \"_start\")))");
     let output = place
         .command()
@@ -366,7 +366,7 @@ fn the_socket_goes_with_the_program_and_what_was_killed_is_cleared_away() {
     assert_eq!(std::fs::read_dir(place.0.join("fastinst")).expect("a folder").count(), 0);
 }
 
-/// A module that looks at calls, and reports a line.
+/// A monitor module that observes calls, and reports a line.
 const MODULE: &str = r#"(module (import "wizeng" "puti" (func $print (param i32))) (global $n (mut i32) (i32.const 0))
     (func (export "wasm:opcode:call") (global.set $n (i32.add (global.get $n) (i32.const 1))))
     (func (export "wasm:exit") (call $print (i32.const 77))))"#;
@@ -409,7 +409,7 @@ fn what_others_have_counted_is_not_reported() {
     while running.calls() == 0 {
         assert!(Instant::now() < deadline, "something is counted");
     }
-    // Nothing is counted any more when the other one comes.
+    // Counting has stopped before the other monitor is attached.
     running.good(&["off"]);
     running.good(&["attach", "hotness"]);
     let report = running.good(&["report", "hotness"]);
@@ -553,7 +553,7 @@ const BUSY: &str = r#"(module
     (func (export "_start")
         (loop $l (drop (call $short)) (drop (call $long)) (br $l))))"#;
 
-/// One set of words for programs of both kinds.
+/// The same commands work for programs of both kinds.
 #[test]
 fn the_words_of_native_programs_are_taken() {
     let place = Place::new("control-words");
@@ -598,7 +598,8 @@ fn the_words_of_native_programs_are_taken() {
     eventually("the other one is timed", || sees("long") && !sees("short"));
     assert!(running.good(&["off"]).contains("rests"));
     let before = functions();
-    // One thread: the call that it was in when the monitor came to rest is reported when it ends.
+    // One thread: the call that was in progress when the monitor was switched off is reported when
+    // it ends.
     let told = |functions: &[(String, u64)]| functions.iter().map(|it| it.1).sum::<u64>();
     for _ in 0..10 {
         let after = functions();
@@ -615,7 +616,7 @@ fn the_words_of_native_programs_are_taken() {
     refused(&snapshot, "no monitor that measures times is attached");
 }
 
-/// The other command, which is built with the tests of all.
+/// The other command, which is built with the tests of the workspace.
 fn fastinst() -> Option<std::process::Command> {
     let beside = std::path::Path::new(env!("CARGO_BIN_EXE_wasm-aot")).with_file_name("fastinst");
     if !beside.is_file() {
@@ -655,7 +656,7 @@ fn fastinst_asks_and_shows_programs_of_webassembly() {
     top.shows("/long");
     top.press("\r");
     top.shows("timed;");
-    // Not before: where a monitor has just begun anew there is no function to look at.
+    // Not before: a monitor that has just been restarted has no functions yet.
     let (went_well, told) = ctl(&["exclude", "short"]).expect("it is there");
     assert!(went_well && told == "latency,exclude=short begins anew\n", "{told}");
     top.press("qq");

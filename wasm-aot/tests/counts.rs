@@ -1,5 +1,5 @@
-//! Counts are exact: for every instruction of a program they say what the program says itself when
-//! counting is spelled out in it.
+//! Counts are exact: for every instruction of a program they equal the program's own counts, if it
+//! is rewritten to count itself.
 
 #[path = "counts/programs.rs"]
 mod programs;
@@ -13,14 +13,14 @@ fn engine(counts: bool, optimize: wasm_aot::Optimize) -> Engine {
     Engine::new(&config).expect("an engine")
 }
 
-/// A module in a store, with whatever it imports.
+/// A module in a store, with all of its imports.
 fn instantiate(engine: &Engine, bytes: &[u8]) -> (Store<()>, Module, Option<Instance>) {
     let module = Module::new(engine, bytes).unwrap_or_else(|error| panic!("{error}"));
     let (store, instance) = programs::instantiate(engine, &module);
     (store, module, instance)
 }
 
-/// What the engine counts.
+/// The engine's counts.
 fn counted(
     bytes: &[u8],
     names: &[&str],
@@ -103,7 +103,7 @@ fn calls_through_tables_and_references_are_counted_by_where_they_go() {
         .expect("exported")
         .call(&mut store, &[])
         .expect_err("another type");
-    // What instances have seen is not lost when they end.
+    // The counts of instances are not lost when the instances end.
     for ended in [false, true] {
         let counts = module.counts().expect("the engine counts");
         let made = counts
@@ -141,7 +141,8 @@ fn calls_that_never_return_are_counted_up_to_the_call() {
 
 #[test]
 fn a_function_that_finds_no_stack_has_executed_nothing() {
-    // The last machine code of the function belongs to the loop, or to what traps in it.
+    // The last machine code of the function belongs to the loop, or to an instruction in it that
+    // traps.
     let loops = r#"(module (func (export "f") (param i32) (result i32) (local i32)
         (local.set 1 (i32.const 2))
         (loop $again (result i32)

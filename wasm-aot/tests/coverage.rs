@@ -1,5 +1,5 @@
-//! Coverage is what counts say: which instructions were executed at all. Marks that are set are
-//! taken out while the program runs, and nothing is missing.
+//! Coverage agrees with counts about which instructions were executed at all. Dead probes are
+//! pruned while the program runs, and no instruction is missing.
 
 #[path = "counts/programs.rs"]
 mod programs;
@@ -16,7 +16,7 @@ fn exported(module: &Module) -> Vec<String> {
     functions.map(|export| export.name.to_owned()).collect()
 }
 
-/// How many instructions of each function were executed, by a program that counts itself.
+/// The number of executed instructions of each function, from a program that counts itself.
 fn expected(bytes: &[u8], names: &[&str]) -> Option<Vec<[u64; 2]>> {
     let mut functions: BTreeMap<usize, [u64; 2]> = BTreeMap::new();
     for ((function, _), count) in spelled_out(bytes, names)? {
@@ -27,7 +27,7 @@ fn expected(bytes: &[u8], names: &[&str]) -> Option<Vec<[u64; 2]>> {
     Some(functions.into_values().collect())
 }
 
-/// The same, as the monitor says.
+/// The same, from the monitor.
 fn rows(report: &Report) -> Vec<[u64; 2]> {
     let count = |cell: &Cell| match cell {
         Cell::Count(count) => *count,
@@ -36,7 +36,7 @@ fn rows(report: &Report) -> Vec<[u64; 2]> {
     report.rows.iter().map(|row| [count(&row[1]), count(&row[2])]).collect()
 }
 
-/// Compares a program's coverage; returns whether something was executed.
+/// Compares a program's coverage; returns whether any instruction was executed.
 fn check(bytes: &[u8]) -> bool {
     let engine = Engine::new(Config::new().optimize(Optimize::Speed)).expect("an engine");
     let monitors = MonitorSet::new(Choices::new(["coverage"]).expect("a monitor")).expect("ready");
@@ -51,7 +51,7 @@ fn check(bytes: &[u8]) -> bool {
     expected.is_some_and(|functions| functions.iter().any(|[_, covered]| *covered > 0))
 }
 
-/// Where to find a program that failed.
+/// The path of a program that failed.
 fn wat_of(bytes: &[u8]) -> String {
     let path = std::env::temp_dir().join(format!("wasm-aot-coverage-{}.wasm", std::process::id()));
     let kept = std::fs::write(&path, bytes).is_ok();
@@ -71,8 +71,8 @@ fn what_is_covered_of_arbitrary_programs_is_what_they_execute() {
     check_arbitrary(1 << 13, check);
 }
 
-/// A program whose ways are gone one after the other, each for as long as the host likes; one of
-/// the three is never gone.
+/// A program that takes its branches one after the other, each for as long as the host chooses; one
+/// of the three is never taken.
 const WAYS: &str = r#"(module (import "host" "way" (func $way (result i32)))
     (func $first (param i32) (result i32) (i32.add (local.get 0) (i32.const 1)))
     (func $second (param i32) (result i32) (if (result i32) (i32.and (local.get 0) (i32.const 1))
@@ -94,7 +94,7 @@ const WAYS: &str = r#"(module (import "host" "way" (func $way (result i32)))
             (br_if $again (i32.ge_s (local.tee $way (call $way)) (i32.const 0))))
         (local.get $n)))"#;
 
-/// Runs that program for a while; gives the module and the store that keeps its instance.
+/// Runs that program for some time; returns the module and the store that keeps its instance.
 fn run_ways(
     engine: &Engine,
     module: &Module,
@@ -104,7 +104,7 @@ fn run_ways(
     let mut linker = Linker::new(engine);
     let way = move || {
         during();
-        // The second way comes late, when all of the first has been taken out.
+        // The second branch is taken late, when all probes of the first have been pruned.
         match begun.elapsed() {
             past if past > Duration::from_millis(500) => -1,
             past => i32::from(past > Duration::from_millis(250)),
@@ -122,7 +122,7 @@ fn run_ways(
     store
 }
 
-/// Of the function that loops everything is executed but the way that is never gone.
+/// In the looping function everything is executed except the branch that is never taken.
 fn is_all_but_the_third(report: &Report) {
     let rows = rows(report);
     let [first, second, third, all] = rows[..] else { panic!("{rows:?}") };

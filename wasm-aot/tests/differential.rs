@@ -1,5 +1,5 @@
-//! A second of comparing our machine code with an interpreter; `cargo run --release -p wasm-aot
-//! --example differential` does it for days.
+//! Compares the engine's machine code with an interpreter for a second; `cargo run --release -p
+//! wasm-aot --example differential` does it for days.
 
 #[path = "differential/body.rs"]
 mod body;
@@ -18,9 +18,9 @@ fn every_configuration_does_what_an_interpreter_does() {
     assert!(interpreted.get() > 0, "no module was compared with the interpreter");
 }
 
-/// Modules that engines did not agree about once, each with a function `f` of these arguments.
+/// Modules about which engines once disagreed, each with the arguments of its function `f`.
 const ONCE: &[(&str, &[u128])] = &[
-    // A vector that is a condition's parameter.
+    // A vector that is a parameter of an `if`.
     (
         "(module (func (export \"f\") (param i32 v128) (result v128)
             (f32x4.abs (local.get 1)) (local.get 0)

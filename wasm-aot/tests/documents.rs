@@ -1,4 +1,4 @@
-//! Documents name only what exists: files, and identifiers that the sources have.
+//! Documents name only existing files, and identifiers that occur in the sources.
 
 use std::collections::HashSet;
 use std::fs;
@@ -50,13 +50,13 @@ fn is_part_of_a_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// What a document has in backticks, outside of figures.
+/// The texts in backticks of a document, outside of figures.
 fn quoted(document: &str) -> Vec<&str> {
     let prose = document.split("```").step_by(2);
     prose.flat_map(|prose| prose.split('`').skip(1).step_by(2)).collect()
 }
 
-/// Files and names of a document that the sources do not have.
+/// Files and names in a document that do not exist in the sources.
 fn missing<'d>(document: &'d str, files: &[String], names: &HashSet<String>) -> Vec<&'d str> {
     let exists = |quoted: &str| match quoted.strip_suffix(".rs") {
         Some(stem) if stem.chars().all(|c| is_part_of_a_name(c) || c == '/') => {

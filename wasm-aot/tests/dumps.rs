@@ -1,4 +1,4 @@
-//! What a core dump says of a program that a trap has ended is what the program had.
+//! A core dump of a program that a trap has ended contains the program's state.
 
 use wasm_aot::{Caller, Config, Engine, Instance, Linker, Module, Store, Trap, Val};
 use wasmparser::{CoreDumpValue, KnownCustom, Parser, Payload};
@@ -32,7 +32,7 @@ fn shown(value: &CoreDumpValue) -> String {
 }
 
 /// The program's name, the modules' names, the instances' memories and globals, and the frames, as
-/// a foreign reader finds them.
+/// an independent reader finds them.
 fn read(dump: &[u8]) -> (String, Vec<String>, Vec<OfInstance>, Vec<Frame>) {
     let (mut program, mut modules, mut instances, mut frames) =
         (String::new(), Vec::new(), Vec::new(), Vec::new());
@@ -104,7 +104,7 @@ fn a_dump_has_frames_locals_globals_and_memories() {
         (0, 0, &texts(&["0", "-5", "0.25", "-2", "missing", "missing", "0"]))
     );
     assert_eq!((high.0, high.1, &high.3), (0, 1, &texts(&["40", "0", "4"])));
-    // What is in memories and globals is what instances of the dump begin with.
+    // Instances of the dump begin with the contents of the memories and globals.
     let text = Module::new(&engine, &dump).expect("a module");
     let mut other = Store::new(&engine, ());
     Linker::new(&engine).instantiate(&mut other, &text).expect("an instance");

@@ -1,8 +1,8 @@
-//! Monitors with hooks report the same as an interpreter that shares no code with the engine: there
-//! the program itself reports what it does.
+//! Monitors with hooks report the same as an interpreter that shares no code with the engine; in
+//! the interpreter the program itself reports its events.
 //!
-//! Programs are texts with notes in braces. For us the notes are left out; for the interpreter they
-//! are calls of a function that writes down:
+//! Programs are texts with notes in braces. For the engine the notes are left out; for the
+//! interpreter they are calls of a function that records them:
 //!
 //! ```text
 //!     {+name}            function `name` begins
@@ -33,7 +33,7 @@ use std::collections::BTreeMap;
 use wasm_aot::monitor::{Cell, Choices, MonitorSet, Report};
 use wasm_aot::{Config, Engine, Linker, Module, Store, Val};
 
-/// What an interpreter writes down.
+/// A recorded event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Note {
     Begin(String),
@@ -41,7 +41,7 @@ enum Note {
     Access { writes: bool, size: u32, address: u64 },
 }
 
-/// The text of a program, with its notes as calls, and the names of its functions; or without.
+/// The text of a program, with or without its notes as calls, and the names of its functions.
 fn text(template: &str, with_notes: bool) -> (String, Vec<String>) {
     let mut out = String::new();
     let mut names: Vec<String> = Vec::new();
@@ -73,7 +73,7 @@ fn text(template: &str, with_notes: bool) -> (String, Vec<String>) {
     (out, names)
 }
 
-/// What the interpreter writes down while it calls `f` with each argument.
+/// The interpreter's records while it calls `f` with each argument.
 fn noted(template: &str, args: &[i32]) -> Vec<Note> {
     let (text, names) = text(template, true);
     let mut config = wasmi::Config::default();
@@ -115,10 +115,10 @@ fn noted(template: &str, args: &[i32]) -> Vec<Note> {
     store.into_data()
 }
 
-/// What programs may import: a function of another module that throws.
+/// A module that programs may import: a function that throws.
 const RAISING: &str = r#"(module (tag $e) (func (export "raise") (throw $e)))"#;
 
-/// What monitors report when `f` was called with each argument.
+/// The reports of monitors after `f` was called with each argument.
 fn observed(template: &str, args: &[i32], monitors: &[&str]) -> Vec<Report> {
     let monitors =
         MonitorSet::new(Choices::new(monitors.iter().copied()).expect("known")).expect("ready");
@@ -127,7 +127,7 @@ fn observed(template: &str, args: &[i32], monitors: &[&str]) -> Vec<Report> {
         .compile(&engine, text(template, false).0)
         .unwrap_or_else(|error| panic!("{error}"));
     let raising = Module::new(&engine, RAISING).expect("a module");
-    // What an instance has seen is not lost when it ends.
+    // The observations of an instance are not lost when it ends.
     let (early, late) = args.split_at(args.len() / 2);
     for (args, ends) in [(early, true), (late, false)] {
         let mut store = Store::new(&engine, ());
@@ -169,7 +169,7 @@ fn counts(report: &Report, name: &str) -> Vec<u64> {
     report.rows.iter().map(count).collect()
 }
 
-/// Recursion, a tail call, every way out, and a trap deep inside.
+/// Recursion, a tail call, every kind of exit, and a trap deep inside.
 const CALLS: &str = r#"(module {imports} (import "host" "twice" (func $twice (param i32) (result i32)))
     (memory (export "memory") 1) (table funcref (elem $odd $leaf))
     (type $t (func (param i32) (result i32)))
@@ -185,12 +185,12 @@ const CALLS: &str = r#"(module {imports} (import "host" "twice" (func $twice (pa
         {+twice} (drop (call $twice (local.get 0))) {-}
         (drop (call $even (local.get 0))) (call_indirect (type $t) (local.get 0) (i32.const 0)) {-}))"#;
 
-/// Ways to functions and how often they were gone, by what was written down.
+/// The call paths and their numbers of calls, from the records.
 fn ways(notes: &[Note], args: usize) -> BTreeMap<String, u64> {
     let (mut stack, mut ways, mut calls) = (Vec::<&str>::new(), BTreeMap::new(), 0);
     for note in notes {
         match note {
-            // After a trap the host begins anew.
+            // After a trap the host starts again.
             Note::Begin(name) if name == "f" => (stack, calls) = (vec!["f"], calls + 1),
             Note::Begin(name) => stack.push(name),
             Note::End => drop(stack.pop()),
@@ -204,7 +204,7 @@ fn ways(notes: &[Note], args: usize) -> BTreeMap<String, u64> {
     ways
 }
 
-/// What a monitor has written to a file that its option names.
+/// The contents of a file that a monitor's option names.
 fn written(template: &str, args: &[i32], monitor: &str, option: &str) -> String {
     static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

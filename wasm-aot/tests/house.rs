@@ -1,17 +1,17 @@
-//! The house: which crate stands on which, and within each crate which folder on which. Cargo knows
-//! no cycle between crates; here none between the folders of a crate is known either, except for
-//! those that are listed, and the list only gets shorter.
+//! The dependencies between crates, and between the folders of each crate. Cargo excludes cycles
+//! between crates; this test excludes cycles between the folders of a crate, too, except for the
+//! listed ones, and the list may only get shorter.
 //!
-//! `cargo test -p wasm-aot --test house -- --nocapture` draws it.
+//! `cargo test -p wasm-aot --test house -- --nocapture` prints the graph.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What stands on what.
+/// The dependencies of each node.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
-/// Folders and files of crates that still stand on each other, in one knot each.
+/// Folders and files of crates that still depend on each other, one cycle each.
 const KNOTS: &[(&str, &[&str])] = &[
     ("fastinst", &["cli", "command", "names", "output", "runtime"]),
     ("profiler", &["compare", "profile", "reconcile", "report"]),
@@ -64,7 +64,7 @@ fn members() -> Vec<String> {
     list.split(',').map(|name| name.trim().trim_matches('"').to_owned()).collect()
 }
 
-/// What a manifest says that its crate needs.
+/// The dependencies in a manifest.
 fn needs(manifest: &str) -> BTreeSet<String> {
     let lines = manifest.lines().skip_while(|line| *line != "[dependencies]").skip(1);
     let lines = lines.take_while(|line| !line.starts_with('['));
@@ -75,7 +75,7 @@ fn needs(manifest: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Which crate of the workspace stands on which.
+/// The dependencies between the crates of the workspace.
 fn crates() -> Graph {
     let manifests: BTreeMap<String, String> = members()
         .iter()
@@ -108,7 +108,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// A source without what tests alone use, and without comments.
+/// A source without test-only code, and without comments.
 fn code(source: &str) -> String {
     let source = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     source
@@ -117,7 +117,7 @@ fn code(source: &str) -> String {
         .collect()
 }
 
-/// The first names behind each `prefix` of a source: one, or those of a list.
+/// The first names after each `prefix` in a source: one, or those of a list.
 fn names<'a>(source: &'a str, prefix: &str) -> Vec<&'a str> {
     let word = |text: &'a str| {
         text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default()
@@ -150,7 +150,7 @@ fn names<'a>(source: &'a str, prefix: &str) -> Vec<&'a str> {
     found
 }
 
-/// Which folder or file of a crate's sources stands on which.
+/// The dependencies between the folders and files of a crate's sources.
 fn folders(src: &Path) -> Graph {
     let mut files = Vec::new();
     sources(src, &mut files);
@@ -167,7 +167,7 @@ fn folders(src: &Path) -> Graph {
         };
         let source = code(&text(path));
         let mut to = names(&source, "crate::");
-        // A file of the crate's own folder calls its neighbours so.
+        // A file in the crate's top folder refers to its neighbours like this.
         if path.parent() == Some(src) {
             to.extend(names(&source, "super::"));
         }
@@ -178,7 +178,7 @@ fn folders(src: &Path) -> Graph {
     graph
 }
 
-/// Everything that something stands on, through others too.
+/// All dependencies of a node, including indirect ones.
 fn below<'a>(graph: &'a Graph, from: &str) -> BTreeSet<&'a str> {
     let mut found = BTreeSet::new();
     let mut left: Vec<&str> = vec![from];
@@ -192,7 +192,7 @@ fn below<'a>(graph: &'a Graph, from: &str) -> BTreeSet<&'a str> {
     found
 }
 
-/// What stands on itself, through others.
+/// The nodes that depend on themselves, through others.
 fn knotted(graph: &Graph) -> BTreeSet<&str> {
     let names = graph.keys().map(String::as_str);
     names.filter(|name| below(graph, name).contains(name)).collect()
@@ -246,7 +246,7 @@ fn a_cycle_is_found() {
     assert_eq!(names(source, "crate::"), ["one", "two", "three", "self", "four"]);
 }
 
-/// What no crate but `wordpatch` does: to store into code by other means than its one store.
+/// Operations that only `wordpatch` may use: stores to code by other means than its one store.
 const STORES: [&str; 9] = [
     "AtomicU8::from_ptr",
     "AtomicU16::from_ptr",
@@ -259,11 +259,12 @@ const STORES: [&str; 9] = [
     "c\"/proc/self/mem",
 ];
 
-/// Those that may: the one store, and what measures processors by stores that are wrong on purpose.
+/// The crates that may use them: the one with the store, and the one that measures processors by
+/// deliberately wrong stores.
 const OWNERS: [&str; 2] = ["wordpatch", "scripts/tmax"];
 
-/// Instructions are written by hand in `callpatch::x86` alone: no other module has three bytes in a
-/// row that might be one. These read bytes, and write none.
+/// Only `callpatch::x86` contains hand-written instructions: no other module has three bytes in a
+/// row that might be one. These files read bytes, and write none.
 const READERS: [&str; 1] = ["compile/placement.rs"];
 
 #[test]
@@ -279,7 +280,7 @@ fn nobody_but_wordpatch_stores_into_code() {
         }
     }
     assert_eq!(wrong, Vec::<String>::new());
-    // What is searched for is what the one store is written in.
+    // The one store itself contains the searched operations.
     let store = text(&root().join("wordpatch/src/live.rs"));
     assert!(STORES.iter().filter(|how| store.contains(**how)).count() >= 4);
 }
@@ -303,7 +304,7 @@ fn the_engine_stores_into_code_and_writes_instructions_by_way_of_others() {
                 .filter(|store| source.contains(**store))
                 .map(|store| format!("{name}: {store}")),
         );
-        // What is switched is a gate of callpatch, which has wordpatch's store.
+        // The switched object is a gate of callpatch, which uses wordpatch's store.
         if source.contains("wordpatch::live") {
             wrong.push(format!("{name}: a store of its own"));
         }

@@ -1,4 +1,4 @@
-//! What is switched very often leaves no trace. Alone in their process, and one after the other,
+//! Frequent switching leaks no memory. The tests run in their own process, one after the other,
 //! since they count the process's mappings.
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn a_million_times_on_and_off_leaves_no_trace() {
     let function = instance.get_typed_func::<i32, i32>(&mut store, "f").expect("exported");
     module.attach_counts().expect("attached");
     assert_eq!(function.call(&mut store, 10).expect("no trap"), 7);
-    // There and back once: whatever is compiled for it is kept.
+    // Attach and detach once: all code that this compiles is kept.
     module.detach_counts();
     module.attach_counts().expect("attached");
     let before = mappings();
@@ -41,14 +41,14 @@ fn a_million_times_on_and_off_leaves_no_trace() {
     );
 }
 
-/// The memory that the process has.
+/// The resident memory of the process.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("a status");
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("its memory");
     line.split_whitespace().nth(1).expect("a number").parse().expect("a number")
 }
 
-/// A program that runs until the host says that it is over.
+/// A program that runs until the host ends it.
 const PROGRAM: &str = r#"(module (import "host" "over" (func $over (result i32))) (memory 1)
     (func $leaf (param i32) (result i32) (i32.store (i32.const 8) (local.get 0)) (i32.add (local.get 0) (i32.const 1)))
     (func (export "f") (result i32) (local $n i32)
@@ -79,7 +79,7 @@ fn monitors_that_come_and_go_a_million_times_beside_two_threads_leave_no_trace()
         })
     };
     let threads = [thread(), thread()];
-    // All companies that there will be, once: whatever is compiled for them is kept.
+    // Every set of monitors once: all code that is compiled for them is kept.
     let turn = |turn: usize| {
         let name = MONITORS[turn % 3];
         match turn / 3 % 2 {

@@ -1,4 +1,4 @@
-//! Monitors that come and go, in any company, while the program runs.
+//! Monitors that are attached and detached, in any combination, while the program runs.
 
 #[path = "switching/ticking.rs"]
 mod ticking;
@@ -12,7 +12,7 @@ use wasm_aot::session::Session;
 use wasm_aot::steering::Steering;
 use wasm_aot::{Config, Engine, Instance, Linker, Module, Store, Val};
 
-/// Loops, calls, accesses and tail calls; `tick` is called with every turn.
+/// Loops, calls, accesses and tail calls; the program calls `tick` in every turn.
 const PROGRAM: &str = r#"(module (import "host" "tick" (func $tick)) (memory 2)
     (func $leaf (param i32) (result i32)
         (i32.store (i32.shl (local.get 0) (i32.const 2)) (local.get 0))
@@ -38,7 +38,7 @@ fn call(store: &mut Store<()>, instance: Instance, n: i32) -> i32 {
     }
 }
 
-/// The monitors that understand programs that have begun.
+/// The monitors that can be attached to running programs.
 const MONITORS: [&str; 12] = [
     "memory",
     "functions",
@@ -106,8 +106,8 @@ fn what_is_attached_between_two_turns_sees_exactly_what_follows() {
     let live = LIVE.get().expect("made by the first turn");
     live.attach("memory").expect("known");
     let memory = live.reports(Some("memory")).remove(0).csv();
-    // From turn 11 on calls go over; in each turn both functions store once and load once. Turn 60
-    // is over for calls when it begins.
+    // From turn 11 on calls enter the new variant; in each turn both functions store once and load
+    // once. The calls of turn 60 have ended when it begins.
     let numbers: Vec<u64> = memory
         .lines()
         .skip(1)
@@ -157,7 +157,7 @@ fn what_cannot_be_attached_is_told_and_leaves_the_others_alone() {
     assert!(reports[0].csv().lines().count() > 1);
 }
 
-/// What `memory` says if it is compiled in, and `tick` is called with every turn.
+/// The report of `memory` if it is compiled in and `tick` is called with every turn.
 #[test]
 fn an_embedder_with_a_session_answers_what_running_programs_answer() {
     let engine = Engine::default();
@@ -282,7 +282,7 @@ fn code_that_counts_from_the_beginning_goes_on_to_count_while_monitors_come_and_
 fn instances_that_end_while_monitors_come_are_forgotten_by_them() {
     let engine = Engine::new(&Config::new()).expect("an engine");
     let (over, expected) = (AtomicBool::new(false), OnceLock::new());
-    // Monitors with threads of their own look at instances at any time.
+    // Monitors with their own threads read instances at any time.
     for _ in 0..12 {
         let module = Module::new(&engine, PROGRAM).expect("a module");
         let live = MonitorSet::of(&module);
@@ -322,8 +322,8 @@ fn functions_that_two_versions_have_in_common_go_on_when_one_follows_the_other()
     let (live, turns) = (OnceLock::new(), AtomicU64::new(0));
     let (mut store, _, instance) = ticking::instance(text, move |module| {
         let live: &MonitorSet = live.get_or_init(|| MonitorSet::of(module));
-        // The function that loops has nothing of `memory`: with it and without it, its code is the
-        // same.
+        // The looping function has no code of `memory`: with and without the monitor its code is
+        // the same.
         match turns.fetch_add(1, Relaxed) {
             0 => drop(live.attach("hotness").expect("sites")),
             turn if turn < 9 && turn % 2 == 1 => drop(live.attach("memory").expect("sites")),
@@ -355,7 +355,7 @@ fn counts_begin_for_each_monitor_when_it_is_attached() {
     assert_eq!(executed(&live, "hotness"), Some(3));
     live.attach("icount").expect("attached");
     assert_eq!(executed(&live, "hotness"), Some(6));
-    // What is counted for another monitor meanwhile does not belong to it; what it has seen stays.
+    // Counts for another monitor meanwhile do not belong to it; its earlier observations stay.
     live.switch_one("hotness", false).expect("it rests");
     assert_eq!(executed(&live, "hotness"), Some(6));
     live.switch_one("hotness", true).expect("it observes");
@@ -367,7 +367,7 @@ fn counts_begin_for_each_monitor_when_it_is_attached() {
     assert_eq!(executed(&live, "hotness"), Some(12));
 }
 
-/// Calls through a table, of three functions in turn; `tick` is called with every turn.
+/// Calls through a table, of three functions in turn; the program calls `tick` in every turn.
 const INDIRECT: &str = r#"(module (import "host" "tick" (func $tick))
     (type $t (func (result i32)))
     (table funcref (elem $one $two $three))
@@ -382,7 +382,7 @@ const INDIRECT: &str = r#"(module (import "host" "tick" (func $tick))
             (br_if $again (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (local.get $n))))
         (local.get $s)))"#;
 
-/// How often calls through tables went where, as the attached monitor reports.
+/// The targets of indirect calls and their counts, from the attached monitor.
 fn targets(live: &MonitorSet) -> Vec<(String, u64)> {
     let report = live.reports(Some("calls")).remove(0).json();
     let rows = report["rows"].as_array().expect("rows");
@@ -401,7 +401,7 @@ fn calls_that_are_attached_tell_where_indirect_calls_went() {
     let (mut store, module, instance) = ticking::instance(INDIRECT, |_| {});
     let live = MonitorSet::of(&module);
     assert_eq!(call(&mut store, instance, 6), 12);
-    // Others have it counted before, and go on.
+    // Other monitors had it counted before, and continue.
     live.attach("hotness").expect("attached");
     assert_eq!(call(&mut store, instance, 6), 12);
     for turn in 1..=2 {

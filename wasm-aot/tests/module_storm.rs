@@ -1,5 +1,5 @@
-//! Monitors that are modules, switched in every way while the program runs: its results stay what
-//! they are, and when it is over, everything is counted again.
+//! Monitors that are modules are switched in every way while the program runs: its results stay the
+//! same, and afterwards all events are counted again.
 
 #[path = "observers/stage.rs"]
 #[allow(dead_code, reason = "not every test needs all of it")]
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use wasm_aot::Val;
 use wasm_aot::observer::{Observation, ProbeCalls, Selection};
 
-/// Loops, calls and conditions; every function is executed again and again.
+/// Loops, calls and conditions; every function is executed repeatedly.
 const PROGRAM: &str = r#"(module
     (func $mix (param $a i32) (param $b i32) (result i32)
         (if (result i32) (i32.and (local.get $a) (i32.const 1))
@@ -28,8 +28,8 @@ const PROGRAM: &str = r#"(module
             (br_if $again (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (local.get $n))))
         (local.get $s)))"#;
 
-/// Counts calls, turns and conditions, which are 0 or 1, in a way that does not follow from counts
-/// of instructions.
+/// Counts calls, turns and conditions, which are 0 or 1, in a way that cannot be computed from
+/// instruction counts.
 const MONITOR: &str = r#"(module
     (import "whamm:dyninstr" "remove_probe" (func $remove (param i32)))
     (global $calls (export "calls") (mut i32) (i32.const 0)) (global $turns (export "turns") (mut i32) (i32.const 0))
@@ -42,7 +42,7 @@ const MONITOR: &str = r#"(module
         (global.set $once (i32.add (global.get $once) (i32.const 1)))
         (call $remove (local.get 0))))"#;
 
-/// Counts the same, which follows from how often instructions are executed.
+/// Counts the same in a way that can be computed from instruction counts.
 const COUNTING: &str = r#"(module
     (global $calls (export "calls") (mut i32) (i32.const 0)) (global $turns (export "turns") (mut i32) (i32.const 0))
     (global $ifs (export "ifs") (mut i32) (i32.const 0)) (global $exits (export "exits") (mut i32) (i32.const 0))
@@ -52,7 +52,7 @@ const COUNTING: &str = r#"(module
     (func (export "wasm:opcode:loop") (global.set $turns (i32.add (global.get $turns) (i32.const 1))))
     (func (export "wasm:opcode:if (arg0)") (param i32) (global.set $ifs (i32.add (global.get $ifs) (i32.const 1)))))"#;
 
-/// Numbers that look as if there were no rule.
+/// Pseudorandom numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -85,7 +85,7 @@ fn throw(observation: &Observation, dice: &mut Dice) {
 }
 
 /// The program runs while another thread switches; then everything is on, and every event is
-/// counted: so many of each.
+/// counted, `expected` times each.
 fn storm(monitor: &str, calls: ProbeCalls, expected: &[(&str, i64)]) {
     let quiet = {
         let bytes = wat::parse_str(r#"(module (func (export "wasm:opcode:unreachable")))"#)
@@ -122,13 +122,13 @@ fn storm(monitor: &str, calls: ProbeCalls, expected: &[(&str, i64)]) {
         is_over.store(true, Relaxed);
         assert!(switching.join().expect("no panic") > 10);
     });
-    // Each run executes twenty times what the one below does; nothing was counted that was not
+    // Each run executes twenty times as much as the one below; no event was counted that was not
     // executed.
     for (name, expected) in expected.iter().filter(|(name, _)| *name != "once") {
         let (found, most) = (run.global(name), runs * 20 * expected);
         assert!((1..=most).contains(&found), "{name}, {calls:?}: {found} of {most}");
     }
-    // Everything is on again: what is executed from now on is counted, to the last one.
+    // Everything is on again: from now on every event is counted.
     run.observation.rest(true).expect("nobody rests");
     run.observation.switch(&Selection::whole("m"), true).expect("switched");
     let before: Vec<i64> = expected.iter().map(|(name, _)| run.global(name)).collect();

@@ -1,4 +1,4 @@
-//! `run --monitor FILE`: modules and scripts, as people use them.
+//! `run --monitor FILE`: modules and scripts, as users use them.
 
 #[path = "modules/artifacts.rs"]
 mod artifacts;
@@ -25,7 +25,7 @@ mod switching;
 use place::Place;
 use std::process::Output;
 
-/// Counts instructions, and prints how many there were.
+/// Counts instructions, and prints their number.
 const COUNTING: &str = r#"(module (import "wizeng" "puti" (func $print (param i32))) (global $n (mut i32) (i32.const 0))
     (func (export "wasm:opcode:*") (global.set $n (i32.add (global.get $n) (i32.const 1))))
     (func (export "wasm:exit") (call $print (global.get $n))))"#;

@@ -1,4 +1,4 @@
-//! Monitors, as people use them: what they say is true, and the program does not notice.
+//! Monitors as users use them: their reports are correct, and the program behaves the same.
 
 #[path = "command/place.rs"]
 #[allow(dead_code, reason = "not every test needs all of it")]
@@ -52,7 +52,7 @@ fn observe(place: &Place, monitor: &str) -> Vec<HashMap<String, String>> {
     rows(&fs::read_to_string(place.0.join("report.csv")).expect("a report"))
 }
 
-/// The first row in which these columns are so.
+/// The first row with these values.
 fn find<'a>(
     rows: &'a [HashMap<String, String>],
     wanted: &[(&str, &str)],
@@ -169,7 +169,7 @@ fn programs_that_trap_or_run_out_of_time_are_reported_too() {
         place.file("trap.wat", "(module (func (export \"_start\") (nop) (drop (i32.div_u (i32.const 1) (i32.const 0))) (nop)))");
     let output = place.run(&["run", "--monitor", "icount", &trap]);
     assert_eq!(output.status.code(), Some(134));
-    // The first, two constants, and the division.
+    // The first instruction, two constants, and the division.
     assert!(errors(&output).contains("dynamic 4\n"), "{}", errors(&output));
     let spin = place.file("spin.wat", "(module (func (export \"_start\") (loop $l (br $l))))");
     let output = place.run(&["run", "--timeout", "100ms", "--monitor", "loops", &spin]);
@@ -245,7 +245,7 @@ fn a_run_that_is_refused_leaves_files_of_earlier_ones_as_they_are() {
     }
     place.good(&["run", "--monitor", &format!("trace,form=csv,file={file}"), &program]);
     assert!(found().starts_with("depth,event,"), "{}", found());
-    // Nothing was read or written.
+    // The program has read and written nothing.
     place.good(&["run", "--monitor", &format!("memory,trace={file}"), &program]);
     assert_eq!(found(), "");
     fs::write(&file, "what was found before").expect("a file");
@@ -274,7 +274,7 @@ fn the_list_of_monitors_names_each_with_its_options() {
 #[test]
 fn programs_that_tell_arcs_to_their_host_have_them_printed() {
     let place = Place::new("arcs");
-    // Arcs that lead to the host, and functions without names, are no harm.
+    // Arcs to the host, and functions without names, are accepted.
     let text = |ends: &str| {
         format!(
             r#"(module (@custom "fastinst:functions" "1 exit\n2 inner\n3 run\nx y\n\n")

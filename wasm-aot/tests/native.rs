@@ -1,5 +1,5 @@
-//! Modules in the profile of the process that runs them: `libfastinst.so` is preloaded, and Wasm
-//! functions stand in its report as native ones do.
+//! Modules in the profile of the process that runs them: `libfastinst.so` is preloaded, and its
+//! report contains Wasm functions like native ones.
 
 #[path = "command/place.rs"]
 #[allow(dead_code, reason = "not every test needs all of it")]
@@ -58,7 +58,7 @@ fn library() -> PathBuf {
     library
 }
 
-/// Has a command write a profile of itself.
+/// Makes a command write a profile of itself.
 fn profiled<'c>(command: &'c mut Command, policy: &str, file: &Path) -> &'c mut Command {
     for (key, _) in std::env::vars_os() {
         if key.to_string_lossy().starts_with("FASTINST_") {
@@ -69,7 +69,7 @@ fn profiled<'c>(command: &'c mut Command, policy: &str, file: &Path) -> &'c mut 
         .env_remove("LD_LIBRARY_PATH")
         .env("LD_PRELOAD", library())
         .env("FASTINST_POLICY", policy)
-        // The engine's own functions are planted elsewhere.
+        // No probes in the engine's own functions.
         .env("FASTINST_PROVIDER", "hooks")
         .env("FASTINST_FORMAT", "json")
         .env("FASTINST_OUTPUT", file)
@@ -90,7 +90,7 @@ fn callers(profile: &Value, name: &str) -> BTreeSet<String> {
     arcs.filter_map(|arc| arc["caller"]["name"].as_str().map(str::to_owned)).collect()
 }
 
-/// How often each function is called, as a monitor of the engine counts.
+/// The calls of each function, as counted by a monitor of the engine.
 fn counted(place: &Place, program: &str) -> (Output, BTreeMap<String, u64>) {
     let output =
         place.run(&["run", "--monitor", "functions", "--json", "--report", "counts", program]);
@@ -102,7 +102,7 @@ fn counted(place: &Place, program: &str) -> (Output, BTreeMap<String, u64>) {
     let rows = report["functions"]["rows"].as_array().expect("rows").iter();
     let called = rows.filter_map(|row| {
         let (name, calls) = (row["function"].as_str()?, row["calls"].as_u64()?);
-        // What is imported is the host's.
+        // Imported functions belong to the host.
         (calls > 0 && name != "exit").then(|| (name.to_owned(), calls))
     });
     (output, called.collect())
@@ -287,7 +287,8 @@ fn counting_a_short_function_does_not_make_its_calls_seem_rarer() {
             (func (export "_start") (drop (call $fib (i32.const 38))) (call $exit (i32.const 5))))"#,
     );
     let truth = 126_491_971.0;
-    // A few windows of a short program say little, and a call has two nanoseconds: several runs.
+    // A few windows of a short program are weak evidence, and a call takes two nanoseconds, so
+    // there are several runs.
     let calls = [0; 5].map(|_| {
         let file = place.0.join("profile");
         let mut command = place.command();
@@ -305,8 +306,8 @@ fn counting_a_short_function_does_not_make_its_calls_seem_rarer() {
     assert!((truth / 3.0..truth * 3.0).contains(&values[2]), "{calls:?}");
 }
 
-/// What the next tests run as a host, which only makes modules and calls them: each one has two
-/// instances on two threads, of which every call but the last comes back, and goes.
+/// The host of the next tests, which only makes modules and calls them. Each module has two
+/// instances on two threads; all calls but the last return, and the module is dropped.
 #[test]
 fn embedded() {
     let number = |key: &str| std::env::var(key).ok().and_then(|text| text.parse::<i32>().ok());

@@ -1,4 +1,4 @@
-//! Monitors that are modules: matched with programs, and called where they want to be.
+//! Monitors that are modules: matched with programs, and called at their places.
 
 #[path = "../../whamm/tests/engine/mod.rs"]
 mod engine;
@@ -15,7 +15,7 @@ use wasm_aot::observer::ProbeCalls;
 
 const BOTH: [ProbeCalls; 2] = [ProbeCalls::Inlined, ProbeCalls::Direct];
 
-/// Calls a program's `main` with a number under the eyes of a monitor.
+/// Calls a program's `main` with a number under a monitor.
 fn observed(monitor: &str, program: &str, arg: i32, calls: ProbeCalls) -> Run {
     let bytes = wat::parse_str(monitor).expect("it is text");
     let mut run = run(&[("monitor", &bytes)], &[], program.as_bytes(), calls)
@@ -24,8 +24,8 @@ fn observed(monitor: &str, program: &str, arg: i32, calls: ProbeCalls) -> Run {
     run
 }
 
-/// What a monitor keeps in its memory `seen` after a program's `main` was called with a number, and
-/// then with 0, however that ends.
+/// The contents of a monitor's memory `seen` after a program's `main` was called with a number, and
+/// then with 0, whether or not the calls succeed.
 fn seen(monitor: &str, program: &str, arg: i32, calls: ProbeCalls) -> [Vec<u8>; 2] {
     let bytes = wat::parse_str(monitor).expect("it is text");
     let mut run = run(&[("monitor", &bytes)], &[], program.as_bytes(), calls)
@@ -135,7 +135,7 @@ fn a_probe_that_takes_itself_away_is_called_once_at_each_site() {
 
 #[test]
 fn a_probe_that_another_one_of_its_place_takes_away_is_still_called_in_that_event() {
-    // Two probes of each site, with the numbers 2n and 2n + 1: the first takes the second away.
+    // Two probes at each site, with the numbers 2n and 2n + 1: the first removes the second.
     let monitor = r#"(module
         (import "whamm:dyninstr" "remove_probe" (func $remove (param i32)))
         (global $seen (export "seen") (mut i32) (i32.const 0))
@@ -151,7 +151,8 @@ fn a_probe_that_another_one_of_its_place_takes_away_is_still_called_in_that_even
 
 #[test]
 fn texts_that_probes_are_given_each_time_stay_where_they_are() {
-    // What is asked when sites are matched goes through the buffer, and overwrites it each time.
+    // Functions that are evaluated when sites are matched use the buffer, and overwrite it each
+    // time.
     let monitor = r#"(module
         (memory (export "whamm_buffer") 1) (memory $seen (export "seen") 1)
         (global (export "whamm_buffer:start") i32 (i32.const 0)) (global (export "whamm_buffer:max") i32 (i32.const 64))
@@ -180,7 +181,7 @@ fn memories_and_their_alignment_are_told_to_modules_without_the_marker() {
     };
     let program = r#"(module (memory 1) (memory $second 1)
         (func (export "main") (param i32) (result i32) (i32.load $second (local.get 0))))"#;
-    // The existing compiler's scripts mean the exponent, all others bytes.
+    // Scripts of the existing compiler get the exponent, all others bytes.
     for (marker, alloc, told) in [
         ("", "", 14),
         (r#"(import "wasm-aot:ext" "v1" (func))"#, "", 14),
@@ -193,7 +194,7 @@ fn memories_and_their_alignment_are_told_to_modules_without_the_marker() {
 
 #[test]
 fn a_monitor_reads_what_the_program_is_like() {
-    // Numbers of functions are those of all, imported ones first; what is imported has no
+    // Function numbers count all functions, imported ones first; an imported function has no
     // definition.
     let asked = [
         "(call $functions)",
@@ -358,7 +359,7 @@ fn a_function_stands_in_place_of_an_instruction_and_gives_its_results() {
         assert_eq!(run.call("main", &[Val::I32(4)]).expect("it runs")[0].i32(), Some(11));
         assert_eq!(run.global("n"), 4);
     }
-    // Calls, what has no results, and what has an effect.
+    // Calls, instructions without results, and instructions with an effect.
     let program = r#"(module (memory (export "memory") 1) (global $g (mut i32) (i32.const 5))
         (func $twice (param i32 i64) (result i32) (i32.mul (local.get 0) (i32.const 2)))
         (func (export "main") (param i32) (result i32)
@@ -423,7 +424,7 @@ fn two_functions_in_place_of_one_instruction_are_a_conflict_that_is_named() {
     );
 }
 
-/// A monitor that inserts probes: what it imports and declares, with more behind it.
+/// A monitor that inserts probes: its imports and declarations, followed by `more`.
 fn inserting(more: &str) -> String {
     format!(
         r#"(module
@@ -461,7 +462,7 @@ fn probes_are_inserted_from_inside_of_probes_with_and_without_parameters() {
     );
     for calls in BOTH {
         let mut run = observed(&plain, FACTORIAL, 4, calls);
-        // The activation that was being entered goes on in the code that it was in.
+        // The activation that was being entered continues in its old code.
         assert_eq!(run.global("seen"), 3);
         run.call("main", &[Val::I32(4)]).expect("it runs");
         assert_eq!(run.global("seen"), 3 + 4);
@@ -544,9 +545,9 @@ fn what_is_only_added_up_is_right_whenever_somebody_looks() {
     }
 }
 
-/// Programs that leave blocks in their middle, and come to them in every way.
+/// Programs that leave blocks in their middle, and enter them in every way.
 const LEAVING: [&str; 4] = [
-    // A division by zero behind other things, two calls down.
+    // A division by zero after other instructions, two calls down.
     r#"(module
         (func $deep (param i32) (result i32)
             (if (result i32) (i32.gt_s (local.get 0) (i32.const 5))
@@ -558,7 +559,7 @@ const LEAVING: [&str; 4] = [
                 (drop (call $deep (local.get 0)))
                 (br_if $again (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))
             (local.get 0)))"#,
-    // Blocks that nothing falls into, or out of.
+    // Blocks without fall-through into them or out of them.
     r#"(module (func (export "main") (param i32) (result i32)
         (block $out
             (block $never (br $out) (nop))
@@ -568,10 +569,10 @@ const LEAVING: [&str; 4] = [
             (local.set 0 (i32.sub (local.get 0) (i32.const 1)))
             (br $round))
         (unreachable)))"#,
-    // Without end.
+    // Endless recursion.
     r#"(module (func $down (param i32) (call $down (i32.add (local.get 0) (i32.const 1))) (nop))
         (func (export "main") (param i32) (result i32) (call $down (i32.const 0)) (i32.const 1)))"#,
-    // What is thrown is caught above, or not at all.
+    // An exception that is caught by a caller, or not at all.
     r#"(module (tag $e)
         (func $throws (param i32) (nop) (if (local.get 0) (then (throw $e))) (nop))
         (func (export "main") (param i32) (result i32)
@@ -582,7 +583,7 @@ const LEAVING: [&str; 4] = [
 
 #[test]
 fn what_takes_itself_away_follows_from_where_the_program_has_been() {
-    // For each place a cell that is set, and one that is counted up to one.
+    // For each place one cell that is set, and one that is incremented up to one.
     let monitor = r#"(module
         (import "whamm:dyninstr" "remove_probe" (func $remove (param i32))) (memory (export "seen") 2)
         (func (export "$at") (param $fid i32) (param $pc i32) (result i32)
@@ -627,8 +628,8 @@ fn what_is_set_to_different_things_depends_on_the_order() {
 
 #[test]
 fn what_follows_is_exact_in_the_middle_of_the_program() {
-    // Three instructions and a call, two turns of four instructions and a call in between, and what
-    // is behind.
+    // Three instructions and a call, two turns of four instructions and a call in between, and the
+    // rest.
     let program = r#"(module (import "env" "log" (func $log (param i32)))
         (func $deep (param i32) (nop) (call $log (local.get 0)) (nop))
         (func (export "main") (param i32) (result i32)
@@ -679,14 +680,14 @@ fn who_looks_at_few_places_of_a_program_is_called_rather_than_have_all_of_it_cou
         (run.observation.module().counts().is_some(), run.global("n"))
     };
     assert_eq!(seen(&[few], true), (false, 1));
-    // Somebody else may instantiate the program, or has it counted anyway.
+    // Another embedder may instantiate the program, or have it counted already.
     assert_eq!(seen(&[few], false), (true, 1));
     assert_eq!(seen(&[few, many], true), (true, 1));
     assert_eq!(seen(&[many], true), seen(&[many], false));
 }
 
-/// Comes to a condition, a branch and a table with each number from the one given down to 0: in the
-/// table, 0 and 2 are entries, all from 3 on the rest.
+/// Executes a condition, a branch and a table with each number from the argument down to 0; in the
+/// table, 0 and 2 are entries, and 3 and above are the default.
 const WAYS: &str = r#"(module
     (func (export "main") (param $n i32) (result i32) (local $odd i32)
         (loop $again

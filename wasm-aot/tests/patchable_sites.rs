@@ -1,5 +1,5 @@
-//! Patchable sites count what the program counts itself, wherever they stand, in every version of the
-//! code, switched on and off while it runs.
+//! Patchable sites count the same as the program itself, at every place, in every variant of the
+//! code, while they are switched on and off.
 
 #[path = "counts/programs.rs"]
 mod programs;
@@ -20,8 +20,8 @@ fn exported(module: &Module) -> Vec<String> {
     functions.map(|export| export.name.to_owned()).collect()
 }
 
-/// Compares counters at all instructions, and flags, with what the program counts itself; returns
-/// whether something was executed.
+/// Compares counters at all instructions, and flags, with the program's own counts; returns whether
+/// any instruction was executed.
 fn check(bytes: &[u8], is_attached: bool) -> bool {
     let engine = engine(Sites::ALL);
     let Ok(module) = Module::new(&engine, bytes) else { return false };
@@ -72,7 +72,7 @@ fn sites_of_arbitrary_programs_count_what_they_execute() {
     check_arbitrary(1 << 12, |bytes| check(bytes, false));
 }
 
-/// One call, two branches, two accesses in a loop that ends when the host says so.
+/// One call, two branches, and two accesses in a loop that the host ends.
 const LOOP: &str = r#"(module (import "host" "more" (func $more (result i32))) (memory 1)
     (func (export "f") (result i32) (local $n i32)
         (loop $l
@@ -105,7 +105,8 @@ fn every_policy_leaves_the_sites_that_it_names() {
     }
 }
 
-/// Runs that program for so many turns; `turn` is called with each. Gives how many there were.
+/// Runs that program for a number of turns, with a call of `turn` in each. Returns the number of
+/// turns.
 fn run(
     module: &Module,
     engine: &Engine,
@@ -133,7 +134,7 @@ fn run(
     }
 }
 
-/// Where the call is, and the branch behind it.
+/// The places of the call and of the branch after it.
 fn call_and_branch() -> [Place; 2] {
     let bytes = wat::parse_str(LOOP).expect("text");
     let body = bytes
@@ -166,7 +167,7 @@ fn what_is_switched_off_and_on_counts_in_between_at_once_in_whatever_version() {
         _ => {}
     });
     assert_eq!(turns, 1_000);
-    // The call has begun when it is switched, the branch behind it has not.
+    // The call has begun when it is switched, the branch after it has not.
     assert_eq!(probes.counted(call), 100 + 400);
     assert_eq!(probes.counted(branch), 99 + 601);
 }
@@ -187,15 +188,15 @@ fn probes_of_several_owners_share_a_site_and_a_flag_is_set_once() {
     assert!(other.remove(second));
     assert_eq!(run(&module, &engine, 10, |_| {}), 10);
     assert_eq!((one.counted(call), other.is_flagged(flag)), (20, true));
-    // What was flagged is flagged again by a flag that stands anew.
+    // A new flag at a flagged place is set again.
     let again = one.flag(call).expect("a site");
     assert!(!one.is_flagged(again));
     run(&module, &engine, 1, |_| {});
     assert!(one.is_flagged(again));
 }
 
-/// A load, and what comes after it: six instructions that are executed together if it does not
-/// trap, and an access that does in the end.
+/// A load, and the code after it: six instructions that are executed together if it does not trap,
+/// and an access that traps in the end.
 const TRAPS: &str = r#"(module (memory 1)
     (func (export "f") (param $at i32) (result i32) (local $sum i32)
         (loop $l
@@ -223,7 +224,7 @@ fn instructions_that_are_executed_together_share_a_site() {
         within(&format!("{added} (call $f (local.get 0) (local.get 1)) {added}")),
         (8 + 4, 2)
     );
-    // Where branches land another one begins.
+    // At branch targets another shared site begins.
     assert_eq!(
         within(&format!("{added} (block (br_if 0 (local.get 0)) {added}) {added}")),
         (12 + 5, 3)
@@ -287,7 +288,7 @@ fn who_wants_something_of_one_instruction_does_not_notice_who_wants_something_of
     probes.switch(&[counter], false);
     go(5);
     assert_eq!((probes.is_flagged(late), probes.counted(call), probes.counted(set)), (true, 3, 0));
-    // The flags have switched the site off; it counts again for a counter that comes later.
+    // The flags have switched the site off; it counts again for a later counter.
     probes.switch(&[counter], true);
     let other = probes.count(set).expect("a site");
     go(7);
@@ -341,7 +342,7 @@ fn sites_that_are_switched_all_the_time_change_nothing_and_tear_nothing() {
     }
     over.store(true, Relaxed);
     assert!(storm.join().expect("no panic") > 100);
-    // The other owner wants it counted all the time.
+    // The other owner counts it all the time.
     assert_eq!(always.counted(branch), turns);
     assert!(always.remove(counted));
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use wasm_aot::probe::{Frame, FrameId, Mode, Place, Probe, ProbeError, ProbeId, Probes, probe};
 use wasm_aot::{Engine, Error, Instance, Linker, Module, Store, Trap, Val};
 
-/// What probes have said, in order.
+/// The log of probes, in order.
 #[derive(Clone, Default)]
 struct Diary(Arc<Mutex<Vec<String>>>);
 
@@ -18,7 +18,7 @@ impl Diary {
         std::mem::take(&mut self.0.lock().expect("no panic"))
     }
 
-    /// A probe that writes its name.
+    /// A probe that logs its name.
     fn probe(&self, name: &str) -> Arc<dyn Probe> {
         let (diary, own) = (self.clone(), name.to_owned());
         probe(name, move |_| {
@@ -44,7 +44,7 @@ fn call(store: &mut Store<()>, instance: Instance, args: &[Val]) -> Result<Vec<i
         .collect())
 }
 
-/// The places of a function's instructions: offsets, and how they are called.
+/// The instructions of a function: their offsets and names.
 fn instructions(module: &Module, function: usize) -> Vec<(u32, &'static str)> {
     module.attach_counts().expect("attached");
     module.detach_counts();
@@ -53,7 +53,7 @@ fn instructions(module: &Module, function: usize) -> Vec<(u32, &'static str)> {
     function.instructions().iter().map(|i| (i.offset, i.mnemonic)).collect()
 }
 
-/// The offset of the `n`th instruction of that name.
+/// The offset of the `n`th instruction with that name.
 fn offset(module: &Module, function: usize, name: &str, n: usize) -> u32 {
     let all = instructions(module, function);
     all.iter()
@@ -109,7 +109,7 @@ fn several_sets_of_probes_have_one_order_and_counts_of_their_own() {
     let at = said.iter().position(|line| line == "a").expect("fired");
     assert_eq!(said[at..at + 5], ["a", "b", "*", "c", "d"]);
     assert!(one.remove(everywhere));
-    // What was counted before a set of probes asked for it does not belong to that set.
+    // Counts from before a set of probes requested them do not belong to that set.
     let (counted, measured) = (one.counted(place), one.histogram(place).iter().sum::<u64>());
     assert_eq!((counted, other.counted(place), other.histogram(place).len()), (1, 0, 0));
     other.count(place).expect("inserted");
@@ -185,7 +185,7 @@ fn what_is_inserted_elsewhere_holds_at_once_also_further_on_in_the_same_activati
     call(&mut store, instance, &[Val::I32(3)]).expect("no trap");
     let said = diary.take();
     assert_eq!(said[..2], ["first nop", "second nop"]);
-    // The caller was not inspected before: it goes over with the next turn of its loop.
+    // The caller was not inspected before: it switches by OSR at the next turn of its loop.
     assert_eq!(said.iter().filter(|line| *line == "add").count(), 2, "{said:?}");
 }
 
@@ -349,12 +349,12 @@ fn counters_and_histograms_are_exact() {
     probes.measure(after).expect("inserted");
     call(&mut store, instance, &[Val::I32(100)]).expect("no trap");
     assert_eq!((probes.counted(add), probes.counted(compare)), (100, 0));
-    // What came by while others stood there is not counted.
+    // Executions while other probes were installed there are not counted.
     probes.insert(compare, probe("nothing", |_| Ok(()))).expect("inserted");
     call(&mut store, instance, &[Val::I32(7)]).expect("no trap");
     probes.count(compare).expect("inserted");
     assert_eq!(probes.counted(compare), 0);
-    // 1 to 100, and 1 to 7: one of one bit, two of two, … and what is left of seven.
+    // 1 to 100, and 1 to 7: one value of one bit, two values of two, … and the rest of seven.
     assert_eq!(probes.histogram(after)[..8], [0, 2, 4, 8, 8, 16, 32, 37]);
 }
 
@@ -429,7 +429,7 @@ fn every_activation_is_told_of_that_a_trap_or_the_programs_exit_takes_away_howev
 
 #[test]
 fn hooks_behind_an_instruction_and_of_functions_can_be_built_from_those_before_instructions() {
-    // Behind an instruction is before the next one, and a function is entered where its first
+    // After an instruction means before the next one, and a function is entered when its first
     // instruction begins for the first time in an activation.
     let text = r#"(module
         (func $fib (export "f") (param i32) (result i32)
@@ -485,7 +485,8 @@ fn an_activation_has_one_identity_until_it_is_over() {
             match n {
                 0 => known.push((local, id)),
                 _ => {
-                    // Those that this one has called are over, and those that wait for it are not.
+                    // The activations that this one has called have ended, and those that wait for
+                    // it have not.
                     assert_eq!(
                         known.iter().filter(|(_, id)| id.is_alive()).count(),
                         known.iter().filter(|(l, _)| *l >= local).count()

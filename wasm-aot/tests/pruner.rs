@@ -1,4 +1,4 @@
-//! One thread prunes the dead probes of a module, of all monitors, and goes when they are gone.
+//! One thread prunes the dead probes of all monitors of a module, and ends when there are none.
 
 use std::fs;
 use test_support::eventually;
@@ -10,7 +10,7 @@ const PROGRAM: &str = r#"(module (func (export "main") (param i32) (result i32)
     (loop $again (br_if $again (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))
     (local.get 0)))"#;
 
-/// How many threads prune in this process.
+/// The number of pruning threads in this process.
 fn pruners() -> usize {
     let tasks = fs::read_dir("/proc/self/task").expect("the kernel tells");
     let names =
@@ -23,7 +23,7 @@ fn a_module_has_one_pruner_and_none_when_nobody_has_probes_there() {
     let engine = Engine::default();
     let module = Module::new(&engine, wat::parse_str(PROGRAM).expect("text")).expect("a module");
     let live = MonitorSet::of(&module);
-    // What was attached once is kept with what it knows.
+    // A monitor that was attached once is kept with its observations.
     for monitor in ["coverage", "coverage,missed", "coverage,function=main"] {
         live.attach(monitor).expect("sites");
     }

@@ -1,6 +1,6 @@
-//! Every monitor says of real programs what they say of themselves: compiled from C, C++, Zig and
-//! Rust, with a counter in front of each instruction, and run by an interpreter that shares no code
-//! with ours, but the world that it shows to programs.
+//! Every monitor agrees with the own counts of real programs. They are compiled from C, C++, Zig
+//! and Rust, with a counter before each instruction, and run by an interpreter that shares no code
+//! with the engine, except the WASI implementation.
 
 #[path = "agreement/reports.rs"]
 mod reports;
@@ -21,7 +21,7 @@ use wasm_aot::{Config, Engine, Error, Linker, Module, Store};
 
 const INPUT: &str = "the first line\nand the second\nthe third, and the last\n";
 
-/// A folder of a program's, gone when the test is over.
+/// A folder of a program, which is removed at the end of the test.
 struct Workshop(Folder);
 
 impl Workshop {
@@ -64,7 +64,7 @@ fn compile(source: &str, program: &Path) -> Vec<u8> {
     fs::read(program).expect("a program")
 }
 
-/// What a program sees of the world, and where it leaves what it says.
+/// The WASI world of a program, and the buffer of its output.
 fn world(place: &Workshop, directory: &str) -> (WasiCtx, Buffer) {
     let said = Buffer::default();
     let world = WasiCtx::builder()
@@ -78,7 +78,7 @@ fn world(place: &Workshop, directory: &str) -> (WasiCtx, Buffer) {
     (world.build().expect("a world"), said)
 }
 
-/// The calls of the world, for the interpreter.
+/// The WASI functions, for the interpreter.
 fn linked(engine: &wasmi::Engine) -> wasmi::Linker<WasiCtx> {
     let mut linker = wasmi::Linker::new(engine);
     for function in wasi::functions() {
@@ -118,8 +118,8 @@ fn linked(engine: &wasmi::Engine) -> wasmi::Linker<WasiCtx> {
     linker
 }
 
-/// How often each instruction is executed, by defined function and offset, as the program counts
-/// itself; and what it says.
+/// The execution counts of each instruction, by defined function and offset, as counted by the
+/// program itself; and its output.
 fn counted(place: &Workshop, bytes: &[u8]) -> (BTreeMap<(usize, u32), u64>, Vec<u8>) {
     let spelled = spelled::spell(bytes);
     let engine = wasmi::Engine::default();
@@ -138,7 +138,7 @@ fn counted(place: &Workshop, bytes: &[u8]) -> (BTreeMap<(usize, u32), u64>, Vec<
     (spelled.instructions.into_iter().enumerate().map(count).collect(), said.take())
 }
 
-/// Runs a program to its end: what it says.
+/// Runs a program to its end; returns its output.
 fn run(engine: &Engine, module: &Module, (world, said): (WasiCtx, Buffer)) -> Vec<u8> {
     let mut store = Store::new(engine, world);
     let mut linker = Linker::new(engine);
@@ -151,7 +151,7 @@ fn run(engine: &Engine, module: &Module, (world, said): (WasiCtx, Buffer)) -> Ve
     said.take()
 }
 
-/// Runs a program under monitors; what it says comes with their reports.
+/// Runs a program under monitors; returns its output and their reports.
 fn observed(place: &Workshop, bytes: &[u8], monitors: &[&str]) -> (Module, Vec<Report>, Vec<u8>) {
     let monitors =
         MonitorSet::new(Choices::new(monitors.iter().copied()).expect("monitors")).expect("ready");
@@ -181,7 +181,7 @@ fn profiled(place: &Workshop, bytes: &[u8]) -> (BTreeMap<String, u64>, Vec<u8>) 
     (calls, said)
 }
 
-/// Monitors that say more than how often instructions were executed.
+/// Monitors that report more than execution counts of instructions.
 const OTHERS: [&str; 8] = [
     "functions",
     "profile",
@@ -193,7 +193,7 @@ const OTHERS: [&str; 8] = [
     "alloc",
 ];
 
-/// Compares all that monitors say of a program with what it has counted itself.
+/// Compares all reports of monitors about a program with the program's own counts.
 fn check(source: &str) {
     let place = Workshop::new(source);
     let bytes = compile(source, &place.path("program.wasm"));
@@ -237,8 +237,8 @@ fn check(source: &str) {
                     0
                 };
         }
-        // A loop at the beginning is begun with every turn: there the counts say, which agree
-        // instruction by instruction.
+        // A loop at the beginning of a function begins with every turn. Then the engine's count of
+        // calls applies, whose instruction counts agree one by one.
         let began = match &instructions[0] {
             first if first.mnemonic != "loop" => {
                 expected[&(function.index() as usize - imported, first.offset)]
@@ -250,7 +250,7 @@ fn check(source: &str) {
             *with_parameters.entry(function.label()).or_default() += began;
         }
     }
-    // Calls of the world are no functions of the program's.
+    // Calls of WASI are no functions of the program.
     let defined: Vec<String> = counts.functions().map(|function| function.label()).collect();
     let own = |mut sums: BTreeMap<String, u64>| {
         sums.retain(|name, _| defined.contains(name));
@@ -269,8 +269,7 @@ fn check(source: &str) {
     with_parameters.retain(|name, _| constant.contains_key(name));
     assert_eq!(constant, with_parameters, "{source}: const");
     let pages = |column: &str| table("memory").counts(column).iter().sum::<u64>();
-    // What is copied counts for each page of it: here that is one, or two, or none if nothing is
-    // copied.
+    // A copy counts for each of its pages: here that is one, or two, or none if it is empty.
     for (found, expected) in [(pages("reads"), reads), (pages("writes"), writes)] {
         assert!(
             (expected..=expected + 2 * copies).contains(&found),
@@ -285,7 +284,7 @@ fn check(source: &str) {
         all.iter().map(move |i| (name.clone(), if made(i.mnemonic) { i.count } else { 0 }))
     });
     assert_eq!(table("calls").sums(&["caller"], "count"), sums(each), "{source}: calls");
-    // Iterations that the program's end has cut off are not among those that have paths.
+    // Iterations that the program's end has cut off have no path.
     let whole = table("loop-traces").sums(&["function", "pc"], "count");
     for (place, begun) in table("loops").sums(&["function", "pc"], "iterations") {
         let whole = whole.get(&place).copied().unwrap_or_default();

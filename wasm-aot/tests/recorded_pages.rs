@@ -1,5 +1,5 @@
-//! Programs that pages, workers, frames and node run are recorded by a script, and their traces
-//! come to `wasm-aot record --serve`.
+//! A script records programs that pages, workers, frames and node run, and sends their traces to
+//! `wasm-aot record --serve`.
 
 #[path = "command/place.rs"]
 #[allow(dead_code, reason = "the tests of the command use more of it")]
@@ -14,7 +14,8 @@ use std::process::{Child, Command};
 use test_support::{Browser, View, eventually, require};
 use whamm_record::{Options, Server, glue, record};
 
-/// Adds what the host gives and has written, and calls the host back in a call of the host's.
+/// Adds values that the host returns and has written, and calls the host back in a call by the
+/// host.
 const PROGRAM: &str = r#"(module (import "host" "next" (func $next (param i32) (result i32)))
     (memory (export "memory") 1)
     (func (export "twice") (param i32) (result i32) (i32.mul (local.get 0) (i32.const 2)))
@@ -25,8 +26,8 @@ const PROGRAM: &str = r#"(module (import "host" "next" (func $next (param i32) (
             (br_if $l (local.tee $n (i32.sub (local.get $n) (i32.const 1)))))
         (local.get $sum)))"#;
 
-/// Instantiates a module in each way that JavaScript has, each one by itself recorded; gives what
-/// the programs gave.
+/// Instantiates a module in each way that JavaScript has, each recorded separately; returns the
+/// programs' results.
 const ALL: &str = r#"globalThis.recordAll = async (bytes, count) => {
   const found = [];
   const run = (make) => {
@@ -73,7 +74,7 @@ impl Pages {
         place.file("app.wasm", &module);
         let options = Options { name: "app".into(), ..Options::default() };
         let recording = record(&module, &options).expect("it can be recorded");
-        // The port is free again, and others take it as little as any other.
+        // The port is free again; the test assumes that no other process takes it.
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let port = free.local_addr().expect("an address").port();
         drop(free);
@@ -95,7 +96,7 @@ impl Pages {
         Self { place, server, port, token, module }
     }
 
-    /// The traces that are whole.
+    /// The complete traces.
     fn whole(&self) -> Vec<String> {
         let files = fs::read_dir(self.place.0.join("traces")).expect("a folder");
         let names =
@@ -112,7 +113,7 @@ impl Pages {
         whole
     }
 
-    /// Each result is that of a trace, which the program does again.
+    /// Checks that each result belongs to a trace, whose replay yields it again.
     fn assert_recorded(&self, results: &[i64]) {
         eventually("the traces are whole", || self.whole().len() == results.len());
         let mut told: Vec<i64> = self
@@ -133,7 +134,7 @@ impl Pages {
         assert_eq!(told, results);
     }
 
-    /// What the server says to a request.
+    /// The server's answer to a request.
     fn said_to(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
         stream.write_all(request.as_bytes()).expect("it is sent");
@@ -157,14 +158,14 @@ fn numbers(value: &serde_json::Value) -> Vec<i64> {
 
 fn node(place: &Place, script: &str) -> Option<Command> {
     let mut there = Command::new("node");
-    // Earlier ones know only one memory.
+    // Earlier versions support only one memory.
     there.args(["-e", "process.exit(parseInt(process.versions.node) < 22 ? 1 : 0)"]);
     if !require(there.output().is_ok_and(|output| output.status.success()), "node 22") {
         return None;
     }
     let script = place.file("run.js", script);
     let mut node = Command::new("node");
-    // Twice is once.
+    // Loading it twice has no further effect.
     node.args(["--no-warnings", "--require", "./glue.js", "--require", "./all.js"]);
     node.arg(script).current_dir(&place.0);
     Some(node)
@@ -315,7 +316,7 @@ fn only_scripts_of_the_server_send_traces() {
     }
     assert_eq!(pages.said_to("hello\r\n\r\n"), "HTTP/1.1 400 Bad Request");
     assert_eq!(fs::read_dir(pages.place.0.join("traces")).expect("a folder").count(), 0);
-    // What is no trace is none, and nothing more of it is taken.
+    // Bytes that are no trace are refused, and no more of them are accepted.
     assert_eq!(post(&path("app/2/0"), &own, "hello"), "HTTP/1.1 507 Insufficient Storage");
     assert_eq!(post(&path("app/2/5"), &own, "hello"), "HTTP/1.1 409 Conflict");
     let Pages { place, .. } = &pages;

@@ -1,5 +1,6 @@
-//! Programs with a host to speak of, files, clocks, chance and arguments: recorded in both ways,
-//! their runs are repeated in the engine, and by modules without imports in three engines.
+//! Programs with a non-trivial host: files, clocks, random numbers and arguments. They are recorded
+//! in both ways, and their runs are repeated in the engine, and by modules without imports in three
+//! engines.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -14,7 +15,7 @@ use wasm_aot::wasi::{self, Buffer, Permissions, Sink, WasiCtx};
 use wasm_aot::{Engine, Error, Instance, Linker, Module, Store};
 use whamm_record::{Options, record};
 
-/// Programs of the corpus: what they are called, their file, options, and how much they do.
+/// Programs of the corpus: their names, files, options, and amounts of work.
 const PROGRAMS: [(&str, &str, &[&str], &str); 15] = [
     ("matmul", "kernels/matmul.c", &[], "1"),
     ("nbody", "kernels/nbody.c", &[], "20000"),
@@ -33,7 +34,7 @@ const PROGRAMS: [(&str, &str, &[&str], &str); 15] = [
     ("game", "calls.c", &["-DGAME", "-DTYPE=int"], "1"),
 ];
 
-/// A program, compiled, and the argument that says how much it does.
+/// A compiled program, and the argument for its amount of work.
 struct Compiled {
     name: &'static str,
     module: Vec<u8>,
@@ -66,7 +67,7 @@ fn compiled(folder: &Folder) -> Vec<Compiled> {
     done.into_inner().expect("all are done")
 }
 
-/// A program's folder: how much it does, a text, and room for what it writes.
+/// A program's folder, with its amount of work, a text, and space for its output files.
 fn place(folder: &Folder, program: &Compiled) -> PathBuf {
     let place = folder.join(program.name);
     fs::create_dir(&place).expect("a folder");
@@ -75,7 +76,7 @@ fn place(folder: &Folder, program: &Compiled) -> PathBuf {
     place
 }
 
-/// Runs a program in its folder, and gives what it says.
+/// Runs a program in its folder, and returns its output.
 fn run(store: &mut Store<WasiCtx>, module: &Module, said: &Buffer) -> String {
     let mut linker = Linker::new(store.engine());
     wasi::add_to_linker(&mut linker, |world: &mut WasiCtx| world).expect("the only one");
@@ -105,7 +106,7 @@ fn events(trace: &[u8]) -> Vec<Event> {
     events
 }
 
-/// What the host of a program's run has done: recorded by the engine, and by the program itself.
+/// The host's events in a program's run: recorded by the engine, and by the program itself.
 fn recorded_twice(engine: &Engine, program: &Compiled, place: &Path) -> [Vec<Event>; 2] {
     let module = Module::new(engine, &program.module).expect(program.name);
     let (mut store, said) = world(engine, place);
@@ -127,7 +128,7 @@ fn recorded_twice(engine: &Engine, program: &Compiled, place: &Path) -> [Vec<Eve
     [events(&trace.sink), events(&itself)]
 }
 
-/// A run that is replayed and recorded again gives the same trace.
+/// A run that is replayed and recorded again yields the same trace.
 fn is_repeated(engine: &Engine, program: &Compiled, trace: &[Event]) {
     let module = Module::new(engine, &program.module).expect(program.name);
     let mut store = Store::new(engine, ());
@@ -138,7 +139,8 @@ fn is_repeated(engine: &Engine, program: &Compiled, trace: &[Event]) {
     assert!(events(&recorder.finish(&mut store).sink) == trace, "{}", program.name);
 }
 
-/// Runs a replay that checks itself: how many events have passed, and whether one was wrong.
+/// Runs a replay that checks itself; returns the number of passed events, and whether one was
+/// wrong.
 fn passed(engine: &Engine, name: &str, replay: &[u8]) -> (Option<i64>, Option<i32>) {
     let module = Module::new(engine, replay).expect(name);
     let mut store = Store::new(engine, ());

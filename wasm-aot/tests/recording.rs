@@ -1,5 +1,5 @@
-//! What embedders do with a program is recorded, and repeated: in the engine, where recording it
-//! again gives the same trace, and by a module without imports, here and in other engines.
+//! The actions of embedders are recorded and repeated: in the engine, where a second recording
+//! yields the same trace, and by a module without imports, here and in other engines.
 
 #[path = "recording/embedders.rs"]
 mod embedders;
@@ -28,7 +28,7 @@ fn events(trace: &[u8]) -> Vec<Event> {
     reader.map(|event| event.expect("whole")).collect()
 }
 
-/// Records what is done in a store: the trace, and how it has ended.
+/// Records the actions in a store; returns the trace, and how it has ended.
 fn recorded<R>(
     store: &mut Store<()>,
     module: &Module,
@@ -74,7 +74,7 @@ fn a_run_that_is_replayed_and_recorded_again_gives_the_same_trace() {
     }
 }
 
-/// Events of which each stands where the host acts.
+/// The events, each at the position of the host's action.
 fn placed(events: Vec<Event>) -> Vec<Event> {
     Placed::new(events.into_iter().map(Ok)).map(|event| event.expect("it is there")).collect()
 }
@@ -103,7 +103,8 @@ fn every_way_across_the_boundary_is_recorded_as_it_is_written_down() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Replays that check themselves, and how many events each passes: -1 if it ends by a trap.
+/// Replays that check themselves, and the number of events that each passes: -1 if it ends by a
+/// trap.
 fn checked() -> Vec<(String, Vec<u8>, i64)> {
     let engine = Engine::default();
     let mut all = Vec::new();
@@ -179,7 +180,7 @@ fn wasmtime_repeats_all_runs() {
     succeed(Command::new("python3").arg(script("engines.py")).args(written(&folder)));
 }
 
-/// Whether there is a node that knows all that the programs use.
+/// Whether a node is installed that supports all features of the programs.
 fn has_node() -> bool {
     if !is_there("node") {
         return false;
@@ -203,7 +204,7 @@ fn node_repeats_all_runs() {
 /// JavaScript does not keep the bits of a NaN.
 const NAN_BITS: &str = "nans-keep-their-bits-through-memory";
 
-/// Scripts that check themselves, of all runs but those that pass vectors.
+/// Scripts that check themselves, for all runs except those that pass vectors.
 fn scripts() -> Vec<(String, String, i64)> {
     let engine = Engine::default();
     let mut runs = Vec::new();
@@ -284,7 +285,7 @@ fn what_cannot_be_recorded_is_named_and_the_program_goes_on() {
     let refused = Recorder::new(&mut store, &shared, &program, Vec::new());
     assert!(refused.expect_err("it is refused").to_string().contains("memory that threads share"));
 
-    // Calls of another instance are not seen, if it is not recorded as a part of the program.
+    // Calls by another instance are not recorded, unless it is recorded as a part of the program.
     let library =
         Module::new(&engine, r#"(module (func (export "f") (result i32) (i32.const 5)))"#)
             .expect("a module");
@@ -303,7 +304,7 @@ fn what_cannot_be_recorded_is_named_and_the_program_goes_on() {
     let why = recorder.finish(&mut store).failure.expect("it says so").to_string();
     assert!(why.contains("\"l\" \"f\" is a function of another instance"), "{why}");
 
-    // A function of the host's in a table has no name in a trace.
+    // A host function in a table has no name in a trace.
     let calls = r#"(module (table (export "t") 1 funcref)
         (func (export "run") (result i32) (call_indirect (result i32) (i32.const 0))))"#;
     let calls = Module::new(&engine, calls).expect("a module");
@@ -346,7 +347,7 @@ const APP: &str = r#"(module (type $t (func (param i32) (result i32)))
         (block $caught (result i32) (try_table (catch $tag $caught) (call $throws (global.get $count))) (unreachable)))
     (func (export "leave") (call $exit (i32.load8_u $own (i32.const 0))) (unreachable)))"#;
 
-/// What a host does with library and program.
+/// The host's actions with library and program.
 fn drive(store: &mut Store<()>, library: &Module, app: &Module) -> Result<(), Error> {
     let mut linker = Linker::new(store.engine());
     linker.func_wrap("h", "log", |x: i32| x + 1)?;
@@ -358,7 +359,7 @@ fn drive(store: &mut Store<()>, library: &Module, app: &Module) -> Result<(), Er
     let ty = GlobalType { content: ValType::I64, mutable: false };
     linker.define("h", "c", Global::new(&mut *store, ty, Val::I64(-3))?)?;
     let library = linker.instantiate(&mut *store, library)?;
-    // Between both, the host does something with the first.
+    // Between the two, the host uses the first.
     let twice = library.get_func(&mut *store, "twice").expect("it");
     twice.call(&mut *store, &[Val::I32(4)])?;
     linker.instance(&mut *store, "l", library)?;
@@ -377,7 +378,7 @@ fn drive(store: &mut Store<()>, library: &Module, app: &Module) -> Result<(), Er
     run.call(&mut *store, &[Val::I32(1)]).map(|_| ())
 }
 
-/// The linked module of both, and the trace of what the host does with them.
+/// The linked module of both, and the trace of the host's actions.
 fn linked_run(engine: &Engine) -> (Vec<u8>, Vec<Event>) {
     let [library, app] = [LIBRARY, APP].map(|text| Module::new(engine, text).expect("a module"));
     let (first, second) = (library.inner().bytes.to_vec(), app.inner().bytes.to_vec());

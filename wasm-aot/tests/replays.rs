@@ -11,8 +11,8 @@ use std::path::Path;
 use std::process::Command;
 use test_support::{eventually, require, send, succeed};
 
-/// Prints four letters that depend on the clock and on chance, and ends with code 3, from two calls
-/// deep.
+/// Prints four letters that depend on the clock and on random numbers, and ends with code 3, two
+/// calls deep.
 const LETTERS: &str = r#"(module
     (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
     (import "wasi_snapshot_preview1" "clock_time_get" (func $clock (param i32 i64 i32) (result i32)))
@@ -34,7 +34,7 @@ const LETTERS: &str = r#"(module
         (call $exit (i32.const 3)))
     (func (export "_start") (call $main) (unreachable)))"#;
 
-/// What a command prints, and its exit code.
+/// The output of a command, and its exit code.
 fn said(place: &Place, args: &[&str]) -> (String, Option<i32>) {
     let output = place.run(args);
     (String::from_utf8_lossy(&output.stdout).into_owned(), output.status.code())
@@ -61,14 +61,14 @@ fn a_recorded_run_is_repeated_with_its_output_its_counts_and_its_code() {
         assert_eq!(place.good(args), "");
         assert_eq!(place.good(&["run", args.last().expect("a file")]), "");
     }
-    // What a replay exports is what the program does.
+    // A replay exports what the program exports.
     assert!(place.good(&["inspect", "bench.wasm"]).contains("memory"));
 }
 
 #[test]
 fn a_summary_compares_what_a_run_and_its_replay_execute() {
     let place = Place::new("summary");
-    // From two calls deep it exits: its replay has more instructions, which are the host's.
+    // It exits two calls deep: its replay has more instructions, which belong to the host.
     let app = place.file("letters.wat", LETTERS);
     assert_eq!(place.run(&["record", "-o", "exits.r3", &app]).status.code(), Some(3));
     // Callbacks, growth, a table of branches; and a trap.
@@ -108,8 +108,7 @@ fn a_summary_compares_what_a_run_and_its_replay_execute() {
         assert!(told.contains(&format!("host: {calls} calls, ")), "{told}");
         assert!(!told.contains("not measured"), "{told}");
     }
-    // A trace that was made by another host has no times; a replay that leaves its trace has no
-    // summary.
+    // A trace from another host has no times; a replay that diverges from its trace has no summary.
     let text = place.good(&["trace", "show", "exits.r3"]);
     let shown = place.file("exits.txt", &text);
     assert!(place.good(&["replay", "--summary", &shown, &app]).contains("not measured"));
@@ -166,7 +165,7 @@ fn a_program_that_records_itself_has_the_same_replay() {
     assert_eq!(checked, "itself.r3: the program behaves as recorded\n");
     place.good(&["replay", "--check", "itself.r3", &app, "-o", "bench.wasm"]);
     assert_eq!(place.good(&["run", "bench.wasm"]), "");
-    // A raw trace is reduced to that: to what the host has done, and the program's exit.
+    // A raw trace is reduced to the host's actions and the program's exit.
     let file = Some("raw.r3".to_owned());
     let options = whamm_record::Options { name: "letters".into(), file, raw: true };
     let raw = whamm_record::record(&original, &options).expect("it can be recorded");
@@ -184,17 +183,17 @@ fn a_program_that_records_itself_has_the_same_replay() {
     assert_eq!(line("  stores")[..2], ["4", "0"], "{effect}");
     let checked = place.good(&["replay", "--check", "reduced.r3", &app]);
     assert_eq!(checked, "reduced.r3: the program behaves as recorded\n");
-    // Two runs: a byte that comes by chance may be what was there before, and is not found.
+    // Two runs, since a random byte may equal the one before it, and is then not detected.
     let calls = |trace: &str| {
         let text = place.good(&["trace", "show", trace]);
         text.lines().filter(|line| !line.starts_with("found ") && !line.starts_with('#')).count()
     };
     assert_eq!(calls("reduced.r3"), calls("itself.r3"));
-    // This engine records about as much.
+    // This engine records about the same number of events.
     assert_eq!(place.run(&["record", "-o", "seen.r3", &app]).status.code(), Some(3));
     let (itself, seen) = (count(&place, "itself.r3"), count(&place, "seen.r3"));
     assert!(itself <= 2 * seen && seen <= 2 * itself, "{itself} and {seen} events");
-    // Where it may not write, the program does what it does.
+    // If it may not write, the program still behaves the same.
     let output = place.run(&["run", &rewritten]);
     assert_eq!(output.status.code(), Some(3));
     assert!(errors(&output).contains("record: itself.r3: not recorded: "), "{}", errors(&output));
@@ -224,7 +223,7 @@ fn traces_are_shown_as_text_which_is_a_trace_and_compared() {
         code == Some(1) && differ.starts_with("event 2 differs\n  a.r3: write 0 16 "),
         "{differ}"
     );
-    // Recorded again, a run is the same.
+    // A second recording of the run is the same.
     assert_eq!(place.run(&["record", "-o", "again.r3", "a.r3"]).status.code(), Some(3));
     assert_eq!(place.good(&["trace", "diff", "a.r3", "again.r3"]), "equal: 13 events\n");
     let changed =
@@ -236,7 +235,7 @@ fn traces_are_shown_as_text_which_is_a_trace_and_compared() {
     assert!(output.status.code() == Some(1) && told.contains(expected), "{told}");
 }
 
-/// A run in the form of Wasm-R3: that of the tool, and that of the thesis.
+/// A run in the format of Wasm-R3: that of the tool, and that of the thesis.
 const R3: [&str; 2] = [
     "IG;0;7\nEC;1;run;3\nIC;0\nIR;0;2.5\nL;0;4;1,2\nMG;0;1\nG;0;8\nER\nEC1;run;4\nIC;0\nEC;2;inner;\nIR;0;-Infinity\nER\n",
     "IG;0;h;g;i32;1;7\nEC;1;run;3\nIC;0;f\nIR;0;f;2.5\nL;0;m;4;1,2\nMG;0;m;1\nG;0;g;8;i32\nER\nEC;1;run;4\nIC;0;f\nEC;2;inner;\nIR;0;f;-Infinity\nER\n",
@@ -266,7 +265,7 @@ fn traces_of_wasm_r3_are_read_in_both_dialects_and_written() {
     assert_eq!(shown[0], shown[1]);
     let events = ["found write 0 4 0102", "return f64:0xfff0000000000000", "found grow 0 1"];
     assert!(events.iter().all(|event| shown[0].contains(&format!("\n{event}\n"))), "{}", shown[0]);
-    // What it cannot hold is named, or counted.
+    // Events that the format cannot represent are named, or counted.
     let wide = place.file("wide.wat", r#"(module (func (export "a;b") (param i64)))"#);
     let args = ["record", "-o", "wide.r3", "--invoke", "a;b", &wide, "9007199254740993"];
     assert_eq!(place.good(&args), "");
@@ -329,7 +328,7 @@ fn what_is_no_trace_of_the_program_is_refused_in_a_line() {
     refused(&["replay", &place.file("damaged.r3", damaged), "-o", "x.wasm"], 1, "damaged at byte");
     let empty = place.file("empty.r3", &whole[..20]);
     refused(&["replay", &empty, "-o", "x.wasm"], 1, "cut off before the program");
-    // Without its last block it is a trace of the beginning.
+    // Without its last block it is a trace of the run's beginning.
     let cut = place.file("cut.r3", &whole[..whole.len() - 5]);
     let text = place.good(&["trace", "show", &cut]);
     assert!(text.ends_with("# the trace was cut off here\n# 13 events\n"), "{text}");
@@ -370,7 +369,7 @@ fn a_full_disk_ends_the_trace_and_not_the_program() {
     );
     let text = place.good(&["trace", "show", "full.r3"]);
     assert!(text.contains("\n# recording ended here: File too large"), "{text}");
-    // What there is can be replayed up to its end.
+    // The truncated trace can be replayed up to its end.
     place.good(&["replay", "full.r3", "-o", "bench.wasm"]);
     let output = place.run(&["run", "full.r3"]);
     assert!(errors(&output).contains("the trace ends here, after "), "{}", errors(&output));
@@ -399,7 +398,7 @@ fn a_program_that_is_stopped_is_not_reported_to_have_gone_on() {
     assert!(!line.contains("went on"), "{line}");
 }
 
-/// Reads what comes by chance: that is recorded by programs which record themselves.
+/// Reads random bytes, which programs that record themselves record.
 const READS: &str = r#"(module
     (import "wasi_snapshot_preview1" "random_get"
         (func $random (param i32 i32) (result i32)))

@@ -1,8 +1,9 @@
-//! What stays in memory. Alone in its process, since it looks at the process's memory.
+//! The memory that stays in use. The test is alone in its process, since it reads the process's
+//! memory usage.
 
 use wasm_aot::{Engine, Linker, Module, Store};
 
-/// Memory of this process that is in use, in bytes.
+/// The resident memory of this process in bytes.
 fn resident() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("our own process");
     statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).expect("a number") * 4096
@@ -28,6 +29,6 @@ fn exceptions_that_nobody_holds_take_no_memory() {
     assert_eq!(throw.call(&mut store, 50_000).expect("caught"), sum(50_000));
     let before = resident();
     assert_eq!(throw.call(&mut store, 1_000_000).expect("caught"), sum(1_000_000));
-    // A million of them would be a hundred megabytes.
+    // A million leaked ones would take a hundred megabytes.
     assert!(resident() < before + (8 << 20), "{} kB more", (resident() - before) >> 10);
 }

@@ -1,5 +1,5 @@
-//! Programs that record themselves on any engine: what they record is what this engine sees at the
-//! boundary.
+//! Programs that record themselves on any engine: their traces equal those that this engine records
+//! at the boundary.
 
 #[path = "../trace/tests/replays/micro.rs"]
 mod micro;
@@ -11,7 +11,8 @@ use wasm_aot::wasi::{self, Permissions, WasiCtx};
 use wasm_aot::{Engine, Error, Instance, Linker, Module, Store, Val};
 use whamm_record::{Options, record};
 
-/// Programs that cannot be recorded so, or not to their end, since references have no names there.
+/// Programs that cannot be recorded this way, or not to their end, because references have no names
+/// there.
 const NOT_TOLD: &[&str] = &[
     "elements-are-copied-and-filled-by-the-program",
     "globals-of-every-type-change-during-a-call",
@@ -19,7 +20,8 @@ const NOT_TOLD: &[&str] = &[
     "the-host-takes-elements-away",
     "the-program-grows-a-table-that-the-host-changes",
 ];
-/// Programs whose host has references to what only their own code names: not in a rewritten one.
+/// Programs whose host holds references to objects that only their own code names, which a
+/// rewritten program does not support.
 const NOT_DRIVEN: &[&str] = &[
     "several-tables-of-functions",
     "the-host-calls-a-private-function-by-a-reference",
@@ -31,7 +33,7 @@ fn placed(events: Vec<Event>) -> Vec<Event> {
     Placed::new(events.into_iter().map(Ok)).map(|event| event.expect("it is there")).collect()
 }
 
-/// What a rewritten program has written, fetched by its host.
+/// The trace of a rewritten program, fetched by its host.
 fn fetched(store: &mut Store<()>, instance: Instance) -> Vec<u8> {
     let call = |store: &mut Store<()>, name: &str| {
         instance.get_func(&mut *store, name).expect(name).call(store, &[]).expect(name)
@@ -44,8 +46,8 @@ fn fetched(store: &mut Store<()>, instance: Instance) -> Vec<u8> {
     bytes
 }
 
-/// Calls in both directions, without what the host changes, and why something has trapped: not
-/// every trap is seen.
+/// Calls in both directions, without the host's changes and without the reasons of traps, since not
+/// every trap is recorded.
 fn calls(events: &[Event]) -> Vec<String> {
     let is_call = |event: &&Event| !matches!(event, Event::Host(_) | Event::Found(_));
     let told = |event: &Event| match event {
@@ -101,7 +103,8 @@ fn programs_tell_every_way_across_the_boundary_themselves() {
         let found: Result<Vec<Event>, _> = reader.by_ref().collect();
         let found = found.unwrap_or_else(|error| panic!("{name}: {error}"));
         let ending = reader.ending().expect("it was read");
-        // An event that unwinds all calls is not recorded: the trace ends there, and says so.
+        // An event that unwinds all calls is not recorded: the trace ends there, and is marked as
+        // cut.
         let (told, all) = (calls(&found), calls(&written));
         let is_cut = done.is_err() && *ending != Ending::Whole && all.starts_with(&told);
         if told != all && !is_cut {
@@ -110,7 +113,7 @@ fn programs_tell_every_way_across_the_boundary_themselves() {
         }
         trapped += u32::from(!is_cut && told.last().is_some_and(|last| last == "leave trap"));
         assert!(found.len() <= 2 * written.len() + 2, "{name}: {found:?}");
-        // A replay of what was found does the same.
+        // A replay of the recorded trace behaves the same.
         let count = placed(found.clone()).len() as i64;
         let made =
             generate(&program.module, found.into_iter().map(Ok), Generation { is_checked: true });
@@ -131,7 +134,7 @@ fn programs_tell_every_way_across_the_boundary_themselves() {
             instance.get_global(&mut store, name).expect(name).get(&mut store).expect("a value")
         };
         let (event, is_wrong) = (global("replay:event").i64(), global("replay:wrong").i32());
-        // Where a trace ends before its program, so does the replay: by an event too many.
+        // If a trace ends before its program, so does the replay: by an event too many.
         let is_right = is_wrong == Some(0) || (is_cut && is_wrong == Some(3));
         let is_whole = if traps { done.is_err() } else { event == Some(count) && done.is_ok() };
         if !is_right || (!is_cut && !is_whole) {
@@ -144,7 +147,7 @@ fn programs_tell_every_way_across_the_boundary_themselves() {
     assert_eq!(names, NOT_TOLD, "{}", not.join("\n"));
 }
 
-/// What a rewritten program records while the engine does what a trace says.
+/// The trace of a rewritten program while the engine replays a trace.
 fn told(engine: &Engine, program: &micro::Micro, raw: bool) -> Option<Vec<Event>> {
     let options = Options { raw, ..Options::default() };
     let recording = record(&program.module, &options).ok()?;
@@ -171,7 +174,7 @@ fn what_is_reduced_afterwards_is_what_is_reduced_while_it_is_recorded() {
         let reduced = Reduced::new(&program.module, raw.into_iter().map(Ok));
         let reduced: Result<Vec<Event>, _> = match reduced {
             Ok(reduced) => reduced.collect(),
-            // Where data goes depends on the host.
+            // The place of the data depends on the host.
             Err(error) if error.to_string().contains("whose place the host gives") => continue,
             Err(error) => panic!("{}: {error}", program.name),
         };
@@ -212,7 +215,7 @@ fn functions_that_only_a_table_names_are_told_by_their_index() {
     };
     let sum = element(&mut store, 2);
     assert_eq!(sum.call(&mut store, &[Val::I32(4)]).expect("it runs")[0].i32(), Some(45));
-    // The host puts the import in the place of the program's function.
+    // The host replaces the program's function by the import.
     let import = element(&mut store, 1);
     table.set(&mut store, 0, Val::FuncRef(Some(import))).expect("it fits");
     assert_eq!(sum.call(&mut store, &[Val::I32(4)]).expect("it runs")[0].i32(), Some(80));
@@ -236,7 +239,7 @@ fn functions_that_only_a_table_names_are_told_by_their_index() {
     assert_eq!(shown, expected);
 }
 
-/// What a program does with a zero that its host gives it: how that ends, if by a trap.
+/// Instructions for a zero from the host, and the trap, if there is one.
 const ENDS: [(&str, &str); 30] = [
     ("unreachable", "(unreachable)"),
     ("integer divide by zero", "(drop (i32.div_s (i32.const 7) (call $zero)))"),
@@ -297,7 +300,7 @@ const ENDS: [(&str, &str); 30] = [
     ("", "(call_indirect (i32.add (call $zero) (i32.const 1)))"),
 ];
 
-/// Runs a program that writes its trace to a file: how it ends, and what it has recorded.
+/// Runs a program that writes its trace to a file; returns how it ends, and the trace.
 fn told_to_a_file(engine: &Engine, original: &[u8], folder: &Folder) -> (String, Vec<Event>) {
     let options = Options { file: Some("trap.r3".into()), ..Options::default() };
     let recording = record(original, &options).expect("it can be recorded");
@@ -347,7 +350,7 @@ fn a_trace_in_a_file_is_whole_however_the_program_traps() {
         };
         assert_eq!(events.last(), Some(&Event::Leave(expected)), "{code}");
         assert!(events.iter().any(|event| matches!(event, Event::Found(_))), "{code}: {events:?}");
-        // Its replay ends so, too.
+        // Its replay ends in the same way.
         let module = Module::new(&engine, &original).expect("a module");
         let mut store = Store::new(&engine, ());
         let done = replay(&mut store, &module, placed(events).into_iter().map(Ok), None);

@@ -1,4 +1,4 @@
-//! What is read of counters while another thread executes the program adds up.
+//! Counters that are read while another thread executes the program are consistent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -35,8 +35,8 @@ fn program(asks_often: bool) -> String {
     )
 }
 
-/// Has `observe` look at the program while another thread executes it; the thread reads counters
-/// for it.
+/// Lets `observe` read the program's counters while another thread executes it; that thread does
+/// the reading.
 fn while_it_runs(text: &str, observe: impl FnOnce(&Module)) {
     let engine = Engine::new(&Config::new()).expect("an engine");
     let module = Module::new(&engine, text).expect("a module");
@@ -70,7 +70,7 @@ fn while_it_runs(text: &str, observe: impl FnOnce(&Module)) {
     });
 }
 
-/// How often `first` and `last` were called, and how often `f` has called each.
+/// The calls of `first` and `last`, and the calls of each by `f`.
 fn calls(module: &Module) -> [u64; 4] {
     let counts = module.counts().expect("counted");
     let functions: Vec<_> = counts.functions().collect();
@@ -121,7 +121,7 @@ fn a_monitor_that_comes_and_goes_beside_others_counts_no_call_twice() {
                 live.detach("hotness").expect("attached before");
             }
             live.attach("hotness,code,top=all").expect("attached");
-            // So short a time may be over before the program has made a turn.
+            // Such a short time may end before the program has made a turn.
             eventually("calls are counted", || {
                 let csv = live.reports(Some("hotness")).remove(0).csv();
                 let [first, last] = ["first", "last"].map(|name| counts_in(&csv, name, "")[0]);

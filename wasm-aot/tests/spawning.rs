@@ -1,4 +1,4 @@
-//! Programs that start threads, as the command runs them.
+//! Programs that start threads, run by the command.
 
 #[path = "command/place.rs"]
 #[allow(dead_code, reason = "not every test needs all of it")]
@@ -8,8 +8,8 @@ use place::{Place, errors};
 use std::process::Output;
 use test_support::eventually;
 
-/// A program whose memory has any name. Word 0 counts threads that have come, word 4 is never
-/// changed, from 64 on is what threads leave.
+/// A program whose memory has any name. The word at 0 counts arrived threads, the word at 4 never
+/// changes, and the results of threads begin at 64.
 fn program(main: &str, thread: &str) -> String {
     format!(
         r#"(module
@@ -48,8 +48,8 @@ fn run(place: &Place, arguments: &[&str], main: &str, thread: &str) -> Output {
 #[test]
 fn many_threads_have_instances_of_their_own_numbers_and_one_memory() {
     let place = Place::new("spawning-many");
-    // Each stores its number where its argument says, and counts in a global that no other thread
-    // sees.
+    // Each thread stores its number at the address of its argument, and counts in a global that no
+    // other thread sees.
     let main = "(loop $l
             (if (i32.ne (i32.const 0) (i32.lt_s (call $spawn (local.get $i)) (i32.const 1))) (then (call $exit (i32.const 50))))
             (local.set $i (i32.add (local.get $i) (i32.const 1))) (br_if $l (i32.lt_u (local.get $i) (i32.const 20))))
@@ -73,7 +73,7 @@ fn many_threads_have_instances_of_their_own_numbers_and_one_memory() {
     assert_eq!(started["calls"], 20);
 }
 
-/// Three threads that never end by themselves, and one that does something when they have come.
+/// Three threads that never end by themselves, and one that acts after they have arrived.
 fn others(what: &str) -> String {
     format!(
         "(if (i32.eq (local.get $arg) (i32.const 0)) (then (call $wait)))
@@ -119,8 +119,8 @@ fn the_start_s_return_ends_all_threads_and_a_thread_s_return_only_itself() {
 #[test]
 fn a_thread_that_cannot_be_started_is_a_negative_number() {
     let place = Place::new("spawning-fails");
-    // Each instance reserves eight gigabytes for a memory of its own, and the process has no room
-    // for three.
+    // Each instance reserves eight gigabytes for its own memory, and the process has no address
+    // space for three.
     let text = r#"(module
         (import "wasi" "thread-spawn" (func $spawn (param i32) (result i32)))
         (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
@@ -151,7 +151,7 @@ fn a_thread_that_cannot_be_started_is_a_negative_number() {
 #[test]
 fn each_thread_has_instances_of_monitors_that_are_called() {
     let place = Place::new("spawning-monitor");
-    // It remembers the thread that it is notified of, and prints it where an addition is executed.
+    // It stores the thread of the notification, and prints it when an addition is executed.
     let monitor = r#"(module (import "wizeng" "puti" (func $print (param i32))) (import "wasm-aot:ext" "v1" (func))
         (global $thread (mut i32) (i32.const -1))
         (func (export "engine:thread_start (thread)") (param i32) (global.set $thread (local.get 0)))
@@ -165,7 +165,7 @@ fn each_thread_has_instances_of_monitors_that_are_called() {
     let mut threads = done.stdout;
     threads.sort_unstable();
     assert_eq!(String::from_utf8_lossy(&threads), "1234");
-    // What is only added up needs one instance.
+    // A monitor that only sums needs one instance.
     let adds = r#"(module (import "wizeng" "puti" (func $print (param i32))) (global $n (mut i32) (i32.const 0))
         (func (export "wasm:opcode:i32.atomic.rmw.add") (global.set $n (i32.add (global.get $n) (i32.const 1))))
         (func (export "wasm:exit") (call $print (global.get $n))))"#;
@@ -179,7 +179,7 @@ fn each_thread_has_instances_of_monitors_that_are_called() {
     );
 }
 
-/// Where threads count that they have come, by the address.
+/// The counts of accesses by address, at which threads count their arrival.
 const ADDED: &str = "report var seen: map<u32, u32>; report unshared var all: i64;
     wasm:opcode:i32.atomic.rmw.add:before { seen[effective_addr]++; all += arg0 as i64; }";
 
@@ -187,7 +187,7 @@ const ADDED: &str = "report var seen: map<u32, u32>; report unshared var all: i6
 fn what_instances_of_threads_report_is_one_report() {
     let place = Place::new("spawning-reports");
     let script = place.file("added.mm", ADDED);
-    // Two come twice and end, two wait until the start has returned.
+    // Two arrive twice and end, two wait until the start function has returned.
     let thread = "(call $come)
         (if (i32.lt_u (local.get $arg) (i32.const 2)) (then (call $come) (return)))
         (call $wait)";
@@ -216,7 +216,7 @@ fn what_instances_of_threads_report_is_one_report() {
 fn monitors_in_a_file_of_machine_code_look_at_threads() {
     let place = Place::new("spawning-file");
     let script = place.file("added.mm", ADDED);
-    // A module whose functions are called: what it prints is no sum.
+    // A module whose functions are called: its output is no sum.
     let calling = r#"(module (import "wizeng" "puti" (func $print (param i32)))
         (func (export "wasm:opcode:i32.const (imm0)") (param i32)
             (if (i32.eq (local.get 0) (i32.const 777)) (then (call $print (local.get 0))))))"#;
@@ -251,7 +251,7 @@ fn a_monitor_that_cannot_have_instances_is_named_before_a_thread_needs_one() {
 #[test]
 fn each_thread_has_a_budget_of_instructions() {
     let place = Place::new("spawning-budget");
-    // A thread that computes, and ends all when its own budget is spent.
+    // A thread that computes, and ends the program when its own budget is used up.
     let done = run(
         &place,
         &["--max-instructions", "20000"],
@@ -261,7 +261,7 @@ fn each_thread_has_a_budget_of_instructions() {
     assert_eq!(done.status.code(), Some(134), "{}", errors(&done));
     assert!(errors(&done).contains("the budget of instructions is used up"), "{}", errors(&done));
     assert!(errors(&done).contains("!spin"), "{}", errors(&done));
-    // Four threads together take more than one may.
+    // Four threads together use more than the budget of one.
     let thread = "(local $i i32)
         (loop $l (local.set $i (i32.add (local.get $i) (i32.const 1))) (br_if $l (i32.lt_u (local.get $i) (i32.const 1000))))
         (call $come)";
@@ -304,7 +304,7 @@ fn arcs_of_all_threads_are_told_together() {
     let main = "(drop (call $spawn (i32.const 0))) (drop (call $spawn (i32.const 0)))
         (call $wait_for (i32.const 2))
         (call $set (i32.const 0) (i32.const 2) (i32.const 1) (f64.const 5)) (call $exit (i32.const 0))";
-    // One that forgets its arcs does so for itself alone.
+    // A thread that clears its arcs clears only its own.
     let thread = "(call $set (i32.const 0) (i32.const 9) (i32.const 1) (f64.const 1)) (call $clear)
         (call $set (i32.const 0) (i32.const 1) (i32.const 1) (f64.const 20))
         (call $add (i32.const 1) (i32.const 2) (i32.const 30) (f64.const 10)) (call $come)";
@@ -336,7 +336,7 @@ fn threads_of_a_profiled_program_hand_over_what_they_have_called() {
     let options = whamm_profile::Options { host_api: true, ..Default::default() };
     let profiled = whamm_profile::profile(&module, &options).unwrap_or_else(|e| panic!("{e}"));
     let program = place.file("program.wasm", profiled.module);
-    // A thread that has not returned when all end has handed nothing over yet.
+    // A thread that has not returned at the end of the program has not passed on its data yet.
     eventually("both threads have returned", || {
         let done = place.run(&["run", "--timeout", "100s", &program]);
         let said = errors(&done);

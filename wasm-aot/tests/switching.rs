@@ -1,5 +1,5 @@
-//! Threads that go from one version of a function into another one in the middle of its loops, as
-//! often as there is a turn.
+//! Threads that switch from one variant of a function to another by OSR in its loops, at every
+//! turn.
 
 #[path = "switching/ticking.rs"]
 mod ticking;
@@ -21,7 +21,7 @@ fn restless(module: &Module) {
     }
 }
 
-/// How often each instruction was executed while counts were attached, by function.
+/// The execution counts of instructions while counts were attached, by function.
 fn counts(module: &Module) -> Vec<Vec<u64>> {
     let counts = module.counts().expect("attached once");
     counts
@@ -30,7 +30,7 @@ fn counts(module: &Module) -> Vec<Vec<u64>> {
         .collect()
 }
 
-/// Programs whose loops carry everything there is, with their arguments.
+/// Programs whose loops have all kinds of live state, with their arguments.
 fn programs() -> Vec<(&'static str, String, Vec<Val>)> {
     let of = |body: &str| {
         format!(
@@ -218,7 +218,7 @@ fn crowded() -> String {
         },
         |_| true,
     );
-    // Counted up by all loops.
+    // All loops increment it.
     let turns = "(local.tee 2 (i32.add (local.get 2) (i32.const 1)))";
     format!(
         r#"(func (export "f") (param $n i32) (result i64) (local i64 i32 {types})
@@ -266,7 +266,7 @@ fn a_loop_that_calls_nobody_and_never_ends_is_counted_and_left_again() {
             std::thread::yield_now();
         }
         module.detach_counts();
-        // It has gone back when two looks agree, with time between them.
+        // It has switched back when two readings agree, with time between them.
         let mut before = iterations();
         loop {
             std::thread::sleep(std::time::Duration::from_millis(20));
@@ -285,12 +285,13 @@ fn a_loop_that_calls_nobody_and_never_ends_is_counted_and_left_again() {
         running.join().expect("no panic");
     });
     let all = counts(&module);
-    // What came into the loop was never in front of it, and went out behind it.
+    // Activations that entered the loop by OSR never executed the code before it, and did execute
+    // the code after it.
     let (inside, behind) = all[0].split_at(9);
     assert!(inside.iter().all(|count| *count == inside[0]) && behind == [1, 1, 1], "{all:?}");
 }
 
-/// Has the program's loop end: its first word is not zero any more.
+/// Ends the program's loop: sets its first word.
 #[allow(unsafe_code)]
 fn stop(base: usize) {
     // SAFETY: (1) the first word of a memory whose store lives; (2) machine code reads it by one
@@ -372,8 +373,8 @@ fn what_is_executed_when_something_is_attached_is_compiled_first() {
 
 #[test]
 fn values_that_look_like_what_osr_exits_compare_with_do_no_harm() {
-    // The same in each turn, so that the comparison is known; every number that it may be compared
-    // with.
+    // The same in each turn, so that the result of the comparison is known; for every number that
+    // it may be compared with.
     for number in -128..-124 {
         let text = format!(
             r#"(module (import "host" "tick" (func $tick))

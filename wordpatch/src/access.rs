@@ -1,17 +1,17 @@
-//! How code is made writable.
+//! The ways to make code writable.
 //!
 //! | access | while no thread patches | a store costs | needs |
 //! |---|---|---|---|
-//! | alias | `r-x` here, `rw-` elsewhere | a store | [`CodeMemory`](crate::CodeMemory) of our own |
+//! | alias | `r-x` here, `rw-` elsewhere | a store | [`CodeMemory`](crate::CodeMemory) |
 //! | `rwx` | `rwx` | a store | the right to map writable code |
 //! | `rwx-lazy` | `r-x` until the first patch of a site | a store | the same |
-//! | `batch` | `r-x` | two `mprotect` a batch | the same, for a moment |
+//! | `batch` | `r-x` | two `mprotect` a batch | the same, during the batch |
 //! | `procmem` | `r-x` always | a system call a byte | /proc/self/mem to overrule protections |
 //!
 //! # Safety
 //!
-//! This module exists to bring prepared stores to the memory that is behind the code: through an
-//! alias, through a page made writable, or through the kernel.
+//! This module exists to write prepared stores to the memory of the code: through an alias, through
+//! a page made writable, or through the kernel.
 #![allow(unsafe_code)]
 
 use crate::addr::CodeAddr;
@@ -29,8 +29,8 @@ use std::str::FromStr;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// How a program's own text is made writable. Code in [`CodeMemory`](crate::CodeMemory) is always
-/// written through its alias.
+/// The way in which a program's text is made writable. Code in [`CodeMemory`](crate::CodeMemory) is
+/// always written through its alias.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
     /// Pages that hold sites become writable when the first site in them is adopted, and stay so.
@@ -75,9 +75,9 @@ impl FromStr for Access {
 pub struct Refusal {
     /// The first page.
     pub page: CodeAddr,
-    /// How it was tried.
+    /// The access that was tried.
     pub access: Access,
-    /// What the kernel said.
+    /// The kernel's error.
     pub error: OsError,
 }
 
@@ -96,7 +96,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// A page that was made writable for good.
+/// A page that stays writable.
 #[derive(Debug)]
 struct Unlocked(AtomicUsize);
 
@@ -113,30 +113,29 @@ impl Entry for Unlocked {
 /// The pages that no window may close, because sites in them are stored to at any time.
 static UNLOCKED: Atlas<Unlocked> = Atlas::new();
 
-/// Where those pages lie: nothing else is looked for.
+/// The bounds of those pages; addresses outside are not searched for.
 static LOWEST: AtomicUsize = AtomicUsize::new(usize::MAX);
 static HIGHEST: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether the page at an address was made writable for good: stores come there at any time. A
-/// program that protects its text itself has to leave such pages writable, or is killed by a store
-/// of ours. Usable in a signal handler.
+/// Whether the page at an address was made writable permanently: the crate may store to it at any
+/// time. A program that protects its text itself has to leave such pages writable, or the next
+/// store kills it. Usable in a signal handler.
 pub fn stays_writable(page: CodeAddr) -> bool {
     let page = page.align_down(PAGE).get();
     (LOWEST.load(Relaxed)..=HIGHEST.load(Relaxed)).contains(&page) && UNLOCKED.find(page).is_some()
 }
 
-/// Gives pages in `range` that were made writable for good the protection back that they had:
-/// readable and executable. No site on them is stored to until they are [opened
-/// again](unlock_again).
+/// Restores the protection of pages in `range` that were made writable permanently: readable and
+/// executable. No site on them may be stored to until [`unlock_again`].
 ///
 /// # Safety
-/// 1. `range` holds the code that sites were adopted in. 2. No thread stores to one of them now.
+/// 1. `range` holds the code that sites were adopted in. 2. No thread stores to any of them now.
 pub unsafe fn lock_again(range: &Range<CodeAddr>) -> Result<(), OsError> {
     // SAFETY: (1) and (2) the caller.
     unsafe { protect_unlocked(range, Protection::ReadExecute) }
 }
 
-/// The reverse.
+/// Reverses [`lock_again`].
 ///
 /// # Safety
 /// 1. `range` holds the code that sites were adopted in.
@@ -168,10 +167,10 @@ fn pages_of(word: &Range<CodeAddr>) -> impl Iterator<Item = CodeAddr> {
     (first.get()..=last.get()).step_by(PAGE).map(CodeAddr::new)
 }
 
-/// Makes the pages that hold `word` writable, for good.
+/// Makes the pages that hold `word` writable, permanently.
 pub(crate) fn unlock(access: Access, word: &Range<CodeAddr>) -> Result<(), Refusal> {
-    // Known before it is done: a window that is open now stays open here, and one that closes later
-    // leaves the pages alone.
+    // Entered before the change: a window that is open now stays open here, and one that closes
+    // later leaves the pages alone.
     for page in pages_of(word) {
         UNLOCKED.enter(page.get());
         LOWEST.fetch_min(page.get(), Relaxed);
@@ -184,7 +183,7 @@ pub(crate) fn unlock(access: Access, word: &Range<CodeAddr>) -> Result<(), Refus
 fn make_writable(access: Access, word: &Range<CodeAddr>) -> Result<(), Refusal> {
     let len = word.end.distance_from(word.start) as usize;
     // SAFETY: (1) the pages hold code that its adopter may patch, and stay readable and executable
-    // for everybody else.
+    // for all other code.
     unsafe { pages::protect(word.start, len, Protection::ReadWriteExecute) }
         .map_err(|error| Refusal { page: word.start.align_down(PAGE), access, error })
 }
@@ -192,8 +191,9 @@ fn make_writable(access: Access, word: &Range<CodeAddr>) -> Result<(), Refusal> 
 /// One window with pages in it at a time: closing one must not close another's page.
 pub(crate) static WINDOWS: Lock<()> = Lock::new(());
 
-/// The way to the bytes of some words, open while it lives. For one word it does not allocate and
-/// is usable in a signal handler: signals are blocked on a thread that holds the lock.
+/// A window in which some words can be written, open while it lives. For one word it does not
+/// allocate, and is usable in a signal handler: a thread that holds the lock has its signals
+/// blocked.
 pub(crate) struct Window {
     access: Access,
     file: Option<OwnedFd>,
@@ -202,7 +202,7 @@ pub(crate) struct Window {
     _alone: Option<Guard<'static, ()>>,
 }
 
-/// Ranges of pages: those of one word without allocating.
+/// Ranges of pages; those of one word without an allocation.
 #[derive(Default)]
 struct Pages {
     first: Option<Range<CodeAddr>>,
@@ -223,8 +223,8 @@ impl Pages {
 }
 
 impl Window {
-    /// Opens the pages that hold `words`; words of our own code memory, and pages that were
-    /// unlocked, need nothing.
+    /// Opens the pages that hold `words`. Words in code memory, and pages that were unlocked, need
+    /// no opening.
     pub(crate) fn open(
         access: Access,
         mut words: impl Iterator<Item = Range<CodeAddr>>,
@@ -260,7 +260,7 @@ impl Window {
         Ok(())
     }
 
-    /// One store, or one write by the kernel.
+    /// Makes one store, or one write by the kernel.
     ///
     /// # Safety
     /// As for [`live::store`], where the bytes are executed at `at` and written at `at + alias`.

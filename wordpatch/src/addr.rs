@@ -1,7 +1,7 @@
 //! Addresses of code.
 //!
 //! Live code is never borrowed: another core may be executing it and another thread may be changing
-//! it, so a `&[u8]` to it would promise what no code can keep. A [`CodeAddr`] promises nothing;
+//! it, so a `&[u8]` to it would make a promise that no code can keep. A [`CodeAddr`] makes none;
 //! only [`live`](crate::live) reads and writes through it.
 
 use std::fmt;
@@ -26,7 +26,7 @@ impl CodeAddr {
         self.0
     }
 
-    /// As a pointer, for the functions that take one.
+    /// The address as a pointer, for functions that take one.
     pub const fn as_ptr(self) -> *const u8 {
         self.0 as *const u8
     }
@@ -42,7 +42,7 @@ impl CodeAddr {
         self.0.wrapping_sub(origin.0) as isize
     }
 
-    /// The place within a naturally aligned block of `size` bytes, `size` a power of two.
+    /// The offset within a naturally aligned block of `size` bytes, `size` a power of two.
     pub const fn within(self, size: usize) -> usize {
         self.0 & (size - 1)
     }

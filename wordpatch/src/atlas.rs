@@ -1,29 +1,29 @@
-//! The atlas: a map from addresses that is only ever added to, read without a lock by any thread, a
-//! signal handler included.
+//! The atlas: a lock-free map from addresses. Entries are only ever added; any thread reads it,
+//! also in a signal handler.
 //!
 //! ```text
 //!   segment 0   [ entry | entry | · | entry | … ]     an address has a few places in each segment, tried in order;
 //!   segment 1   [ · | entry | … ]                     each segment is twice as long as the one before
 //! ```
 //!
-//! An entry is taken by putting its key into the first of its places that is free. Keys never
-//! leave, so the places of a key are tried in the same order for ever: a free place ends the
-//! search, and two threads that enter one key meet at the same entry.
+//! A thread takes an entry by storing the key into the first free one of the key's places. Keys are
+//! never removed, and the places of a key are always tried in the same order. So a free place ends
+//! the search, and two threads that enter one key find the same entry.
 //!
-//! A segment is made by every thread that needs it and published by the first: no thread waits for
-//! another thread that makes it, which the child of a fork may not have.
+//! Every thread that needs a segment makes one, and the first thread publishes its own. So no
+//! thread waits for another to make it; the child of a fork may lack that thread.
 
 use crate::sync::{AtomicUsize, Ordering};
 use std::marker::PhantomData;
 use std::sync::atomic::AtomicPtr;
 
-/// How many places an address has in each segment.
+/// The number of places of a key in each segment.
 const PLACES: usize = 16;
 
 /// Entries of the first segment.
 const FIRST: usize = 256;
 
-/// What an atlas holds.
+/// An entry of an atlas.
 pub(crate) trait Entry {
     /// An entry that no thread has taken.
     fn vacant() -> Self;
@@ -40,7 +40,7 @@ pub(crate) struct Atlas<E> {
     entries: PhantomData<E>,
 }
 
-/// How many segments there can be.
+/// The largest number of segments.
 const SEGMENTS: usize = 24;
 
 impl<E: Entry + 'static> Atlas<E> {
@@ -61,7 +61,7 @@ impl<E: Entry + 'static> Atlas<E> {
         None
     }
 
-    /// The entry of `key`, entered if it is new.
+    /// The entry of `key`, which is entered if it is new.
     pub(crate) fn enter(&self, key: usize) -> &E {
         let segments = (0..SEGMENTS).map(|n| self.segment(n).unwrap_or_else(|| self.make(n)));
         let mut entries = segments.map(|segment| enter(segment, key));
@@ -88,7 +88,7 @@ impl<E: Entry + 'static> Atlas<E> {
         (!first.is_null()).then(|| unsafe { std::slice::from_raw_parts(first, FIRST << n) })
     }
 
-    /// Segment number `n`, made here if no other thread is faster.
+    /// Segment number `n`, made here unless another thread makes it first.
     #[allow(unsafe_code)]
     fn make(&self, n: usize) -> &[E] {
         let made: &mut [E] =
@@ -98,7 +98,7 @@ impl<E: Entry + 'static> Atlas<E> {
             .compare_exchange(null, made.as_mut_ptr(), Ordering::AcqRel, Ordering::Acquire)
             .is_err()
         {
-            // SAFETY: (1) leaked above, and no other thread knows it.
+            // SAFETY: (1) leaked above, and no other thread has its address.
             drop(unsafe { Box::from_raw(made) });
         }
         self.segment(n).expect("this thread or another has just made it")
@@ -107,9 +107,9 @@ impl<E: Entry + 'static> Atlas<E> {
 
 /// The result of searching one segment.
 enum Search<'a, E> {
-    /// This is the entry, or there is none in any segment.
+    /// The entry, or `None` if no segment has one.
     Ended(Option<&'a E>),
-    /// All places are taken by others: the next segment has to be asked.
+    /// Other keys take all places: the next segment has to be searched.
     Full,
 }
 
@@ -125,8 +125,7 @@ fn find<E: Entry>(segment: &[E], key: usize) -> Search<'_, E> {
     Search::Full
 }
 
-/// The entry of `key` in one segment, taken if it is new; nothing if all its places are taken by
-/// others.
+/// The entry of `key` in one segment, taken if it is new; `None` if other keys take all its places.
 pub(crate) fn enter<E: Entry>(segment: &[E], key: usize) -> Option<&E> {
     places(segment, key).find(|entry| {
         match entry.key().compare_exchange(0, key, Ordering::AcqRel, Ordering::Acquire) {

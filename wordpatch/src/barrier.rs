@@ -10,7 +10,7 @@ mod roll_call;
 pub use roll_call::Silent;
 pub(crate) use roll_call::{RESERVING, forget_call, signal as reserved_signal};
 
-/// How other cores are synchronised.
+/// The way in which other cores are synchronised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Barrier {
     /// `membarrier(2)` with SYNC_CORE: the kernel makes every running thread of the process
@@ -19,7 +19,7 @@ pub enum Barrier {
     /// A signal to every thread: its handler returns through `iret`, which serialises. For kernels
     /// and sandboxes without the former. Interrupts sleeping system calls, as any signal does.
     Signal,
-    /// The literature's wait of T_max ticks. No length was found that is safe; for comparison only.
+    /// The literature's wait of T_max ticks. No safe length is known; for comparison only.
     Wait(Ticks),
 }
 
@@ -35,8 +35,7 @@ impl Barrier {
         }
     }
 
-    /// Does the preparation of the first [`pass`](Self::pass), and checks whether the barrier works
-    /// at all.
+    /// Prepares the first [`pass`](Self::pass), and checks whether the barrier works at all.
     pub fn prepare(self) -> Result<(), BarrierError> {
         match self {
             Self::Membarrier => match membarrier::offered() {
@@ -93,7 +92,7 @@ pub enum BarrierError {
     /// There are more threads than the signal barrier can wait for.
     #[error("signal barrier: more than {limit} threads; use membarrier")]
     TooManyThreads {
-        /// How many it can wait for.
+        /// The limit.
         limit: usize,
     },
     /// A child between `vfork` and `exec` runs in this address space and cannot be signalled.
@@ -101,7 +100,7 @@ pub enum BarrierError {
         "signal barrier: child {pid} of vfork shares this memory and cannot answer; try again after its exec"
     )]
     VforkChild {
-        /// The child.
+        /// The child's process.
         pid: i32,
     },
     /// Threads did not answer in time.
@@ -115,7 +114,7 @@ impl From<OsError> for BarrierError {
     }
 }
 
-/// The child of a running `vfork`, as an error.
+/// An error if a child of `vfork` is running.
 fn refuse_vfork_child() -> Result<(), BarrierError> {
     match threads::vfork_child()? {
         Some(pid) => Err(BarrierError::VforkChild { pid }),

@@ -1,13 +1,13 @@
 //! Many patches with one barrier for each phase instead of one for each site.
 //!
-//! A batch is all or nothing up to its first barrier: if a site is not available or the barrier
-//! fails, every word is unchanged. Words that need no trap are stored last, so that the batch
-//! becomes visible as close together as stores can.
+//! Up to its first barrier a batch is all or nothing: if a site is not available or the barrier
+//! fails, every word is unchanged. Words that need no trap are stored last, so that all words
+//! become visible in as short a time as stores allow.
 //!
 //! # Safety
 //!
-//! This module exists to carry the words that were given to [`Batch::push`] to their sites; what is
-//! promised there is what the stores rely on.
+//! This module exists to store the words that were given to [`Batch::push`]; the stores rely on the
+//! promises of its caller.
 #![allow(unsafe_code)]
 
 use crate::access::{Access, Refusal, Window};
@@ -39,7 +39,7 @@ pub struct Committed {
     pub barriers: usize,
 }
 
-/// A flight of this batch.
+/// A flight (patch in progress) of this batch, with its site.
 type Leg<'a> = (&'a PatchSite, &'static Flight);
 
 impl<'site> Batch<'site> {
@@ -53,7 +53,7 @@ impl<'site> Batch<'site> {
         Self { edits: Vec::with_capacity(sites) }
     }
 
-    /// Its number of words.
+    /// The number of words.
     pub fn len(&self) -> usize {
         self.edits.len()
     }
@@ -71,7 +71,8 @@ impl<'site> Batch<'site> {
         self.edits.push((site, new));
     }
 
-    /// Replaces all words. On an error no word was replaced, except as the [`PatchError`] says.
+    /// Replaces all words. On an error no word was replaced, except where the [`PatchError`] states
+    /// otherwise.
     pub fn commit(self) -> Result<Committed, PatchError> {
         let Self { edits } = self;
         edits.iter().try_for_each(|(site, new)| site.make_ready(*new))?;
@@ -100,14 +101,14 @@ impl<'site> Batch<'site> {
 /// A word and its site.
 type Edit<'a> = (&'a PatchSite, Word);
 
-/// The bytes of a batch's sites, given back when the batch is over, except those whose flights took
-/// off and give theirs back themselves.
+/// The claimed bytes of a batch's sites. They are released when the batch ends, except those of
+/// sites whose flights have started: a flight releases its bytes itself.
 struct Held<'a> {
     sites: Vec<&'a PatchSite>,
 }
 
 impl<'a> Held<'a> {
-    /// Takes the bytes of all sites or of none.
+    /// Claims the bytes of all sites or of none.
     fn take(edits: &[Edit<'a>]) -> Result<Self, PatchError> {
         let mut held = Self { sites: Vec::with_capacity(edits.len()) };
         for &(site, _) in edits {
@@ -117,7 +118,7 @@ impl<'a> Held<'a> {
         Ok(held)
     }
 
-    /// Takes off for the words that need a trap, and goes on holding the others.
+    /// Starts flights for the words that need a trap, and keeps the claims of the others.
     fn take_off(&mut self, trapped: &[&Edit<'a>], others: &[&Edit<'a>]) -> Vec<Leg<'a>> {
         self.sites.clear();
         self.sites.extend(others.iter().map(|(site, _)| site));
@@ -131,7 +132,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Plants all traps or none.
+/// Plants all traps, or none.
 fn plant(legs: &[Leg<'_>], accesses: &[Access]) -> Result<(), PatchError> {
     let planted = in_windows(
         accesses,
@@ -154,21 +155,21 @@ fn plant(legs: &[Leg<'_>], accesses: &[Access]) -> Result<(), PatchError> {
     })
 }
 
-/// Takes back a flight that no thread seized meanwhile.
+/// Rolls back a flight that no other thread has seized meanwhile.
 fn take_back(flight: &'static Flight, phase: Phase) {
     if flight.seize(phase) {
         flight.retreat(phase);
     }
 }
 
-/// Leg after leg: one barrier for all, then everybody's stores. Returns how many barriers were
-/// passed.
+/// Advances all flights step by step: one barrier for all, then the stores of all. Returns the
+/// number of barriers.
 fn fly(legs: &[Leg<'_>], accesses: &[Access]) -> Result<usize, PatchError> {
     let barriers = distinct(legs.iter().map(|(_, flight)| flight.manner.barrier));
     let mut passed = 0;
     for phase in [Phase::Trapped, Phase::Backed] {
-        // A thread that ran into a trap that cannot be carried out may have finished that flight
-        // already.
+        // A thread that hit a trap on an instruction that cannot be emulated may have finished that
+        // flight already.
         let mine: Vec<&Leg<'_>> = legs
             .iter()
             .filter(|(_, flight)| flight.phase() == phase && flight.seize(phase))
@@ -181,7 +182,7 @@ fn fly(legs: &[Leg<'_>], accesses: &[Access]) -> Result<usize, PatchError> {
         }
         passed += barriers.len();
         let failures = accesses.iter().filter_map(|&access| store_leg(&mine, phase, access).err());
-        // Every group is carried on, whatever became of the one before.
+        // Every group continues, even if the one before has failed.
         if let Some(error) = failures.fold(None, |first, error| first.or(Some(error))) {
             return Err(error);
         }
@@ -189,7 +190,7 @@ fn fly(legs: &[Leg<'_>], accesses: &[Access]) -> Result<usize, PatchError> {
     Ok(passed)
 }
 
-/// The stores between two barriers of all flights of one access.
+/// The stores between two barriers of all flights with one access.
 fn store_leg(mine: &[&Leg<'_>], phase: Phase, access: Access) -> Result<(), PatchError> {
     let group = || mine.iter().filter(|(site, _)| site.access() == access);
     match Window::open(access, group().map(|(site, _)| site.range())) {
@@ -197,7 +198,7 @@ fn store_leg(mine: &[&Leg<'_>], phase: Phase, access: Access) -> Result<(), Patc
             let inside = gate::enter();
             let results: Vec<_> =
                 group().map(|(_, flight)| flight.store_leg(phase, &window, &inside)).collect();
-            // All of them are carried out, and the first failure is returned.
+            // All stores are made, and the first failure is returned.
             let whole = group().zip(&results).filter(|(_, result)| matches!(result, Ok(true)));
             whole.for_each(|((_, flight), _)| flight.land());
             results.into_iter().find_map(Result::err).map_or(Ok(()), Err)
@@ -212,7 +213,7 @@ fn store_leg(mine: &[&Leg<'_>], phase: Phase, access: Access) -> Result<(), Patc
     }
 }
 
-/// Takes back what can be taken back, and leaves the rest to the completion thread.
+/// Rolls back the flights that can be rolled back, and leaves the rest to the completion thread.
 fn give_up(mine: &[&Leg<'_>], phase: Phase, error: BarrierError) -> PatchError {
     for (_, flight) in mine {
         flight.retreat(phase);
@@ -233,7 +234,7 @@ fn in_windows<T>(
     for &access in accesses {
         let of_access = || items.iter().filter(|item| site_of(item).access() == access);
         let window = Window::open(access, of_access().map(|item| site_of(item).range()))?;
-        // In this order: a fork waits for windows first.
+        // After the window is open: a fork waits for windows first, then for the gate.
         let inside = gate::enter();
         of_access().try_for_each(|item| act(item, &window, &inside))?;
     }

@@ -1,4 +1,4 @@
-//! The calibration file: what `tmax` measured on one machine.
+//! The calibration file: the results of `tmax` on one machine.
 //!
 //! ```toml
 //! format = 1
@@ -23,8 +23,8 @@
 //! toggles = 120000
 //! ```
 //!
-//! Nothing in it is used unless the user asks for it: the granule of eight bytes and the barrier
-//! need no measurement.
+//! None of it is used unless the user enables it: the granule of eight bytes and the barrier need
+//! no measurement.
 
 use crate::granule::Granule;
 use crate::os::{self, cpu, replace::Replacement, trust};
@@ -34,40 +34,40 @@ use std::fmt;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// What `tmax` measured on one machine.
+/// The results of `tmax` on one machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Calibration {
-    /// Where.
+    /// The machine.
     pub machine: Machine,
-    /// When, as RFC 3339 writes it.
+    /// The time, in the format of RFC 3339.
     pub date: String,
-    /// The largest block within which no store was seen torn.
+    /// The largest block within which no torn store was observed.
     pub granule: Granule,
-    /// How many toggles that rests on, at the offset that was tried least: a rate below three in so
-    /// many is not excluded.
+    /// The number of toggles behind that result, at the offset with the fewest: a rate below three
+    /// in this number is not excluded.
     pub granule_toggles: u64,
-    /// The literature's T_max: the shortest wait from which on no toggle of hot lines was seen
-    /// torn. What was not seen may still happen; `None` if the longest wait failed.
+    /// The literature's T_max: the shortest wait such that neither it nor any longer one tore a
+    /// toggle of hot lines. A tear may still happen; `None` if the longest wait failed.
     pub tmax: Option<Ticks>,
-    /// The waits that were seen to fail.
+    /// The waits that failed.
     pub failed: Vec<FailedWait>,
 }
 
-/// A wait that was seen to fail.
+/// A wait that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FailedWait {
-    /// Under which circumstances.
+    /// The circumstances.
     pub case: String,
-    /// How many ticks were waited.
+    /// The length of the wait, in ticks.
     pub wait: u64,
-    /// In how many toggles something torn was executed.
+    /// The number of toggles in which torn bytes were executed.
     pub torn: u64,
-    /// Of how many.
+    /// The number of toggles.
     pub toggles: u64,
 }
 
-/// What a calibration depends on.
+/// The properties of a machine that a calibration depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
@@ -90,7 +90,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This one.
+    /// This machine.
     pub fn here() -> Self {
         let (family, model, stepping) = cpu::signature();
         Self {
@@ -104,7 +104,7 @@ impl Machine {
         }
     }
 
-    /// Its keys, in words.
+    /// Its properties, by name.
     fn keys(&self) -> [(&'static str, String); 7] {
         let or_none = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
         [
@@ -118,7 +118,7 @@ impl Machine {
         ]
     }
 
-    /// The first key in which `other` differs: its name, its value here, its value there.
+    /// The first property in which `other` differs: its name, its value here, its value in `other`.
     fn difference(&self, other: &Self) -> Option<(&'static str, String, String)> {
         let pairs = self.keys().into_iter().zip(other.keys());
         pairs
@@ -146,7 +146,7 @@ pub enum CalibrationError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the kernel answered.
+        /// The kernel's error number.
         errno: i32,
     },
     /// Another user may have written the file.
@@ -154,7 +154,7 @@ pub enum CalibrationError {
     Untrusted {
         /// The file.
         path: PathBuf,
-        /// Which folder, or what of the file.
+        /// The folder, or the reason.
         why: String,
     },
     /// The file is not a calibration.
@@ -164,36 +164,37 @@ pub enum CalibrationError {
         path: PathBuf,
         /// The line, from one.
         line: usize,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
-    /// The file was written on another machine, or before its kernel or microcode was changed.
+    /// The file was written on another machine, or before this machine's kernel or microcode was
+    /// changed.
     #[error("{}: measured on another machine ({key} is {found}, here {expected}); run tmax again", .path.display())]
     OtherMachine {
         /// The file.
         path: PathBuf,
-        /// What differs.
+        /// The property that differs.
         key: &'static str,
-        /// Its value here.
+        /// Its value on this machine.
         expected: String,
         /// Its value in the file.
         found: String,
     },
 }
 
-/// No calibration is larger.
+/// The largest file that is read.
 const LARGEST: u64 = 1 << 20;
 
 impl Calibration {
-    /// How often a store has to be tried at each offset within a granule, beside an executer that
-    /// was seen at work, before the granule counts as measured. Of the tears that are known, those
-    /// at 32-byte boundaries are the rarest, 28 in a million (family 25, model 17): the seven
-    /// offsets that such a boundary cuts are tried 140,000 times together, which misses them all
-    /// once in fifty runs.
+    /// How often a store must be tried at each offset within a granule, while another thread
+    /// demonstrably executes the bytes, before the granule counts as measured. Of the known tears,
+    /// those at 32-byte boundaries are the rarest, 28 in a million (family 25, model 17). The seven
+    /// offsets that such a boundary cuts are tried 140,000 times in all, which misses every tear in
+    /// one of fifty runs.
     pub const ENOUGH_TOGGLES: u64 = 20_000;
 
-    /// Where `tmax` writes it: `fastinst/tmax.toml` in `$XDG_CONFIG_HOME`, or in `~/.config`.
-    /// Nowhere for a privileged process, whose environment is another's.
+    /// The path that `tmax` writes: `fastinst/tmax.toml` in `$XDG_CONFIG_HOME`, or in `~/.config`.
+    /// `None` for a privileged process, whose environment another user may have set.
     pub fn default_path() -> Option<PathBuf> {
         if os::is_privileged() {
             return None;
@@ -206,7 +207,7 @@ impl Calibration {
         Some(base.join("fastinst").join("tmax.toml"))
     }
 
-    /// Reads `path` and makes sure that it was written on this machine.
+    /// Reads `path`, and checks that it was written on this machine.
     pub fn load(path: &Path) -> Result<Self, CalibrationError> {
         let mut contents = Vec::new();
         // Its contents decide how code is stored to, so another user must not be able to write it.
@@ -228,14 +229,14 @@ impl Calibration {
         }
     }
 
-    /// Puts it into `path`, as a whole or not at all.
+    /// Writes it to `path`, as a whole or not at all.
     pub fn save(&self, path: &Path) -> Result<(), CalibrationError> {
         let replaced = Replacement::begin(path)
             .and_then(|replacement| replacement.finish(self.to_toml().as_bytes()));
         replaced.map_err(|error| at(path, &error))
     }
 
-    /// As the file has it.
+    /// The contents of the file.
     pub fn to_toml(&self) -> String {
         let layout = Layout {
             format: FORMAT,
@@ -283,7 +284,7 @@ impl Calibration {
         let Some(measured) = Granule::new(granule.bytes) else {
             return flaw("bytes", format!("a granule of {} bytes does not exist", granule.bytes));
         };
-        // A granule of one byte claims nothing, and needs no evidence.
+        // A granule of one byte needs no evidence.
         if measured > Granule::BYTE && granule.toggles < Self::ENOUGH_TOGGLES {
             let GranuleTable { bytes, toggles } = granule;
             let needed = Self::ENOUGH_TOGGLES;
@@ -314,7 +315,7 @@ fn at(path: &Path, error: &io::Error) -> CalibrationError {
     CalibrationError::File { path: path.to_owned(), errno }
 }
 
-/// Where a file is not a calibration, and why.
+/// The first error in a file: its line, and the reason.
 struct Flaw {
     line: usize,
     why: String,
@@ -368,7 +369,7 @@ mod tests {
         }
     }
 
-    /// A file that is gone when the test is over.
+    /// A file that is removed at the end of the test.
     struct Scratch(PathBuf);
 
     impl Scratch {
@@ -492,7 +493,7 @@ mod tests {
         }
     }
 
-    /// Parses whatever `bytes` make of a file: it is a calibration or it is not.
+    /// Parses arbitrary bytes: they are a calibration or an error.
     fn fuzz(bytes: &[u8]) {
         if let Ok(calibration) = Calibration::parse(bytes) {
             assert_eq!(

@@ -1,13 +1,13 @@
 //! The C interface: `include/wordpatch.h`, one to one.
 //!
-//! A C caller names a site by its address. The first call adopts it, under the policy that the
-//! environment asks for, and keeps it until [`wordpatch_forget`]; later calls find it without a
-//! lock. What went wrong is returned by [`wordpatch_last_error`], for each thread its own.
+//! A C caller names a site by its address. The first call adopts it, under the policy set in the
+//! environment, and keeps it until [`wordpatch_forget`]; later calls find it without a lock.
+//! [`wordpatch_last_error`] returns the calling thread's latest error.
 //!
 //! # Safety
 //!
-//! This module exists because C knows nothing of lifetimes and promises. Every function is as safe
-//! as its caller keeps what the header asks for.
+//! This module exists because C has no lifetimes. Every function is safe if its caller keeps the
+//! promises that the header lists.
 #![allow(unsafe_code)]
 
 use crate::addr::CodeAddr;
@@ -31,15 +31,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// A site that a C caller has named.
 struct Named {
     key: AtomicUsize,
-    /// Null until it is adopted, and when it was forgotten.
+    /// Null until it is adopted, and after it was forgotten.
     site: AtomicPtr<PatchSite>,
-    /// What was started and not finished.
+    /// The patch that was started and not finished.
     ///
     /// | value | meaning | changed by |
     /// |---|---|---|
     /// | `NONE` | nothing | the thread that starts: to `STARTING` |
     /// | `STARTING` | a thread is starting | that thread; a forked child, which has only one |
-    /// | `AT_ONCE` | a patch that was over at once | the thread that finishes: to `NONE` |
+    /// | `AT_ONCE` | a patch that finished at once | the thread that finishes: to `NONE` |
     /// | any other | the number of the flight | the thread that finishes: to `NONE` |
     ///
     /// No lock: its holder could be missing in a forked child.
@@ -51,7 +51,7 @@ const STARTING: u64 = u64::MAX;
 const AT_ONCE: u64 = u64::MAX - 1;
 
 impl Named {
-    /// What is pending.
+    /// The value of `pending`; `None` if no patch is pending.
     fn pending(&self) -> Option<u64> {
         Some(self.pending.load(Ordering::Acquire))
             .filter(|&pending| pending != NONE && pending != STARTING)
@@ -62,12 +62,12 @@ impl Named {
         unsafe { self.site.load(Ordering::Acquire).as_ref() }
     }
 
-    /// The flight of what is pending, while it is under way.
+    /// The flight of the pending patch, while it is in progress.
     fn under_way(&self) -> Option<&'static Flight> {
         self.site()?.under_way(self.pending()?)
     }
 
-    /// Takes what is pending, for the thread that finishes it.
+    /// Takes the pending patch, for the thread that finishes it.
     fn take(&self) -> Option<Pending<'static>> {
         let pending = self.pending()?;
         let taken =
@@ -78,7 +78,7 @@ impl Named {
     }
 }
 
-/// In a forked child: no thread is left that could be in the middle of a start.
+/// In a forked child: no other thread exists that could be starting a patch.
 pub(crate) fn forget_callers() {
     for named in SITES.iter() {
         let _ =
@@ -102,7 +102,7 @@ impl Entry for Named {
 
 static SITES: Atlas<Named> = Atlas::new();
 
-/// User addresses leave the topmost byte of a key to the length.
+/// User addresses leave the topmost byte of a key free for the length.
 const LENGTH_SHIFT: u32 = 56;
 
 /// Why a call failed, for its thread.
@@ -122,8 +122,8 @@ thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
 }
 
-/// Replaces the eight bytes at `address` by `value` and returns when every thread that comes by
-/// executes them.
+/// Replaces the eight bytes at `address` by `value` and returns when every thread that reaches it
+/// executes the new bytes.
 ///
 /// # Safety
 /// As the header says.
@@ -201,8 +201,8 @@ pub extern "C" fn wordpatch_is_pending(address: *mut c_void) -> bool {
     pending_at(address).is_some_and(|named| named.under_way().is_some())
 }
 
-/// Finishes what is pending in `[address, address + len)` and forgets the sites there: their code
-/// is about to go.
+/// Finishes patches that are pending in `[address, address + len)` and forgets the sites there:
+/// their code is about to be unmapped.
 #[unsafe(no_mangle)]
 pub extern "C" fn wordpatch_forget(address: *mut c_void, len: usize) {
     let range = address as usize..(address as usize).saturating_add(len);
@@ -211,18 +211,18 @@ pub extern "C" fn wordpatch_forget(address: *mut c_void, len: usize) {
             let at = named.key.load(Ordering::Acquire) & ((1 << LENGTH_SHIFT) - 1);
             if range.contains(&at) {
                 drop(named.take());
-                // The site itself stays: another thread may be looking at it.
+                // The site itself is not freed: another thread may be using it.
                 named.site.store(std::ptr::null_mut(), Ordering::Release);
             }
         }
     });
 }
 
-/// What the latest call that failed on this thread says, in one line; empty before the first. Valid
-/// until the next failure on this thread.
+/// The error message, in one line, of the latest call that failed on this thread; empty before the
+/// first failure. Valid until the next failure on this thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn wordpatch_last_error() -> *const c_char {
-    // After the thread's own data is gone no error can be kept.
+    // After the thread's local data is destroyed, no error can be stored.
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
@@ -234,7 +234,7 @@ fn answer(act: impl FnOnce() -> Result<(), Failure>) -> bool {
         Err(_) => "wordpatch broke one of its own invariants; please report this".to_owned(),
     };
     let text = CString::new(failure.replace('\0', " ")).unwrap_or_default();
-    // After the thread's own data is gone no thread can be asked any more.
+    // After the thread's local data is destroyed, the error is lost.
     let _ = LAST.try_with(|last| *last.borrow_mut() = text);
     false
 }
@@ -297,7 +297,7 @@ unsafe fn named(
     // SAFETY: (1) the caller.
     let site: &'static PatchSite = Box::leak(Box::new(unsafe { adopt(at, len)? }));
     let place = std::ptr::from_ref(site).cast_mut();
-    // If another thread was faster, two sites of the same bytes are as good as one.
+    // If another thread adopts the same bytes, too, either site can be used.
     let _ = named.site.compare_exchange(
         std::ptr::null_mut(),
         place,
@@ -307,11 +307,11 @@ unsafe fn named(
     Ok((named, site))
 }
 
-/// What the environment asks for, as it was at the first call. The thread that comes first reads
-/// it, and no thread waits for another thread that does, which the child of a fork may not have.
+/// The policy of the environment at the first call. Each early caller reads it, and the first to
+/// publish wins: no thread waits for another, which the child of a fork may not have.
 fn policy() -> &'static Result<Policy, String> {
     static POLICY: AtomicPtr<Result<Policy, String>> = AtomicPtr::new(std::ptr::null_mut());
-    // SAFETY: (1) null or what was leaked below; (2) Acquire pairs with the exchange.
+    // SAFETY: (1) null, or leaked below; (2) Acquire pairs with the exchange.
     if let Some(policy) = unsafe { POLICY.load(Ordering::Acquire).as_ref() } {
         return policy;
     }
@@ -330,20 +330,20 @@ unsafe fn adopt(at: CodeAddr, len: usize) -> Result<PatchSite, Failure> {
     let several = matches!(site, Err(AdoptError::SeveralInstructions { .. }));
     // SAFETY: (1) the adoption above found the bytes readable before it looked at the layout.
     if several && unsafe { is_one_instruction(at, len) } {
-        // SAFETY: (1) the caller: what replaces it begins instructions at the same places.
+        // SAFETY: (1) the caller: the replacement begins instructions at the same places.
         return Ok(unsafe { PatchSite::adopt(at, len, Layout::One, policy) }?);
     }
     Ok(site?)
 }
 
-/// Whether the bytes are the beginning of, or all of, one instruction that we know.
+/// Whether the bytes begin, or are, one known instruction.
 unsafe fn is_one_instruction(at: CodeAddr, len: usize) -> bool {
     // SAFETY: (1) the caller.
     let bytes = unsafe { live::load(at, len) }.to_le_bytes();
     effect::decode(at, &bytes[..len]).is_some_and(|instruction| instruction.len() == len)
 }
 
-/// The entry at `address` with something pending, of whatever length.
+/// The entry at `address` with a pending patch, for any length.
 fn pending_at(address: *mut c_void) -> Option<&'static Named> {
     let keys = (1..=8).map(|len: usize| address as usize | len << LENGTH_SHIFT);
     keys.filter_map(|key| SITES.find(key)).find(|named| named.pending().is_some())

@@ -1,12 +1,12 @@
-//! Claims: which bytes are being replaced right now.
+//! Claims: locks on byte ranges that are being replaced.
 //!
-//! A *quad* is an aligned quadword of code with one bit for each of its bytes that is in flight.
-//! Two words overlap exactly if they want the same bit. A word touches at most two quads and takes
-//! the lower first, so of several contenders the one that holds the highest quad has no other left
-//! to lose against: at least one succeeds, and disjoint words never meet.
+//! A *quad* is an aligned quadword of code, with one bit for each byte that is being patched. Two
+//! words overlap exactly if they need the same bit. A word touches at most two quads and takes the
+//! lower one first. So of several contenders, the one that holds the highest quad cannot fail any
+//! more: at least one succeeds, and disjoint words never conflict.
 //!
-//! Quads lie apart from what the trap handler reads: a claim must not wait for a cache line that
-//! executers have just looked at.
+//! Quads are kept apart from the data that the trap handler reads: a claim must not wait for a
+//! cache line that executing threads have just read.
 //!
 //! There is no unsafe code here, and nothing but atomics: the loom models compile this very file.
 
@@ -20,7 +20,7 @@ use std::ops::Range;
 pub(crate) struct Quad {
     /// Its address; zero while the entry is vacant. Set once.
     key: AtomicUsize,
-    /// Bit `i`: byte `i` is in flight. Set and cleared by the flight that holds it.
+    /// Bit `i`: byte `i` is being patched. Set and cleared by the flight that holds it.
     held: AtomicU32,
 }
 
@@ -42,8 +42,8 @@ impl Quad {
             if held & mask != 0 {
                 return false;
             }
-            // Acquire pairs with the Release in `give_back`: the flight before left its bytes as
-            // they are now.
+            // Acquire pairs with the Release in `give_back`: the previous flight's stores to these
+            // bytes are complete.
             match self.held.compare_exchange_weak(
                 held,
                 held | mask,
@@ -60,28 +60,28 @@ impl Quad {
         self.held.fetch_and(!mask, Ordering::Release);
     }
 
-    /// Frees all bytes. Only where no other thread exists.
+    /// Releases all bytes. Only where no other thread exists.
     pub(crate) fn free_all(&self) {
         self.held.store(0, Ordering::Relaxed);
     }
 
-    /// Holds all bytes. Only where no other thread exists.
+    /// Claims all bytes. Only where no other thread exists.
     pub(crate) fn hold_all(&self) {
         self.held.store(u32::MAX, Ordering::Relaxed);
     }
 
-    /// Where it lies.
+    /// Its address.
     pub(crate) fn address(&self) -> CodeAddr {
         CodeAddr::new(self.key.load(Ordering::Relaxed))
     }
 
-    /// Whether any byte of `mask` is in flight.
+    /// Whether any byte of `mask` is claimed.
     fn holds(&self, mask: u32) -> bool {
         self.held.load(Ordering::Acquire) & mask != 0
     }
 }
 
-/// The bytes of one word: the quads they lie in and their bits there.
+/// The claim on the bytes of one word: the quads that contain them, and their bits there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
     low: (&'static Quad, u32),
@@ -102,7 +102,7 @@ impl Claim {
         Self { low, high }
     }
 
-    /// Takes the bytes if none of them is held.
+    /// Claims the bytes if none of them is claimed.
     pub(crate) fn take(&self) -> bool {
         let (low, bits) = self.low;
         if !low.take(bits) {
@@ -117,7 +117,7 @@ impl Claim {
         }
     }
 
-    /// Gives the bytes back. Only for the code that took them.
+    /// Releases the bytes. Only for the code that claimed them.
     pub(crate) fn give_back(&self) {
         if let Some((high, above)) = self.high {
             high.give_back(above);
@@ -126,7 +126,7 @@ impl Claim {
         low.give_back(bits);
     }
 
-    /// Whether a thread holds one of the bytes.
+    /// Whether any of the bytes is claimed.
     pub(crate) fn is_held(&self) -> bool {
         self.low.0.holds(self.low.1) || self.high.is_some_and(|(high, above)| high.holds(above))
     }

@@ -1,4 +1,4 @@
-//! Memory for our own code: mapped twice, once to execute and once to write, never both in one
+//! Memory for generated code: mapped twice, once to execute and once to write, never both in one
 //! mapping.
 //!
 //! ```text
@@ -9,18 +9,18 @@
 //! The memory does not belong to a file: it needs no descriptor, and limits of files do not apply
 //! to it.
 //!
-//! In-flight checks of the processor use physical addresses, so a store through the second mapping
-//! is seen like one through the first (AMD64 APM volume 2, section 7.6.1). A forked child gets its
-//! own copy: without that, its patches would appear in the parent. The parent makes the copy before
-//! the fork, and the child moves it over the shared memory, for which it needs no resource. If
-//! there was no memory for a copy, the child runs code that its parent may change: its own stores
-//! go to memory that no thread executes, and patches are refused as if others were always in
-//! progress.
+//! The processor checks for self-modifying code by physical address, so a store through the second
+//! mapping has the same effect as one through the first (AMD64 APM volume 2, section 7.6.1). A
+//! forked child gets its own copy: without that, its patches would appear in the parent. The parent
+//! makes the copy before the fork, and the child moves it over the shared memory, which needs no
+//! resources. If there was no memory for a copy, the child runs code that its parent may change.
+//! The child's stores then go to memory that no thread executes, and its patches fail as if others
+//! were always in progress.
 //!
 //! # Safety
 //!
-//! This module exists to own mappings by raw address. What lies inside is written by the code that
-//! fills it, through [`CodeMemory::write`], and through patch sites afterwards.
+//! This module exists to own mappings by raw address. Its contents are written through
+//! [`CodeMemory::write`] first, and through patch sites afterwards.
 #![allow(unsafe_code)]
 
 use crate::access::Access;
@@ -41,7 +41,7 @@ pub struct CodeMemory {
     span: Span,
 }
 
-/// Where a region lies.
+/// The addresses of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Span {
     base: CodeAddr,
@@ -55,7 +55,7 @@ impl Span {
         Self::twice(pages::map_shared(place, len, Protection::ReadExecute)?, len)
     }
 
-    /// The same of memory that will hardly be touched.
+    /// The same for memory that will hardly be touched.
     fn map_sparse(at: CodeAddr, len: usize) -> Result<Self, OsError> {
         let base = pages::map_shared(Place::Free(at), len, Protection::None)?;
         pages::unlock(base, len);
@@ -71,7 +71,7 @@ impl Span {
 
     /// Maps new memory at `base` again.
     fn twice(base: CodeAddr, len: usize) -> Result<Self, OsError> {
-        // SAFETY: (1) the callers' own.
+        // SAFETY: (1) the callers own the memory.
         match unsafe { pages::again(base, len, Protection::ReadWrite) } {
             Ok(writable) => Ok(Self { base, writable, len }),
             Err(error) => {
@@ -101,7 +101,7 @@ impl Span {
 pub(crate) struct Region {
     span: Span,
     /// The pages that were written to, as ranges of offsets: a region may be large and mostly
-    /// empty.
+    /// unused.
     written: Vec<Range<usize>>,
     /// The copy for a child that is being forked.
     copy: Option<Span>,
@@ -129,8 +129,8 @@ impl Region {
     }
 }
 
-/// The regions that exist. Taken when a region is made, dropped or looked up, and held across fork
-/// so that the child can walk it; never on the path of a patch.
+/// The regions that exist. Locked when a region is made, dropped or looked up, and across a fork so
+/// that the child can walk the list; never locked by a patch.
 pub(crate) static REGIONS: Lock<Vec<Region>> = Lock::new(Vec::new());
 
 impl CodeMemory {
@@ -154,16 +154,17 @@ impl CodeMemory {
     }
 
     /// Replaces mapped code by code memory with the same contents. Threads may be executing it: a
-    /// thread that reaches it in between waits for the new mapping.
+    /// thread that reaches it meanwhile waits for the new mapping.
     ///
     /// # Safety
-    /// The caller owns the whole pages from `at` on that hold `len` bytes, which are readable;
-    /// no code unmaps them but the new owner, and no code writes to them meanwhile.
+    /// The caller owns the whole pages from `at` on that hold `len` bytes, which are readable; only
+    /// the new owner unmaps them, and no code writes to them meanwhile.
     pub unsafe fn over(at: CodeAddr, len: usize) -> Result<Self, OsError> {
         fork::prepare();
         let len = pages::round_up(len.max(1));
         let copy = Span::map(Place::Anywhere, len)?;
-        // SAFETY: (1) the caller, for what is read and replaced; (2) the copy is ours, and new.
+        // SAFETY: (1) the caller, for the memory that is read and replaced; (2) the copy is new,
+        // and owned here.
         let replaced = unsafe {
             copy_quads(at, copy.writable, 0..len);
             pages::move_over(copy.base, at, len)
@@ -187,12 +188,12 @@ impl CodeMemory {
         Ok(Self { span })
     }
 
-    /// Where its code is executed.
+    /// The address at which its code is executed.
     pub fn base(&self) -> CodeAddr {
         self.span.base
     }
 
-    /// Its size in bytes: whole pages.
+    /// Its size in bytes, a multiple of the page size.
     #[allow(clippy::len_without_is_empty, reason = "never empty")]
     pub fn len(&self) -> usize {
         self.span.len
@@ -204,7 +205,7 @@ impl CodeMemory {
     }
 
     /// The writable address of the byte that is executed at `base() + offset`. A forked child gets
-    /// what is stored there if [`write`](Self::write) has put something on the same page.
+    /// stores there only if [`write`](Self::write) has written to the same page.
     pub fn writable(&self, offset: usize) -> CodeAddr {
         assert!(
             offset <= self.span.len,
@@ -214,10 +215,10 @@ impl CodeMemory {
         self.span.writable.offset(offset as isize)
     }
 
-    /// Bytes of it, ready for single stores: nothing has to be looked up, since it is our own.
+    /// Bytes of it, prepared for single stores. No lookup is needed, since the region is known.
     ///
     /// # Safety
-    /// The memory outlives it.
+    /// The memory outlives the result.
     ///
     /// # Panics
     /// If there are none, more than eight, or some outside.
@@ -231,7 +232,7 @@ impl CodeMemory {
         Ground::new(start..start.offset(len as isize), alias, Access::Rwx)
     }
 
-    /// Copies `code` to `offset`. For code that no thread executes yet.
+    /// Copies `code` to `offset`. No thread may execute it yet.
     pub fn write(&mut self, offset: usize, code: &[u8]) {
         let end = offset.checked_add(code.len());
         assert!(
@@ -239,8 +240,8 @@ impl CodeMemory {
             "code at {offset} runs over the end of its memory"
         );
         // SAFETY: (1) the range was checked to lie inside the writable mapping, which lives as long
-        // as `self`; (2) `code` is a slice of the caller's and no reference to our mapping is ever
-        // made, so they do not overlap.
+        // as `self`; (2) `code` is a slice of the caller's, and no reference to the mapping ever
+        // exists, so they do not overlap.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 code.as_ptr(),
@@ -270,8 +271,8 @@ pub fn is_code_memory(at: CodeAddr) -> bool {
     alias_of(at, 1).is_some()
 }
 
-/// The distance from where `[at, at + len)` is executed to where it is written, if it lies in one
-/// of our regions.
+/// The distance from the executable address of `[at, at + len)` to its writable address, if it lies
+/// in a region.
 pub(crate) fn alias_of(at: CodeAddr, len: usize) -> Option<isize> {
     let inside = |s: &Span| s.base <= at && at.distance_from(s.base) as usize + len <= s.len;
     regions()
@@ -291,8 +292,8 @@ pub(crate) fn copy_all(regions: &mut [Region]) {
     for region in regions {
         let Ok(copy) = Span::map(Place::Anywhere, region.span.len) else { continue };
         for pages in &region.written {
-            // SAFETY: (1) both are of one length, and what was written lies inside; (2) the copy is
-            // new.
+            // SAFETY: (1) both have the same length, and the written pages lie inside; (2) the copy
+            // is new.
             unsafe { copy_quads(region.span.base, copy.writable, pages.clone()) };
         }
         region.copy = Some(copy);
@@ -302,17 +303,17 @@ pub(crate) fn copy_all(regions: &mut [Region]) {
 /// In the parent, also if the fork failed: removes the copies.
 pub(crate) fn drop_copies(regions: &mut [Region]) {
     for copy in regions.iter_mut().filter_map(|region| region.copy.take()) {
-        // SAFETY: (1) made by `copy_all`, and known to no other code.
+        // SAFETY: (1) made by `copy_all`, and no other code has its address.
         let _ = unsafe { copy.unmap() };
     }
 }
 
-/// Gives a forked child its own regions. Returns whether all are its own.
+/// Gives a forked child its own regions. Returns whether that worked for all.
 pub(crate) fn separate_all(regions: &mut [Region]) -> bool {
     for region in regions.iter_mut() {
         let Span { base, writable, len } = region.span;
         let separated = region.copy.take().is_some_and(|copy| {
-            // SAFETY: (1) all four are of `len` bytes, and this process's own; (2) the child has
+            // SAFETY: (1) all four have `len` bytes, and belong to this process; (2) the child has
             // one thread, which executes this function and not the region.
             unsafe {
                 pages::move_over(copy.base, base, len)
@@ -322,8 +323,8 @@ pub(crate) fn separate_all(regions: &mut [Region]) -> bool {
         });
         region.is_foreign |= !separated;
         if region.is_foreign {
-            // SAFETY: (1) the region's own mapping, which no thread executes. Where that fails,
-            // too, stores reach the parent.
+            // SAFETY: (1) the region's own mapping, which no thread executes. If that fails, too,
+            // stores reach the parent.
             let _ =
                 unsafe { pages::map_private(Place::Over(writable), len, Protection::ReadWrite) };
         }
@@ -339,8 +340,8 @@ pub(crate) fn is_foreign(at: CodeAddr) -> bool {
 /// Copies quadword by quadword: the parent may be replacing some of them by one store each.
 ///
 /// # Safety
-/// Both regions hold the range of whole pages, and only whole quadwords of the first are written
-/// meanwhile.
+/// Both regions hold the range of whole pages, and the first one is written meanwhile by whole
+/// quadwords only.
 unsafe fn copy_quads(from: CodeAddr, to: CodeAddr, range: Range<usize>) {
     for offset in range.step_by(8) {
         let at = |base: CodeAddr| base.offset(offset as isize).get() as *mut u64;

@@ -1,9 +1,9 @@
-//! The completion thread: it finishes patches that no thread waits for.
+//! The completion thread: it finishes patches in the background.
 //!
-//! Flights come in over a lock-free stack. The thread takes them all at once, passes one barrier
-//! for all, and writes on: under load it works in batches by itself. It starts with the first
-//! flight that is left to it, sleeps when there is none, and blocks every signal that it can, so
-//! that the program's handlers never run on it.
+//! Other threads push flights (patches in progress) onto a lock-free stack. The completion thread
+//! takes all of them at once, passes one barrier for all, and continues their stores; so under load
+//! it works in batches. It is started with the first flight, sleeps when there is none, and blocks
+//! every signal that it can, so that the program's handlers never run on it.
 
 use crate::barrier::Barrier;
 use crate::error::PatchError;
@@ -15,37 +15,37 @@ use crate::os::{self, signals::Blocked};
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Flights that wait for the thread: a stack linked by `queued`, emptied as a whole.
+/// Queued flights: a stack linked by `queued`, emptied as a whole.
 static QUEUE: AtomicPtr<Flight> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The thread.
+/// The state of the thread.
 ///
 /// | value | meaning | changed by |
 /// |---|---|---|
 /// | `NONE` | there is no thread in this process | the thread that enqueues: to `AWAKE`; a forked child |
-/// | `AWAKE` | it looks at the queue again before it sleeps | the thread |
+/// | `AWAKE` | it checks the queue again before it sleeps | the thread |
 /// | `ASLEEP` | it sleeps on this word | the thread that enqueues: to `AWAKE`, and wakes it |
 static STATE: AtomicU32 = AtomicU32::new(NONE);
 const NONE: u32 = 0;
 const AWAKE: u32 = 1;
 const ASLEEP: u32 = 2;
 
-/// How long the thread waits before it tries a barrier again that failed.
+/// How long the thread waits before it retries a barrier that failed.
 const RETRY: Duration = Duration::from_millis(1);
 
 /// Flights that could not be finished at the first try.
 static FAILURES: AtomicU64 = AtomicU64::new(0);
 
-/// The latest error of the completion thread, and how many there were. A flight whose back was not
-/// written yet is reverted; any other is tried again.
+/// The number of errors of the completion thread, and the latest. A flight whose back was not
+/// written yet is rolled back; any other is retried.
 pub fn background_failures() -> (u64, Option<PatchError>) {
     (FAILURES.load(Ordering::Relaxed), *LATEST.lock())
 }
 
 pub(crate) static LATEST: Lock<Option<PatchError>> = Lock::new(None);
 
-/// Leaves a flight to the completion thread. A flight that is queued already stays queued, and may
-/// still wait for the thread to be created.
+/// Queues a flight for the completion thread. A flight that is queued already stays queued; the
+/// thread may still have to be created.
 #[allow(unsafe_code)]
 pub(crate) fn enqueue(flight: &'static Flight) {
     let this = std::ptr::from_ref(flight).cast_mut();
@@ -60,7 +60,8 @@ pub(crate) fn enqueue(flight: &'static Flight) {
     let mut top = QUEUE.load(Ordering::Relaxed);
     loop {
         flight.queued.store(if top.is_null() { this } else { top }, Ordering::Relaxed);
-        // Release pairs with the Acquire in `drain`: the link is there when the flight is.
+        // Release pairs with the Acquire in `drain`: the link is stored before the flight becomes
+        // visible.
         match QUEUE.compare_exchange_weak(top, this, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => break,
             Err(found) => top = found,
@@ -69,7 +70,7 @@ pub(crate) fn enqueue(flight: &'static Flight) {
     wake();
 }
 
-/// In a forked child: the thread does not exist here, and its flights are about to be finished.
+/// In a forked child: the thread does not exist here, and the child is about to finish its flights.
 pub(crate) fn forget_thread() {
     QUEUE.store(std::ptr::null_mut(), Ordering::Relaxed);
     STATE.store(NONE, Ordering::Relaxed);
@@ -85,13 +86,13 @@ fn wake() {
 
 fn spawn() {
     fork::prepare();
-    // Before signals are blocked for good: the thread must be able to answer a thread that calls
-    // all threads later. If none is free no thread ever calls.
+    // Before signals are blocked permanently: the thread must be able to answer a later signal
+    // barrier. If no signal is free, there is no signal barrier either.
     let _ = Barrier::Signal.prepare();
     let _undisturbed = Blocked::all();
     if os::threads::start(c"wordpatch", 64 << 10, work).is_err() {
-        // The thread could not be created: the next thread that enqueues tries again, and meanwhile
-        // the trap handler serves executers.
+        // The thread could not be created: the next thread that enqueues tries again; meanwhile the
+        // trap handler emulates for executing threads.
         STATE.store(NONE, Ordering::Release);
     }
 }
@@ -112,7 +113,7 @@ fn work() {
     }
 }
 
-/// Finishes the queued flights. Returns whether one has to be tried again.
+/// Finishes the queued flights. Returns whether any must be retried.
 #[allow(unsafe_code)]
 fn drain() -> bool {
     let mut top = QUEUE.swap(std::ptr::null_mut(), Ordering::Acquire);
@@ -156,7 +157,7 @@ fn fly_together(flights: &[&'static Flight], phase: Phase) {
 }
 
 /// Finishes one flight alone: those with waits, and those that another thread seized meanwhile.
-/// Returns whether it has to be tried again.
+/// Returns whether it must be retried.
 fn finish(flight: &'static Flight) -> bool {
     match flight.proceed(Pace::Finish) {
         Ok(Phase::Idle) => false,

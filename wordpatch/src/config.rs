@@ -5,7 +5,7 @@
 //! | `WORDPATCH_BARRIER` | `membarrier`, `signal`, `wait` (T_max as calibrated), `wait:TICKS` | the best there is |
 //! | `WORDPATCH_GRANULE` | `8`, `16`, `32`, `64`, `calibrated` | `8` |
 //! | `WORDPATCH_ACCESS` | `rwx`, `rwx-lazy`, `batch`, `procmem` | `rwx` |
-//! | `WORDPATCH_CALIBRATION` | the file that `tmax` wrote | where `tmax` writes it |
+//! | `WORDPATCH_CALIBRATION` | the file that `tmax` wrote | the path that `tmax` writes |
 
 use crate::access::Access;
 use crate::barrier::{Barrier, BarrierError};
@@ -17,7 +17,7 @@ use crate::ticks::Ticks;
 use crate::vendor::FetchOrder;
 use std::path::PathBuf;
 
-/// The environment's settings, read and checked but not yet tried on this machine.
+/// The environment's settings, parsed and checked, but not yet tried on this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
     barrier: Option<BarrierChoice>,
@@ -42,7 +42,7 @@ enum GranuleChoice {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// An unknown key with our prefix.
+    /// An unknown key with the crate's prefix.
     #[error(
         "environment: {key} is not known; known are WORDPATCH_BARRIER, _GRANULE, _ACCESS and _CALIBRATION"
     )]
@@ -57,7 +57,7 @@ pub enum ConfigError {
         key: &'static str,
         /// Its value.
         value: String,
-        /// What it takes.
+        /// The values that it takes.
         takes: &'static str,
     },
     /// A calibrated value was requested, and there is no calibration.
@@ -65,7 +65,7 @@ pub enum ConfigError {
     Uncalibrated {
         /// The key and value.
         wants: &'static str,
-        /// What is wrong with the file.
+        /// The reason.
         why: CalibrationError,
     },
     /// The calibration lacks the value.
@@ -131,8 +131,8 @@ impl Config {
         Ok(Policy { granule, order, barrier, access: self.access })
     }
 
-    /// The granule of the calibration; the default, said in one line, if that was made on another
-    /// machine.
+    /// The granule of the calibration. If that was made on another machine, the default, with a
+    /// warning of one line.
     fn calibrated_granule(&self) -> Result<Granule, ConfigError> {
         match self.calibration("WORDPATCH_GRANULE=calibrated") {
             Ok(calibration) => Ok(calibration.granule),
@@ -173,7 +173,7 @@ impl BarrierChoice {
 
 impl GranuleChoice {
     fn parse(value: String) -> Result<Self, ConfigError> {
-        // A granule of one byte is what /proc/self/mem forces, not what a user would choose.
+        // A granule of one byte is forced by /proc/self/mem; it is no user's choice.
         let exact = value.parse().ok().filter(|&bytes| bytes != 1).and_then(Granule::new);
         match (value.as_str(), exact) {
             ("calibrated", _) => Ok(Self::Calibrated),

@@ -1,6 +1,6 @@
 //! The effect of one instruction, for the instructions that a trap may replace.
 //!
-//! While a word is replaced, a thread that reaches it runs into `INT3`. Its trap handler has the
+//! While a word is replaced, a thread that reaches it executes `INT3`. Its trap handler has the
 //! word's instruction, old or new, but not in executable form. A patch site mostly holds a nop, a
 //! jump or a call, and next to it instructions that compilers emit at the start of a function or at
 //! a return. For those the handler need not wait until the replacement is done: it emulates the
@@ -13,11 +13,11 @@
 //!            None: not known exactly                     Refused: not possible here; nothing was changed
 //! ```
 //!
-//! Wrong is worse than `None`. An encoding is decoded only where the manuals of both vendors and
-//! the foreign decoder of the tests agree: a branch with an operand-size prefix, which AMD cuts to
-//! 16 bits and Intel does not, is unknown here, as is every LOCK, every FS or GS, every second REX.
-//! Memory is an operand only relative to the instruction pointer, and only to be read; what an
-//! instruction reads is read when it is carried out, as the processor would.
+//! A wrong result is worse than `None`. An encoding is decoded only where the manuals of both
+//! vendors and the independent decoder of the tests agree. A branch with an operand-size prefix,
+//! which AMD truncates to 16 bits and Intel does not, is unknown here, as is every LOCK, every FS
+//! or GS, and every second REX. A memory operand is relative to the instruction pointer, and only
+//! read. It is read when the instruction is emulated, as the processor would.
 //!
 //! A call and a return also move the shadow stack (Intel SDM volume 1, "Control-flow Enforcement
 //! Technology"). A handler cannot do that for the thread, so it has to know whether the thread has
@@ -39,7 +39,7 @@ pub(crate) use condition::Condition;
 pub(crate) use decoder::{LONGEST, decode};
 pub(crate) use machine::{Machine, Part, Register};
 
-/// An instruction whose effect is known.
+/// An instruction with a known effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Instruction {
     len: u8,
@@ -53,25 +53,25 @@ impl Instruction {
     }
 }
 
-/// What an instruction does.
+/// The effect of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// Nothing.
     Skip,
-    /// Go to the target.
+    /// Jump to the target.
     Jump(Target),
-    /// Go there if the condition holds.
+    /// Jump to the address if the condition holds.
     Branch(Condition, CodeAddr),
-    /// Push the address behind the instruction and go to the target.
+    /// Push the address after the instruction and jump to the target.
     Call(Target),
-    /// Pop an address, drop `release` more bytes off the stack, and go to the address.
+    /// Pop an address, remove `release` more bytes from the stack, and jump to the address.
     Return {
-        /// Bytes of arguments.
+        /// The size of the arguments in bytes.
         release: u16,
     },
     /// Set the flags by the bitwise and of two operands.
     Test {
-        /// Of both operands.
+        /// The width of both operands.
         width: Width,
         /// One of them.
         left: Operand,
@@ -90,11 +90,11 @@ pub(crate) enum Effect {
 /// The target of a jump or a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// To this address.
+    /// An address.
     Code(CodeAddr),
-    /// To the address in a register.
+    /// The address in a register.
     Register(Register),
-    /// To the address in the eight bytes at this one.
+    /// The address in the eight bytes at this address.
     Memory(u64),
 }
 
@@ -113,7 +113,7 @@ impl Target {
 pub(crate) enum Operand {
     /// A register, or a part of it as wide as the test.
     Part(Part),
-    /// The bytes at this address, as many as the test is wide.
+    /// The bytes at this address, as many as the width of the test.
     Memory(u64),
     /// A constant, zero beyond the width of the test.
     Constant(u64),
@@ -129,17 +129,17 @@ impl Operand {
     }
 }
 
-/// The instruction cannot be carried out for this thread; nothing has been changed.
+/// The instruction cannot be emulated for this thread; nothing has been changed.
 ///
 /// It is a call or a return and the thread has a shadow stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refused;
 
-/// Does to `machine` what `instruction`, which was decoded at `at`, does to the thread that runs
-/// it.
+/// Emulates `instruction`, which was decoded at `at`: changes `machine` as the instruction changes
+/// the thread that runs it.
 ///
-/// `shadow_stack` says whether the processor keeps one for the thread: then a call and a return are
-/// refused, before anything has been read or changed.
+/// `shadow_stack` is set if the thread has a shadow stack. Then a call or a return is refused,
+/// before anything is read or changed.
 pub(crate) fn carry_out(
     instruction: Instruction,
     at: CodeAddr,
@@ -159,8 +159,7 @@ pub(crate) fn carry_out(
             }
         }
         Effect::Call(target) => {
-            // Before the push: the target may be in RSP, or in the very bytes that the push
-            // overwrites.
+            // Before the push: the target may be in RSP, or in the bytes that the push overwrites.
             let target = target.address(machine);
             machine.push(behind.get() as u64);
             target

@@ -1,4 +1,4 @@
-//! Errors, with their places.
+//! Errors, each with its address.
 
 use crate::access::Refusal;
 use crate::addr::CodeAddr;
@@ -10,33 +10,33 @@ use crate::word::Word;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdoptError {
-    /// The null pointer.
+    /// The pointer is null.
     #[error("address 0 is the null pointer: give the address of an instruction")]
     Null,
     /// A word has one to eight bytes.
     #[error("a word at {address} of {len} bytes: words have one to eight")]
     Length {
-        /// Where.
+        /// The address.
         address: CodeAddr,
-        /// How long.
+        /// The length.
         len: usize,
     },
-    /// Nothing is mapped there.
+    /// No memory is mapped there.
     #[error("address {address} is not mapped: give the address of code that is loaded")]
     Unmapped {
         /// The first byte of the word that is not mapped.
         address: CodeAddr,
     },
-    /// It is not code.
+    /// The memory there is not code.
     #[error(
         "address {address} is mapped {permissions} from {path:?}, not as code that can be read and executed"
     )]
     NotCode {
-        /// Where.
+        /// The address.
         address: CodeAddr,
-        /// What is allowed there, as the kernel writes it.
+        /// The permissions there, in the kernel's notation.
         permissions: String,
-        /// From which file.
+        /// The file that is mapped.
         path: String,
     },
     /// Byte-wise access cannot replace several instructions.
@@ -44,18 +44,18 @@ pub enum AdoptError {
         "the word at {address} may hold several instructions, which access procmem cannot replace: promise Layout::One or choose another access"
     )]
     SeveralInstructions {
-        /// Where.
+        /// The address.
         address: CodeAddr,
     },
     /// A page cannot be made writable.
     #[error("{0}")]
     Refused(Refusal),
-    /// The word needs traps, and they cannot be had.
+    /// The word needs traps, and they are not available.
     #[error("the word at {address} crosses a granule and needs a trap: {why}")]
     Trap {
-        /// Where.
+        /// The address.
         address: CodeAddr,
-        /// Why not.
+        /// The reason.
         why: TrapError,
     },
     /// The barrier does not work here.
@@ -70,12 +70,12 @@ pub enum AdoptError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrapError {
-    /// A debugger would get them.
+    /// A debugger would receive them.
     #[error(
         "process {tracer} traces this one and would get the trap: detach it (TracerPid in /proc/self/status)"
     )]
     Traced {
-        /// The debugger.
+        /// The debugger's process.
         tracer: i32,
     },
     /// A trap kills a thread that blocks its signal.
@@ -92,20 +92,20 @@ pub enum TrapError {
         signals::name(*signal)
     )]
     BlockedInHandler {
-        /// Whose handler.
+        /// The signal of that handler.
         signal: i32,
     },
-    /// Other code installed another handler after ours.
+    /// Other code replaced the crate's handler.
     #[error(
         "the program replaced the SIGTRAP handler: call wordpatch::install_trap_handler() again"
     )]
     HandlerReplaced,
-    /// The handler could not be installed, or the process not be looked at.
+    /// The handler could not be installed, or the process could not be inspected.
     #[error("{0}")]
     Os(#[from] OsError),
 }
 
-/// Why a word was not replaced. Unless it says otherwise, the old word is in place.
+/// Why a word was not replaced. Unless stated otherwise, the old word is in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PatchError {
@@ -132,23 +132,22 @@ pub enum PatchError {
         address: CodeAddr,
         /// Its length.
         expected: usize,
-        /// The word's.
+        /// The length of the word.
         found: usize,
     },
-    /// The bytes cannot be stored with this access one by one without a trap, because several
-    /// change.
+    /// The bytes cannot be written with the site's access.
     #[error("{0}")]
     Refused(Refusal),
-    /// Traps cannot be planted any more.
+    /// Traps can no longer be planted.
     #[error("site {address} crosses a granule and needs a trap: {why}")]
     Trap {
         /// The site.
         address: CodeAddr,
-        /// Why not.
+        /// The reason.
         why: TrapError,
     },
-    /// The barrier failed. The patch was rolled back, unless its back was written already; then it
-    /// stays pending, the trap handler executes the old instruction for executers, and the
+    /// The barrier failed. The patch was rolled back, unless its back was already written. Then it
+    /// stays pending: the trap handler emulates the old instruction for executing threads, and the
     /// completion thread tries again.
     #[error("{0}")]
     Barrier(#[from] BarrierError),
@@ -161,9 +160,9 @@ pub enum PatchError {
     Foreign {
         /// The site.
         address: CodeAddr,
-        /// What should have been there.
+        /// The expected bytes.
         expected: Word,
-        /// What was.
+        /// The bytes found.
         found: Word,
     },
     /// The patch was rolled back in the background.

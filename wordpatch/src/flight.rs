@@ -1,15 +1,16 @@
-//! Carrying out a plan: the flight of a word from its trap to its end.
+//! Flights: patches in progress, from the trap to the end.
 //!
-//! Three kinds of threads take a flight forward, always by seizing its phase first: the one that
-//! started it, the completion thread, and a thread that ran into the trap on an instruction that
-//! the trap handler cannot carry out. Where such a thread could have interrupted, by a signal, the
-//! very step that it would wait for, signals are blocked during the step.
+//! Three kinds of threads advance a flight, and each seizes its phase first: the thread that
+//! started it, the completion thread, and a thread that hit the trap on an instruction that the
+//! trap handler cannot emulate. A signal handler could hit the trap in the middle of a step on its
+//! own thread, and then wait for that step. Where that is possible, signals are blocked during the
+//! step.
 //!
 //! # Safety
 //!
-//! This module exists to write prepared words into live code. Every word it writes was given to an
-//! unsafe function of [`PatchSite`](crate::PatchSite) or [`Batch`](crate::Batch), whose callers
-//! answer for it; every address was checked by [`Survey::adopt`](crate::Survey::adopt).
+//! This module exists to write prepared words into live code. The caller of an unsafe function of
+//! [`PatchSite`](crate::PatchSite) or [`Batch`](crate::Batch) is responsible for every word;
+//! [`Survey::adopt`](crate::Survey::adopt) has checked every address.
 #![allow(unsafe_code)]
 
 use crate::access::{Access, Refusal, Window};
@@ -30,7 +31,7 @@ use crate::ticks::Ticks;
 use crate::word::Word;
 use std::ops::Range;
 
-/// How a flight is carried out.
+/// The parameters of a flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Manner {
     pub(crate) plan: Plan,
@@ -42,14 +43,14 @@ pub(crate) struct Manner {
 
 pub(crate) type Flight = ledger::Flight<Manner>;
 
-/// The bytes in flight in this process.
+/// The byte-range locks of this process.
 static QUADS: Atlas<Quad> = Atlas::new();
 
-/// Where traps were planted in this process.
+/// The places in this process where traps were planted.
 static FRONTS: Atlas<Front<Manner>> = Atlas::new();
 
-/// The flights whose traps may lie at `address`, if there ever were any. Usable in a signal
-/// handler.
+/// The front that contains `address`, with the flights whose traps may lie there, if there ever
+/// were any. Usable in a signal handler.
 pub(crate) fn front_at(address: CodeAddr) -> Option<&'static Front<Manner>> {
     FRONTS.find(address.align_down(8).get())
 }
@@ -59,8 +60,8 @@ pub(crate) fn claim_of(word: &Range<CodeAddr>) -> Claim {
     Claim::new(word, |address| QUADS.enter(address.align_down(8).get()))
 }
 
-/// Ends every flight in `range`, whose code is about to be unmapped: nothing is stored, and the
-/// bytes are free for later mappings.
+/// Ends every flight in `range`, whose code is about to be unmapped: nothing is stored, and later
+/// mappings can use the addresses.
 pub(crate) fn abandon(range: &Range<CodeAddr>) {
     for flight in
         FRONTS.iter().flat_map(Front::flights).filter(|flight| range.contains(&flight.word.start))
@@ -73,11 +74,12 @@ pub(crate) fn abandon(range: &Range<CodeAddr>) {
     }
 }
 
-/// In a forked child, which is alone: finishes every flight whose traps are planted, and frees all
-/// bytes. Those that are `foreign` are its parent's to finish, and held for ever.
+/// In a forked child, whose only thread is the caller: finishes every flight whose traps are
+/// planted, and releases all bytes. The parent finishes those that are `foreign`; their bytes stay
+/// claimed.
 pub(crate) fn land_all(foreign: impl Fn(CodeAddr) -> bool) {
     for flight in FRONTS.iter().flat_map(Front::flights) {
-        // The queue stayed with the parent's thread.
+        // The queue belongs to the parent's completion thread.
         flight.queued.store(std::ptr::null_mut(), Ordering::Relaxed);
         if flight.phase() != Phase::Idle && !foreign(flight.word.start) {
             flight.land_alone();
@@ -88,7 +90,7 @@ pub(crate) fn land_all(foreign: impl Fn(CodeAddr) -> bool) {
     }
 }
 
-/// How far to go.
+/// How far a flight is advanced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
     /// As far as is possible without spinning until a wait is over.
@@ -98,8 +100,8 @@ pub(crate) enum Pace {
 }
 
 impl Flight {
-    /// The flight of `word`, `front` bytes of which are to lie under traps, in this manner; entered
-    /// if it is new.
+    /// The flight of `word` with these parameters, whose first `front` bytes get traps; entered if
+    /// it is new.
     pub(crate) fn enter(
         word: Range<CodeAddr>,
         front: usize,
@@ -118,7 +120,7 @@ impl Flight {
         self.word.start
     }
 
-    /// Takes the bytes, or says which patch has them.
+    /// Claims the bytes, or returns the patch that holds them as an error.
     pub(crate) fn claim(&self) -> Result<(), PatchError> {
         if self.claim.take() { Ok(()) } else { Err(self.holder()) }
     }
@@ -133,8 +135,8 @@ impl Flight {
         }
     }
 
-    /// Takes off with the bytes claimed: everything that can be done before the trap. Returns the
-    /// flight's number.
+    /// Starts the flight, whose bytes are claimed: does all that can be done before the trap.
+    /// Returns the flight's number.
     pub(crate) fn prepare(&self, alias: isize, new: Word) -> u64 {
         // SAFETY: (1) the word was mapped and readable when it was adopted, and its adopter keeps
         // it so; so is its alias.
@@ -143,14 +145,14 @@ impl Flight {
         self.take_off(old, new.to_u64())
     }
 
-    /// Whether the old word is known to be so: this does not read the code, which may be unmapped
-    /// if the flight is over.
+    /// Whether the old word is already known to be emulable. This does not read the code, which may
+    /// be unmapped if the flight is over.
     fn is_known_answerable(&self) -> bool {
         self.words().0 == self.answerable.load(Ordering::Relaxed)
     }
 
-    /// Whether the trap handler can carry out the old word wherever a thread may run into the
-    /// traps, so that no thread ever has to wait for this flight.
+    /// Whether the trap handler can emulate the old word wherever a thread may hit the traps, so
+    /// that no thread ever waits for this flight.
     fn is_answerable(&self) -> bool {
         if self.is_known_answerable() {
             return true;
@@ -169,23 +171,23 @@ impl Flight {
         true
     }
 
-    /// Signals blocked, if a handler on this thread could have to wait for a step that it
-    /// interrupted, because the trap handler cannot carry out an instruction there. For the thread
-    /// that carries out the step, while the code stays.
+    /// Blocks signals if a handler on this thread might have to wait for a step that it
+    /// interrupted, because the trap handler cannot emulate an instruction there. For the thread
+    /// that performs the step, while the code is mapped.
     pub(crate) fn undisturbed(&self) -> Option<Blocked> {
         self.is_answerable();
         self.undisturbed_as_known()
     }
 
     /// The same for any thread, which may be too late to read the code: it uses the result of the
-    /// thread that took off.
+    /// thread that started the flight.
     pub(crate) fn undisturbed_as_known(&self) -> Option<Blocked> {
         let nobody_waits = self.is_known_answerable() && cpu::shadow_stack_pointer() == 0;
         (!nobody_waits).then(Blocked::all)
     }
 
-    /// The instruction of `word` that begins `at` bytes behind the word's start; what follows the
-    /// word is read from memory. Usable in a signal handler.
+    /// The instruction of `word` that begins at offset `at`; bytes after the word are read from
+    /// memory. Usable in a signal handler.
     pub(crate) fn decode(
         &self,
         word: u64,
@@ -216,7 +218,7 @@ impl Flight {
         Ok(())
     }
 
-    /// Carries out the stores of one step, towards `word`.
+    /// Makes the stores of one step, from the bytes of `word`.
     pub(crate) fn write(&self, window: &Window, step: Step, word: u64) -> Result<(), Refusal> {
         let alias = self.alias.load(Ordering::Relaxed);
         let Some(pieces) = self.manner.plan.pieces(step) else {
@@ -225,8 +227,8 @@ impl Flight {
         for (at, width) in pieces {
             let to = self.start().offset(at as isize);
             // SAFETY: (1) the bytes are this flight's, writable through `window` by the adopter's
-            // access; (2) they are claimed; (3) executers see what the protocol's model shows that
-            // they may.
+            // access; (2) they are claimed; (3) executing threads see only states that the
+            // protocol's model allows.
             unsafe { window.store(to, alias, width, word >> (8 * at))? };
         }
         Ok(())
@@ -255,7 +257,7 @@ impl Flight {
         }
     }
 
-    /// Whether the next barrier, if it is a wait, is over.
+    /// Whether the next barrier, if it is a wait, has elapsed.
     fn is_due(&self) -> bool {
         match self.manner.barrier {
             Barrier::Wait(span) => {
@@ -275,7 +277,7 @@ impl Flight {
         }
     }
 
-    /// Takes the flight forward, unless another thread is about to. Returns its phase. Usable in a
+    /// Advances the flight, unless another thread is doing so. Returns its phase. Usable in a
     /// signal handler.
     pub(crate) fn proceed(&self, pace: Pace) -> Result<Phase, PatchError> {
         loop {
@@ -286,15 +288,15 @@ impl Flight {
             }
             let undisturbed = self.undisturbed_as_known();
             if self.seize(phase) {
-                // Another patch of the word may have taken off since, with an instruction that
-                // makes threads wait.
+                // Another patch of the word may have started since, with an instruction that makes
+                // threads wait.
                 let _undisturbed = undisturbed.or_else(|| self.undisturbed_as_known());
                 self.fly_leg(phase)?;
             }
         }
     }
 
-    /// From one barrier up to the next, or to the end. `Busy` is this thread's.
+    /// Advances from one barrier to the next, or to the end. This thread holds `Busy`.
     fn fly_leg(&self, phase: Phase) -> Result<(), PatchError> {
         if let Err(error) = self.pass_barrier() {
             self.retreat(phase);
@@ -303,7 +305,7 @@ impl Flight {
         self.fly_after_barrier(phase)
     }
 
-    /// What follows the barrier. `Busy` is this thread's.
+    /// The steps after the barrier. This thread holds `Busy`.
     pub(crate) fn fly_after_barrier(&self, phase: Phase) -> Result<(), PatchError> {
         let window = match Window::open(self.manner.access, std::iter::once(self.word.clone())) {
             Ok(window) => window,
@@ -318,10 +320,10 @@ impl Flight {
         Ok(())
     }
 
-    /// The stores between two barriers. `Busy` is this thread's; it stays so if the word is whole
-    /// now, which `true` means, and is left where another barrier has to follow. A thread that
-    /// stores for many flights lands them afterwards: giving bytes back waits until everything
-    /// stored before has arrived.
+    /// The stores between two barriers. This thread holds `Busy`, and keeps it if the word is now
+    /// complete, for which the result is `true`; it leaves `Busy` if another barrier has to follow.
+    /// A thread that stores for many flights ends them afterwards: the release of bytes waits until
+    /// all earlier stores are visible.
     pub(crate) fn store_leg(
         &self,
         phase: Phase,
@@ -335,8 +337,8 @@ impl Flight {
             let written = foreign
                 .map_or_else(|| self.write(window, step, new).map_err(PatchError::Refused), Err);
             if let Err(error) = written {
-                // Foreign bytes end the flight as they are; bytes that cannot be written leave it
-                // where it was.
+                // If other code has changed the bytes, the flight ends there; if they cannot be
+                // written, it stays in its phase.
                 if matches!(error, PatchError::Foreign { .. }) {
                     self.land();
                 } else {
@@ -353,9 +355,9 @@ impl Flight {
         Ok(whole)
     }
 
-    /// The bytes over the front, if they are no longer our traps.
+    /// An error with the bytes of the front, if they are no longer the traps.
     fn foreign_front(&self) -> Option<PatchError> {
-        // SAFETY: (1) the word is mapped and readable as long as its adopter keeps it so.
+        // SAFETY: (1) the adopter keeps the word mapped and readable.
         let found = Word::from_u64(unsafe { live::load(self.start(), self.front) }, self.front)?;
         let expected = Word::from_u64(u64::from_le_bytes([TRAP; 8]), self.front)?;
         (found != expected).then_some(PatchError::Foreign {
@@ -365,9 +367,9 @@ impl Flight {
         })
     }
 
-    /// After a barrier that failed. Before the back is new, the front can simply become old again:
-    /// no reader saw anything else. After that only the barrier leads on, and the traps stay for
-    /// the next thread that tries. `Busy` is this thread's.
+    /// Called after a barrier failed. Before the back is written, the old front can simply be
+    /// restored: no reader saw anything else. After that only a barrier helps, and the traps stay
+    /// for the next thread that tries. This thread holds `Busy`.
     pub(crate) fn retreat(&self, phase: Phase) {
         if phase == Phase::Trapped && self.restore_front().is_ok() {
             self.taken_back.store(self.number(), Ordering::Relaxed);
@@ -377,10 +379,10 @@ impl Flight {
         }
     }
 
-    /// Finishes the flight where no other thread exists, whatever step it was in.
+    /// Finishes the flight from any step, where no other thread exists.
     fn land_alone(&self) {
-        // Traps go upwards and the front goes downwards: where the first byte is no trap, the word
-        // is whole. SAFETY: (1) mapped and readable, as the adopter keeps it.
+        // Traps are stored upwards and the front downwards: if the first byte is no trap, the word
+        // is complete. SAFETY: (1) mapped and readable, as the adopter keeps it.
         let trapped = unsafe { live::load_byte(self.start()) } == TRAP;
         let window = Window::open(self.manner.access, std::iter::once(self.word.clone()));
         if let (true, Ok(window)) = (trapped, window) {
@@ -403,13 +405,12 @@ impl Flight {
     }
 }
 
-/// Replaces what is at `at` by `new` with one store, which `store` does. `false` if a boundary cuts
+/// Replaces the bytes at `at` by `new` with one store, made by `store`. `false` if a boundary cuts
 /// the bytes that change.
 ///
 /// # Safety
-/// (1) The bytes are mapped, readable, and writable by `store`, or through `alias` where several
-/// stores' worth of them change; (2) they are the caller's to change; (3) the new word is code that
-/// may stand in place of the old one.
+/// (1) The bytes are mapped, readable, and writable by `store`, or through `alias` where no single
+/// store fits; (2) the caller may change them; (3) the new word may replace the old one as code.
 #[inline(always)]
 pub(crate) unsafe fn store_at_once<E>(
     at: CodeAddr,
@@ -418,8 +419,8 @@ pub(crate) unsafe fn store_at_once<E>(
     new: Word,
     store: impl FnOnce(CodeAddr, Width, u64) -> Result<(), E>,
 ) -> Result<bool, E> {
-    // Read where they are written: a load from another address of bytes just stored waits for the
-    // store. SAFETY: (1) of the caller; a mapping that is written is readable too.
+    // Read at the writable address: a load through another address of bytes that were just stored
+    // waits for the store. SAFETY: (1) of the caller; a mapping that is written is readable too.
     let old = unsafe { live::load(at.offset(alias), new.len()) };
     let Some(old) = Word::from_u64(old, new.len()) else { return Ok(true) };
     match Whole::new(at, granule, old, new) {
@@ -435,8 +436,8 @@ pub(crate) unsafe fn store_at_once<E>(
     Ok(true)
 }
 
-/// Puts what of `word`, which begins at `at`, lies in the eight bytes from `at + from` into these,
-/// and leaves its neighbours there as they are.
+/// Stores the bytes of `word`, which begins at `at`, that lie in the eight bytes from `at + from`,
+/// and leaves the other bytes there unchanged.
 ///
 /// # Safety
 /// As for [`store_at_once`]; the eight bytes lie in one granule.
@@ -448,7 +449,7 @@ unsafe fn exchange(at: CodeAddr, alias: isize, from: isize, word: Word) {
     // SAFETY: (1) the caller.
     let mut expected = unsafe { live::load(window, Width::Eight.bytes()) };
     loop {
-        // SAFETY: (1) the caller; (2) neighbours are written back only if they are what they were.
+        // SAFETY: (1) the caller; (2) neighbours are written back only if they have not changed.
         match unsafe {
             live::compare_exchange(window.offset(alias), expected, expected & !mask | bytes)
         } {

@@ -1,18 +1,17 @@
 //! The repairs of a forked child's state before its code continues.
 //!
-//! The child has one thread, a copy of the one that forked; the other threads do not exist in it,
-//! whatever they were doing. Locks are therefore taken before the fork and released on both sides
-//! of it, and the gate is closed, so no flight stores while the process is being copied. Our own
-//! code memory is still shared with the parent. The parent makes a copy before the fork, since its
-//! next patch must not appear in the child, and the child maps the copy in its place. So neither
-//! waits for the other, and the child needs no resource that it may not get. Flights that were
-//! under way have lost their threads, so the child finishes them. All of that is done in this
-//! order, with system calls and stores only.
+//! The child has one thread, a copy of the one that forked; no other thread of the parent exists in
+//! it. So locks are taken before the fork and released in both processes after it, and the gate is
+//! closed, so that no flight (patch in progress) stores while the process is being copied. Code
+//! memory is still shared with the parent. The parent copies it before the fork, since its next
+//! patch must not appear in the child, and the child maps the copy in place of it. So neither
+//! process waits for the other, and the child needs no resource that it may not get. Flights in
+//! progress have lost their threads, so the child finishes them. All of that happens in this order,
+//! with system calls and stores only.
 //!
 //! # Safety
 //!
-//! This module exists because the guards of locks that are taken before a fork have to be kept
-//! until after it.
+//! This module exists to keep the guards of locks from before a fork until after it.
 #![allow(unsafe_code)]
 
 use crate::access::WINDOWS;
@@ -33,22 +32,21 @@ use std::cell::UnsafeCell;
 use std::sync::MutexGuard;
 use std::sync::atomic::AtomicBool;
 
-/// Whether some code memory of this process belongs to the one that has forked it.
+/// Whether some code memory of this process belongs to the process that forked it.
 static SHARES_CODE: AtomicBool = AtomicBool::new(false);
 
-/// Whether all code memory is this process's own. It always is, except in a forked child for which
-/// there was no memory: there patches of such code are refused, and other stores to it have no
-/// effect.
+/// Whether all code memory is this process's own. It is not in a forked child for which there was
+/// no memory: there, patches of such code are refused, and other stores to it have no effect.
 pub fn owns_code() -> bool {
     !SHARES_CODE.load(Ordering::Relaxed)
 }
 
-/// Whether we are registered with the C library.
+/// Whether the fork handlers are registered with the C library.
 ///
 /// | value | meaning | changed by |
 /// |---|---|---|
 /// | 0 | no | the thread that registers: to its thread's id |
-/// | a thread's id | that thread is about to | that thread: to `DONE`; any thread, if it is gone: to its own |
+/// | a thread's id | it is registering | that thread: to `DONE`; if it is gone, any: to its own |
 /// | `DONE` | yes | - |
 static REGISTERED: AtomicU32 = AtomicU32::new(0);
 const DONE: u32 = u32::MAX;
@@ -56,13 +54,13 @@ const DONE: u32 = u32::MAX;
 /// Whether forks are no longer handled.
 static LEFT_ALONE: AtomicBool = AtomicBool::new(false);
 
-/// From now on nothing is done when the process forks: for a process that may make no system calls
-/// except its own. Nothing may be patched any more, here or in its children.
+/// Disables the fork handlers from now on, for a process that may make no system calls except its
+/// own. After that, no code may be patched, here or in its children.
 pub fn leave_forks_alone() {
     LEFT_ALONE.store(true, Ordering::Release);
 }
 
-/// Registers with the C library, once, and makes sure that what was registered stays.
+/// Registers the fork handlers with the C library, once, and keeps their library loaded.
 pub(crate) fn prepare() {
     let this = threads::current();
     loop {
@@ -70,8 +68,8 @@ pub(crate) fn prepare() {
         if state == DONE {
             return;
         }
-        // If a fork happened while a thread registered, that thread does not exist in the child and
-        // may or may not have done it. Registering twice does no harm: see `before`.
+        // If a fork happened while a thread registered, that thread does not exist in the child,
+        // and may or may not have registered. Registering twice does no harm: see `before`.
         let in_other_hands = state != 0 && threads::lives(Tid(state as i32));
         if in_other_hands {
             threads::give_way();
@@ -80,14 +78,15 @@ pub(crate) fn prepare() {
             .is_ok()
         {
             os::stay_loaded();
-            // SAFETY: (1) the functions do only what the child of a program with threads may do.
+            // SAFETY: (1) the functions make only calls that are allowed in the child of a program
+            // with threads.
             unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
             REGISTERED.store(DONE, Ordering::Release);
         }
     }
 }
 
-/// Every lock of ours, taken, and signals blocked until all of them are given back.
+/// The guards of all locks of this crate, and of blocked signals, until all locks are released.
 type Guards = (
     MutexGuard<'static, ()>,
     MutexGuard<'static, ()>,
@@ -107,14 +106,14 @@ unsafe impl Sync for Held {}
 
 static HELD: Held = Held(UnsafeCell::new(None));
 
-/// Takes every lock. None of them is ever taken while another is held, and none across code that is
-/// not ours, so this waits for a moment at most.
+/// Takes every lock. No thread ever takes one of them while it holds another, or holds one while
+/// foreign code runs, so this waits only briefly.
 extern "C" fn before() {
     if LEFT_ALONE.load(Ordering::Acquire) {
         return;
     }
     if gate::is_closed_here() {
-        // Registered twice, and called for the second time: all is done already.
+        // Registered twice, and called for the second time: the locks are taken already.
         return;
     }
     let undisturbed = Blocked::all();
@@ -134,7 +133,7 @@ extern "C" fn before() {
 
 /// The guards that `before` has stored.
 fn take_back() -> Option<Guards> {
-    // SAFETY: (1) this thread, or the one that it is the copy of, holds the locks.
+    // SAFETY: (1) this thread, or the one of which it is a copy, holds the locks.
     unsafe { (*HELD.0.get()).take() }
 }
 
@@ -154,7 +153,7 @@ extern "C" fn in_child() {
     spare_stacks::forget();
     barrier::forget_call();
     completion::forget_thread();
-    // Places are queried one by one only if some place is foreign.
+    // Addresses are checked one by one only if some code memory is foreign.
     flight::land_all(|at| !owns_code && code_memory::is_foreign(at));
     capi::forget_callers();
     gate::open_in_child();

@@ -1,19 +1,19 @@
 //! The gate: flights store only while no thread forks.
 //!
-//! A forked child gets a copy of the ledger as it was at one moment, and must get code of the same
-//! moment: a trap that the parent plants later, and of which the child's ledger knows nothing,
-//! would kill the child. So a thread that stores for a flight is inside the gate meanwhile, and a
-//! fork closes it until parent and child have parted. Words that one store replaces need no gate:
-//! each quadword is copied whole.
+//! A forked child gets a copy of the ledger as of one point in time, and must get the code as of
+//! the same point: a trap that the parent plants later, without an entry in the child's ledger,
+//! would kill the child. So a thread that stores for a flight (patch in progress) is inside the
+//! gate meanwhile, and a fork closes the gate until parent and child are separate. Words that one
+//! store replaces need no gate: each quadword is copied whole.
 //!
 //! | `CLOSED_BY` | meaning | changed by |
 //! |---|---|---|
 //! | 0 | open | the thread that forks: to its id |
 //! | a thread's id | that thread forks; no other thread enters | that thread: to 0, in the parent and in the child |
 //!
-//! `INSIDE` counts threads that are inside. A thread that forks waits for them, but not for ever:
-//! one of them may be this very thread, which forks in a signal handler that interrupted a step.
-//! Such a step stands still, and what it has stored so far is whole.
+//! `INSIDE` counts threads that are inside. A thread that forks waits for them, up to a time limit:
+//! one of them may be the forking thread itself, in a signal handler that interrupted a step. Such
+//! a step does not advance meanwhile, and its stores so far are complete.
 
 use crate::os::threads;
 use crate::sync::{AtomicU32, Ordering};
@@ -22,17 +22,19 @@ use std::time::{Duration, Instant};
 static CLOSED_BY: AtomicU32 = AtomicU32::new(0);
 static INSIDE: AtomicU32 = AtomicU32::new(0);
 
-/// How long a fork waits for those inside: stores, and at worst a few time slices.
+/// How long a fork waits for those inside: for the time of some stores, and at worst a few time
+/// slices.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Being inside the gate.
+/// The right to store for a flight: its thread is inside the gate.
 #[must_use = "a fork may come between once this is dropped"]
 #[derive(Debug)]
 pub(crate) struct Inside {
     counted: bool,
 }
 
-/// Enters, when no thread forks. Usable in a signal handler, also of a thread that is forking.
+/// Enters the gate, when no thread forks. Usable in a signal handler, also on a thread that is
+/// forking.
 pub(crate) fn enter() -> Inside {
     loop {
         // Sequentially consistent on both sides: either this thread sees the gate closed, or the
@@ -59,7 +61,7 @@ impl Drop for Inside {
     }
 }
 
-/// Closes the gate and waits until everybody is outside. One thread at a time.
+/// Closes the gate and waits until no thread is inside. One thread at a time.
 pub(crate) fn close() {
     CLOSED_BY.store(threads::current().0 as u32, Ordering::SeqCst);
     let deadline = Instant::now() + PATIENCE;
@@ -68,7 +70,7 @@ pub(crate) fn close() {
     }
 }
 
-/// Whether this thread has closed it.
+/// Whether the calling thread has closed it.
 pub(crate) fn is_closed_here() -> bool {
     CLOSED_BY.load(Ordering::Relaxed) == threads::current().0 as u32
 }

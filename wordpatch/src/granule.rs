@@ -1,9 +1,9 @@
 //! The granule: how many aligned bytes instruction fetch is trusted to see whole.
 //!
-//! The literature takes the cache line. Measured, that is wrong: a store inside one line was torn
-//! at every 32-byte boundary on AMD Zen 5. What AMD documents is the naturally aligned quadword
-//! (AMD64 Architecture Programmer's Manual, volume 2, section 7.6.1, "asynchronous modification"),
-//! so eight bytes are the default, and anything larger has to be measured and asked for.
+//! The literature takes the cache line. Measurements show that this is wrong: a store inside one
+//! line was torn at every 32-byte boundary on AMD Zen 5. AMD documents the naturally aligned
+//! quadword (AMD64 Architecture Programmer's Manual, volume 2, section 7.6.1, "asynchronous
+//! modification"), so eight bytes are the default; a larger granule has to be measured and enabled.
 
 use crate::addr::CodeAddr;
 
@@ -33,7 +33,7 @@ impl Granule {
         self.0 as usize
     }
 
-    /// The number of the `len` bytes at `address` before the first boundary, if a boundary cuts
+    /// How many of the `len` bytes at `address` lie before the first boundary, if a boundary cuts
     /// them.
     pub const fn cut(self, address: CodeAddr, len: usize) -> Option<usize> {
         let room = self.bytes() - address.within(self.bytes());

@@ -1,14 +1,15 @@
-//! Ground: bytes of running code that were prepared for stores, without a rule about their order.
+//! Ground: a patch region, that is, bytes of running code that were prepared for stores, without a
+//! rule about the order of the stores.
 //!
 //! A [`PatchSite`](crate::PatchSite) replaces words by the one protocol that suits every word. A
 //! caller that knows more about the instructions there, such as one that toggles calls, may need
 //! only single stores in its own order. It gets what adoption proves (mapped, code, writable by the
-//! policy's access) and the way of a store to the bytes.
+//! policy's access), and a function that stores to the bytes.
 //!
 //! # Safety
 //!
-//! This module exists to carry stores to where they can be written. Which bytes may be stored when
-//! is its callers' protocol.
+//! This module exists to make stores at writable addresses. The caller's protocol decides which
+//! bytes may be stored, and when.
 #![allow(unsafe_code)]
 
 use crate::access::{self, Access, Refusal, Window};
@@ -24,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Debug)]
 pub struct Ground {
     range: Range<CodeAddr>,
-    /// The distance to where the bytes are written; zero outside of our own code memory.
+    /// The distance to the writable address; zero outside of code memory.
     alias: isize,
     access: Access,
     /// Whether the pages have still to be made writable, under [`Access::RwxLazy`].
@@ -36,30 +37,30 @@ impl Ground {
         Self { range, alias, access, locked: AtomicBool::new(access == Access::RwxLazy) }
     }
 
-    /// Where it begins.
+    /// The address of its first byte.
     pub fn address(&self) -> CodeAddr {
         self.range.start
     }
 
-    /// How many bytes it has.
+    /// Its length in bytes.
     #[allow(clippy::len_without_is_empty, reason = "never empty")]
     pub fn len(&self) -> usize {
         self.range.end.distance_from(self.range.start) as usize
     }
 
-    /// How its bytes are written: one by one, if that is [`Access::ProcMem`].
+    /// How its bytes are written; with [`Access::ProcMem`], one by one.
     pub fn access(&self) -> Access {
         self.access
     }
 
-    /// Asks for the line early, ready to be written: code that looks first and stores then would
-    /// wait for it twice, if another core has it.
+    /// Prefetches the line for writing. Code that loads first and stores then would wait for it
+    /// twice if another core has it.
     #[inline]
     pub fn fetch(&self) {
         live::fetch(self.range.start.offset(self.alias));
     }
 
-    /// The byte that is there, `at` bytes from the first.
+    /// The current byte at offset `at`.
     #[inline]
     pub fn byte(&self, at: usize) -> u8 {
         debug_assert!(at < self.len(), "byte {at} of {}", self.len());
@@ -68,7 +69,7 @@ impl Ground {
         unsafe { live::load_byte(self.range.start.offset(at as isize)) }
     }
 
-    /// All bytes that are there. Exact while no thread changes them.
+    /// All current bytes. Exact while no thread changes them.
     pub fn read(&self) -> Word {
         // SAFETY: (1) mapped and readable since adoption, and kept so by the adopter.
         let bytes = unsafe { live::load(self.range.start, self.len()) };
@@ -81,8 +82,8 @@ impl Ground {
     ///
     /// # Safety
     /// 1. The bytes lie inside of the ground. 2. A thread that executes them meanwhile may see the
-    ///    old or the new ones, and either is right; under [`Access::ProcMem`] also any mixture. 3.
-    ///    No other code else stores to them at this moment.
+    ///    old or the new ones, and both are valid; under [`Access::ProcMem`] also any mixture. 3.
+    ///    No other code stores to them at the same time.
     #[inline]
     pub unsafe fn store(&self, at: usize, width: Width, value: u64) -> Result<(), Refusal> {
         if self.access == Access::Rwx {
@@ -117,7 +118,7 @@ impl Ground {
     }
 }
 
-/// The way to the bytes of many grounds, open while it lives; for as short as can be, and never
+/// A window in which many grounds can be written, open while it lives. Keep it short, and never
 /// across a barrier: signals may be blocked on this thread meanwhile.
 #[must_use = "pages are writable only while it lives"]
 pub struct Opening {
@@ -158,7 +159,7 @@ impl Opening {
     /// As for [`Ground::store`].
     ///
     /// # Panics
-    /// If nothing of the ground's access was opened.
+    /// If no ground with the same access was opened.
     #[inline]
     pub unsafe fn store(
         &self,

@@ -1,10 +1,11 @@
-//! The ledger: where traps were planted, and what is being replaced there.
+//! The ledger: records where traps were planted, and which words are being replaced there.
 //!
-//! A *flight* is the replacement of one word, from its trap to its end; a *front* is an aligned
-//! quadword of code and leads to the flights whose traps lie in it. Both are entered once and never
-//! removed: the trap handler walks them without a lock, and a thread may stand between the trap and
-//! the handler for as long as the scheduler likes. What remains of a flight that is over is its
-//! grace entry: it shows the handler that a trap at this address was ours.
+//! A *flight* is a patch in progress: the replacement of one word, from its trap to its end. A
+//! *front* is an aligned quadword of code that may hold traps (a trap window); it leads to the
+//! flights whose traps lie in it. Both are entered once and never removed: the trap handler walks
+//! them without a lock, and the scheduler may suspend a thread between the trap and the handler for
+//! any time. After a flight has ended, its entry still tells the handler that a trap at this
+//! address was one of this crate.
 //!
 //! ```text
 //!   front of 0x…40 → flight of [0x…45, 0x…4a) → flight of [0x…46, 0x…4b)
@@ -23,7 +24,7 @@ use std::ops::Range;
 pub(crate) struct Front<X: 'static> {
     /// Its address; zero while the entry is vacant. Set once.
     key: AtomicUsize,
-    /// The flights whose front lies here, newest first. Only ever grows.
+    /// The flights whose front lies here, newest first. Entries are only added.
     flights: AtomicPtr<Flight<X>>,
 }
 
@@ -48,8 +49,8 @@ impl<X: PartialEq> Front<X> {
         })
     }
 
-    /// Enters a new flight, for ever. A word that two threads enter at once gets two flights:
-    /// harmless, since its bytes still have one holder.
+    /// Enters a new flight permanently. A word that two threads enter at the same time gets two
+    /// flights, which is harmless: only one of them can claim the bytes.
     fn add(&self, flight: Flight<X>) -> &'static Flight<X> {
         let flight: &'static Flight<X> = Box::leak(Box::new(flight));
         let mut first = self.flights.load(Ordering::Relaxed);
@@ -71,23 +72,23 @@ impl<X: PartialEq> Front<X> {
     }
 }
 
-/// Whose a trap is that a thread has run into.
+/// The owner of a trap that a thread has hit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Whose<X: 'static> {
-    /// No patch's any more: what is there now is to be run.
+    /// None any more: the current bytes are to be run.
     Gone,
-    /// This flight's, which was under way just now.
+    /// This flight, which was in progress just now.
     Flight(&'static Flight<X>),
-    /// The code's own.
+    /// The program itself.
     Foreign,
 }
 
 impl<X: PartialEq> Front<X> {
-    /// Finds out whose the trap at `address` is; `is_trap` looks whether there is one now.
+    /// Finds the owner of the trap at `address`; `is_trap` checks whether there is one now.
     ///
-    /// A flight may end, and another begin, between any two looks. A trap that is there after no
-    /// flight was found, while no flight began since before the search, was there all the time and
-    /// belongs to none.
+    /// A flight may end, and another begin, between any two checks. If no flight was found, none
+    /// began since before the search, and a trap is there afterwards, then the trap was there all
+    /// the time and belongs to no flight.
     pub(crate) fn whose(&self, address: CodeAddr, is_trap: impl Fn() -> bool) -> Whose<X> {
         loop {
             let before = self.flights_so_far();
@@ -105,7 +106,7 @@ impl<X: PartialEq> Front<X> {
         }
     }
 
-    /// How many flights began here.
+    /// The number of flights that began here.
     fn flights_so_far(&self) -> u64 {
         self.flights().map(Flight::number).sum()
     }
@@ -114,29 +115,29 @@ impl<X: PartialEq> Front<X> {
 /// The flight that a link leads to.
 #[allow(unsafe_code)]
 fn follow<X>(link: &AtomicPtr<Flight<X>>) -> Option<&'static Flight<X>> {
-    // SAFETY: (1) links hold null or what `Box::leak` returned in `Front::add`, which lives for
-    // ever; (2) Acquire pairs with the Release that published it.
+    // SAFETY: (1) links hold null or a result of `Box::leak` in `Front::add`, which is never freed;
+    // (2) Acquire pairs with the Release that published it.
     unsafe { link.load(Ordering::Acquire).as_ref() }
 }
 
-/// Where a flight stands.
+/// The phase of a flight.
 ///
 /// | phase | meaning | changed by |
 /// |---|---|---|
 /// | `Idle` | not under way; the word is whole | the thread that has taken its bytes: to `Busy` |
 /// | `Busy` | a thread applies a step | that thread |
-/// | `Trapped` | traps lie over the front | any thread, by exchange to `Busy` |
-/// | `Backed` | and the back is new | any thread, by exchange to `Busy` |
+/// | `Trapped` | traps cover the front | any thread, by exchange to `Busy` |
+/// | `Backed` | traps cover the front, and the back is new | any thread, by exchange to `Busy` |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Phase {
-    /// Not under way: the word is whole.
+    /// Not in progress: the word is complete.
     Idle = 0,
     /// A thread is applying a step.
     Busy = 1,
-    /// Traps lie over the front; executers get the old instruction from the trap handler.
+    /// Traps cover the front; the trap handler emulates the old instruction for executing threads.
     Trapped = 2,
-    /// And the back is new.
+    /// As `Trapped`, and the back is new.
     Backed = 3,
 }
 
@@ -152,29 +153,29 @@ impl Phase {
     }
 }
 
-/// The replacement of one word, under way or over.
+/// The replacement of one word, in progress or ended.
 #[derive(Debug)]
 pub(crate) struct Flight<X: 'static> {
     pub(crate) word: Range<CodeAddr>,
-    /// How many of its bytes lie under traps while it is under way.
+    /// The number of its bytes that traps cover while it is in progress.
     pub(crate) front: usize,
     pub(crate) claim: Claim,
-    /// How it is carried out.
+    /// The parameters of the flight.
     pub(crate) manner: X,
     phase: AtomicU32,
-    /// Counts the flights of this word; changed while its bytes are held, before `old` and `new`
-    /// are.
+    /// Counts the flights of this word; changed while its bytes are claimed, before `old` and
+    /// `new`.
     number: AtomicU64,
     old: AtomicU64,
     new: AtomicU64,
-    /// The distance from where the word is executed to where it is written.
+    /// The distance from the executable address of the word to its writable address.
     pub(crate) alias: AtomicIsize,
-    /// When the latest step was carried out, for barriers that are waits.
+    /// The time of the latest step, for barriers that are waits.
     pub(crate) stamp: AtomicU64,
-    /// The number of the latest flight that was taken back instead of finished.
+    /// The number of the latest flight that was rolled back instead of finished.
     pub(crate) taken_back: AtomicU64,
-    /// The word of which it is known that the trap handler can carry it out from any byte of the
-    /// front. Never the word zero.
+    /// A word that the trap handler is known to be able to emulate from any byte of the front.
+    /// Never the word zero.
     pub(crate) answerable: AtomicU64,
     /// The next flight of the same front.
     sibling: AtomicPtr<Self>,
@@ -183,7 +184,7 @@ pub(crate) struct Flight<X: 'static> {
 }
 
 impl<X: PartialEq> Flight<X> {
-    /// The flight of this word in this manner, entered if it is new.
+    /// The flight of this word with these parameters, entered if it is new.
     pub(crate) fn of(
         place: &Front<X>,
         word: Range<CodeAddr>,
@@ -221,8 +222,8 @@ impl<X: PartialEq> Flight<X> {
     }
 
     pub(crate) fn phase(&self) -> Phase {
-        // Acquire pairs with the Release in `set_phase`: a thread that sees a phase sees the bytes
-        // and words that go with it.
+        // Acquire pairs with the Release in `set_phase`: a thread that reads a phase also sees the
+        // bytes and words of that phase.
         Phase::from_number(self.phase.load(Ordering::Acquire))
     }
 
@@ -230,11 +231,11 @@ impl<X: PartialEq> Flight<X> {
         self.number.load(Ordering::Acquire)
     }
 
-    /// Takes off. The caller has taken the word's bytes.
+    /// Starts the flight. The caller has claimed the word's bytes.
     pub(crate) fn take_off(&self, old: u64, new: u64) -> u64 {
         self.phase.store(Phase::Busy as u32, Ordering::Relaxed);
-        // A reader that sees one of the words below sees the number too, and knows that what it
-        // read before is over.
+        // A reader that sees one of the words below also sees the number, and so knows that the
+        // flight it read about before has ended.
         let number = self.number.load(Ordering::Relaxed) + 1;
         self.number.store(number, Ordering::Release);
         self.old.store(old, Ordering::Release);
@@ -247,27 +248,28 @@ impl<X: PartialEq> Flight<X> {
         self.phase.store(phase as u32, Ordering::Release);
     }
 
-    /// Leaves `Busy` for good: the word is whole and its bytes are free. Only for the thread that
-    /// entered it.
+    /// Ends the flight: leaves `Busy` and releases the bytes, since the word is complete. Only for
+    /// the thread that entered `Busy`.
     pub(crate) fn land(&self) {
-        // In this order: the thread that takes the bytes next sets the phase without looking.
+        // In this order: the thread that claims the bytes next sets the phase without reading it.
         self.set_phase(Phase::Idle);
         self.claim.give_back();
     }
 
-    /// Becomes the one that carries out the next step, if no thread is.
+    /// Makes the calling thread the one that performs the next step, unless another thread is
+    /// performing one.
     pub(crate) fn seize(&self, from: Phase) -> bool {
         self.phase
             .compare_exchange(from as u32, Phase::Busy as u32, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
     }
 
-    /// The word before and the word after. Only for the thread that carries out a step.
+    /// The old word and the new word. Only for the thread that performs a step.
     pub(crate) fn words(&self) -> (u64, u64) {
         (self.old.load(Ordering::Relaxed), self.new.load(Ordering::Relaxed))
     }
 
-    /// The number of the flight that is under way and the word it replaces, if one is.
+    /// The number of the flight and the word that it replaces, if it is in progress.
     pub(crate) fn replaced(&self) -> Option<(u64, u64)> {
         let number = self.number();
         let old = self.old.load(Ordering::Acquire);

@@ -1,9 +1,10 @@
 //! Replaces up to eight bytes of x86-64 code while other threads execute it.
 //!
-//! A patch is seen whole: every thread executes the old bytes or the new ones, never a mixture, and
-//! no thread is stopped. A word inside an aligned quadword is replaced by one store. A word that
-//! crosses a boundary is replaced behind a trap. For threads that hit the trap a signal handler
-//! executes the old instruction, and they continue at once, even if the patcher never returns.
+//! A patch is atomic: every thread executes the old bytes or the new ones, never a mixture, and no
+//! thread is stopped. A word inside an aligned quadword is replaced by one store. A word that
+//! crosses a boundary is replaced behind a trap. For threads that hit the trap, a signal handler
+//! emulates the old instruction, and they continue at once, even if the patching thread never
+//! continues.
 //!
 //! ```
 //! use wordpatch::{CodeMemory, Layout, PatchSite, Policy, Word};
@@ -29,8 +30,8 @@
 //! - [`PatchSite`] is a prepared site; [`Survey`] adopts many. [`PatchSite::patch`] waits until the
 //!   patch is finished, [`PatchSite::start`] returns a [`Pending`], and a [`Batch`] replaces many
 //!   words with one barrier.
-//! - [`Policy`] sets the parameters: what fetch sees whole ([`Granule`]), how other cores are
-//!   synchronised ([`Barrier`]), how text is made writable ([`Access`]). The defaults are the
+//! - [`Policy`] sets the parameters: the unit of instruction fetch ([`Granule`]), how other cores
+//!   are synchronised ([`Barrier`]), how text is made writable ([`Access`]). The defaults are the
 //!   documented ones; [`Config`] reads others from the environment.
 //! - [`Ground`] is less than a site: bytes prepared for single stores, whose order is the caller's
 //!   own protocol.
@@ -41,9 +42,9 @@
 //!   [`live`] is the only module that writes to live code; all system calls of the workspace are in
 //!   [`os`].
 //!
-//! It decodes no programs (it knows only the few instructions that its trap handler executes),
-//! finds no probes, and encodes no calls. It rests on five assumptions, cited by their tags
-//! wherever code relies on them:
+//! The crate does not decode programs (it knows only the few instructions that its trap handler
+//! emulates), does not search for probes, and does not encode calls. It rests on five assumptions;
+//! code that relies on one cites its tag:
 //!
 //! | tag | assumption |
 //! |---|---|
@@ -114,9 +115,9 @@ pub use trap::install_trap_handler;
 pub use vendor::FetchOrder;
 pub use word::Word;
 
-/// For a preloaded library, at its start: registers with the C library what a fork needs. Otherwise
-/// that happens when something is patched first, and the loader is asked to keep the library, for
-/// which it allocates.
+/// For a preloaded library, at its start: registers the fork handlers with the C library. Otherwise
+/// the first patch does that, and also makes the loader keep the library, for which the loader
+/// allocates.
 pub fn prepare_preloaded() {
     os::is_preloaded();
     fork::prepare();

@@ -1,14 +1,14 @@
-//! The store into live code, and the load out of it.
+//! Stores to live code, and loads from it.
 //!
-//! Everything that changes an instruction which another core may be executing passes through here.
-//! Each function is one machine store (or one locked read-modify-write) of a width the caller has
-//! chosen, so that what fetch may see in between is exactly what the protocol reckons with.
+//! Every change of an instruction that another core may be executing is made here. Each function is
+//! one machine store (or one locked read-modify-write) of a width that the caller chooses, so that
+//! instruction fetch can see only the states that the protocol allows for.
 //!
 //! # Safety
 //!
 //! This module exists because such a store cannot be expressed with references: the bytes are
-//! shared with the instruction fetch of every core. It keeps to raw addresses and to inline
-//! assembly where a Rust atomic would demand an alignment that an instruction does not have.
+//! shared with the instruction fetch of every core. It uses raw addresses, and inline assembly
+//! where a Rust atomic would need an alignment that an instruction does not have.
 #![allow(unsafe_code)]
 
 use crate::addr::CodeAddr;
@@ -58,8 +58,8 @@ impl Width {
 /// all earlier stores.
 ///
 /// # Safety
-/// (1) `[at, at + width)` is mapped and writable; (2) those bytes are the caller's to change; (3)
-/// a thread that executes them meanwhile may see the old or the new bytes, and either is right.
+/// (1) `[at, at + width)` is mapped and writable; (2) the caller may change those bytes; (3) a
+/// thread that executes them meanwhile may see the old or the new bytes, and both are valid.
 #[inline]
 pub unsafe fn store(at: CodeAddr, width: Width, value: u64) {
     let to = at.get() as *mut u8;
@@ -85,7 +85,7 @@ pub unsafe fn store(at: CodeAddr, width: Width, value: u64) {
     }
 }
 
-/// Asks for the line of `at`, ready to be written. A hint: nothing happens where nothing is mapped.
+/// Prefetches the line of `at` for writing. A hint, without effect where nothing is mapped.
 #[inline]
 pub fn fetch(at: CodeAddr) {
     // SAFETY: (1) a prefetch changes nothing that a program can see, and never faults.
@@ -131,7 +131,8 @@ pub unsafe fn load(at: CodeAddr, len: usize) -> u64 {
     }
 }
 
-/// Puts `new` in place of `expected` in the eight bytes at `at`, or returns what was there instead.
+/// Replaces `expected` by `new` in the eight bytes at `at`, or returns the bytes found there
+/// instead.
 ///
 /// # Safety
 /// As for [`store`], for eight bytes; they lie in one cache line, so that no split lock is taken.
@@ -158,8 +159,8 @@ pub fn fence() {
     unsafe { asm!("mfence", options(nostack, preserves_flags)) };
 }
 
-/// Throws the cache line that holds `at` out of every cache: what makes a line cold for an
-/// adversary in a test.
+/// Flushes the cache line that holds `at` from every cache, so that an adversary in a test finds it
+/// cold.
 ///
 /// # Safety
 /// `at` is mapped, and the processor has CLFLUSHOPT.

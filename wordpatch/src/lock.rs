@@ -1,11 +1,11 @@
 //! A lock that survives a fork.
 //!
-//! The standard library's, without poison: what our locks protect is whole between any two
-//! statements. A lock with a queue of waiters in memory would not do: the child of a fork would
-//! find the queue of threads that it does not have.
+//! The standard library's lock, without poisoning: the data that these locks protect is consistent
+//! between any two statements. A lock with a queue of waiters in memory would not do: the child of
+//! a fork would inherit a queue of threads that it does not have.
 //!
 //! The program's signals are blocked on the thread that holds one: a handler that forks takes all
-//! of them, and must not have interrupted their holder.
+//! locks, and must not have interrupted a thread that holds one.
 
 use crate::os::signals::Blocked;
 use std::ops::{Deref, DerefMut};
@@ -15,10 +15,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[derive(Debug, Default)]
 pub(crate) struct Lock<T>(Mutex<T>);
 
-/// The value, for the thread that has the lock.
+/// The value, for the thread that holds the lock.
 #[derive(Debug)]
 pub(crate) struct Guard<'l, T> {
-    // Given back before signals are let in again: fields go in this order.
+    // Released before signals are unblocked: fields are dropped in this order.
     value: MutexGuard<'l, T>,
     _undisturbed: Blocked,
 }
@@ -33,7 +33,7 @@ impl<T> Lock<T> {
         Guard { value: self.lock_for_fork(), _undisturbed: undisturbed }
     }
 
-    /// The same for a thread that takes several locks, and sees to its signals itself.
+    /// The same for a thread that takes several locks, and blocks its signals itself.
     pub(crate) fn lock_for_fork(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -90,7 +90,7 @@ mod tests {
         drop(lock.lock());
         signals::send(threads::current(), libc::SIGURG).unwrap();
         drop(lock.lock());
-        // That is so on this thread alone.
+        // Signals are blocked on this thread only.
         let on_another = std::thread::spawn(move || {
             let mask = signals::set_mask(&signals::empty());
             let held = lock.lock();

@@ -1,12 +1,12 @@
-//! A started and unfinished patch, as a value.
+//! A patch that was started and is not finished, as a value.
 //!
 //! ```text
 //!   start ──→ Trapped ── barrier, back ──→ (Backed ── barrier) ── front ──→ Idle
 //! ```
 //!
 //! [`Pending::poll`] advances the patch if that needs no waiting, [`Pending::finish`] completes it,
-//! and [`Pending::finish_in_background`] lets the completion thread do so. Dropping a `Pending`
-//! finishes the patch: no trap is ever forgotten.
+//! and [`Pending::finish_in_background`] leaves that to the completion thread. Dropping a `Pending`
+//! finishes the patch, so no trap is left behind.
 
 use crate::completion;
 use crate::error::PatchError;
@@ -16,11 +16,12 @@ use crate::os::threads;
 use crate::sync::Ordering;
 use std::marker::PhantomData;
 
-/// A patch in progress. The trap handler serves executers of the old bytes until it is finished.
+/// A patch in progress. The trap handler emulates the old bytes for executing threads until it is
+/// finished.
 #[must_use = "a patch under way costs every executer a trap until it is finished"]
 #[derive(Debug)]
 pub struct Pending<'site> {
-    /// The flight and its number; nothing if the patch was over at once.
+    /// The flight and its number; `None` if the patch finished at once.
     under_way: Option<(&'static Flight, u64)>,
     site: PhantomData<&'site crate::PatchSite>,
 }
@@ -54,15 +55,15 @@ impl Pending<'_> {
         self.finish_by_ref()
     }
 
-    /// Leaves the rest to the completion thread. The site's code stays mapped until then, as
-    /// guaranteed to [`PatchSite::start`](crate::PatchSite::start).
+    /// Leaves the rest to the completion thread. The site's code stays mapped until then, as the
+    /// caller of [`PatchSite::start`](crate::PatchSite::start) has promised.
     pub fn finish_in_background(mut self) {
         if let Some((flight, _)) = self.under_way.take() {
             completion::enqueue(flight);
         }
     }
 
-    /// Returns its number, from which the site can get it again; none if the patch was finished at
+    /// Returns its number, with which the site can find it again; `None` if the patch finished at
     /// once.
     pub(crate) fn into_number(mut self) -> Option<u64> {
         self.under_way.take().map(|(_, number)| number)
@@ -87,7 +88,7 @@ impl Pending<'_> {
 
     fn finish_by_ref(&mut self) -> Result<(), PatchError> {
         while self.go_on(Pace::Finish)? != Phase::Idle {
-            // Another thread is carrying out a step.
+            // Another thread is performing a step.
             threads::give_way();
         }
         Ok(())
@@ -96,7 +97,7 @@ impl Pending<'_> {
 
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
-        // What cannot be finished now is tried again by the completion thread.
+        // The completion thread retries a patch that cannot be finished now.
         let failed = self.finish_by_ref().is_err();
         if let (true, Some((flight, _))) = (failed, self.under_way.take()) {
             completion::enqueue(flight);

@@ -9,7 +9,7 @@ use crate::vendor::FetchOrder;
 /// Parameters of patching.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// The block that fetch is trusted to see whole.
+    /// The block that instruction fetch is trusted to read atomically.
     pub granule: Granule,
     /// The order in which fetch may see two granules.
     pub order: FetchOrder,
@@ -31,9 +31,9 @@ impl Policy {
         })
     }
 
-    /// The literature's protocol: whole cache lines are trusted, and both waits are of the
-    /// calibrated T_max. Known to tear; for comparison only. `None` if the calibration found no
-    /// T_max at all.
+    /// The literature's protocol: whole cache lines are trusted, and both waits last the calibrated
+    /// T_max. It is known to tear; for comparison only. `None` if the calibration found no T_max at
+    /// all.
     pub fn paper(calibration: &Calibration) -> Option<Self> {
         Some(Self {
             granule: Granule::LINE,

@@ -13,16 +13,16 @@
 //! ```
 //!
 //! Every byte of the front gets the trap, because the word may hold several instructions and a
-//! thread may be about to run the second or third of them. The front is at most seven bytes and is
-//! stored in pieces of four, two and one. The pieces of `Trap` go upwards and those of `Front`
-//! downwards: in between, whatever precedes a byte that still has to change is already (or is
-//! still) a trap, so no instruction begins in front of a half-written one. The back is not behind a
-//! trap for a thread that is about to run an instruction wholly inside it, so it is stored at once,
-//! unless the word is [one instruction](Layout::One).
+//! thread may be about to run the second or third of them. The front has at most seven bytes and is
+//! stored by stores of four, two and one. `Trap` stores upwards and `Front` downwards: so every
+//! byte before one that still has to change is already (or still) a trap, and no half-written
+//! instruction can be reached. The traps do not protect the back from a thread that is about to run
+//! an instruction wholly inside it, so the back is stored at once, unless the word is [one
+//! instruction](Layout::One).
 //!
-//! There is no unsafe code here, and nothing that waits: [`Plan`] says what is to be done,
-//! [`PatchSite`](crate::PatchSite) does it, and the model in the tests reads the same plan to show
-//! that each step is needed and that all of them suffice.
+//! There is no unsafe code here, and no wait: [`Plan`] lists the steps,
+//! [`PatchSite`](crate::PatchSite) performs them, and the model in the tests reads the same plan to
+//! show that each step is needed and that together they suffice.
 
 use crate::addr::CodeAddr;
 use crate::granule::Granule;
@@ -46,13 +46,13 @@ pub enum Step {
     Trap,
     /// Wait until no core runs on bytes it fetched before (assumption A2).
     Barrier,
-    /// Store the bytes behind the boundary.
+    /// Store the bytes after the boundary.
     Back,
     /// Store the bytes before the boundary, in place of the traps.
     Front,
 }
 
-/// What is known of the instructions in a word.
+/// Which instructions a word may contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Layout {
     /// One instruction begins with the word and none begins inside it.
@@ -61,7 +61,7 @@ pub enum Layout {
     Any,
 }
 
-/// How the bytes of one site are replaced.
+/// The plan by which the bytes of one site are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     len: u8,
@@ -84,7 +84,7 @@ impl Plan {
         Self { len: len as u8, front: front as u8, order, layout }
     }
 
-    /// How many bytes of the word lie before the boundary that cuts it, if one does.
+    /// The number of bytes before the boundary that cuts the word, if one does.
     pub fn front(self) -> Option<usize> {
         (self.front > 0).then_some(self.front.into())
     }
@@ -99,8 +99,7 @@ impl Plan {
         }
     }
 
-    /// The steps from the barrier number `n` up to the next one: what can be done without waiting
-    /// again.
+    /// The steps from barrier number `n` to the next one, which need no further wait.
     pub fn leg(self, n: usize) -> &'static [Step] {
         let steps = self.steps();
         let mut barriers = (0..steps.len()).filter(|&i| steps[i] == Step::Barrier).skip(n);
@@ -159,17 +158,17 @@ impl Iterator for Pieces {
     }
 }
 
-/// How a word is replaced by one store, where no boundary cuts the bytes that change.
+/// The way to replace a word by one store, where no boundary cuts the bytes that change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whole {
-    /// They are what they shall be.
+    /// The bytes are already the new ones.
     Nothing,
-    /// One plain store of this width, this far into the word, holds every byte that changes and
-    /// none that is not the word's.
+    /// One plain store of this width, at this offset in the word, covers every byte that changes
+    /// and no byte outside the word.
     Store(usize, Width),
     /// No store of the word's own bytes fits: three, five, six or seven of them change. Exchange
-    /// the eight bytes that begin this far from the word's first, and try again if a neighbour
-    /// changed meanwhile.
+    /// the eight bytes at this offset from the word's first (compare-and-swap), and try again if a
+    /// neighbour changed meanwhile.
     Exchange(isize),
 }
 
@@ -183,7 +182,7 @@ impl Whole {
         if before + changed.len() > granule.bytes() {
             return None;
         }
-        // The granule that holds the changed bytes, and what of it is the word's, counted from the
+        // The granule that holds the changed bytes, and the word's bytes in it, as offsets from the
         // word's first byte.
         let start = changed.start as isize - before as isize;
         let own = start.max(0)..(start + granule.bytes() as isize).min(new.len() as isize);
@@ -192,8 +191,8 @@ impl Whole {
         if room >= own.start {
             return Some(Self::Store(room.min(changed.start as isize) as usize, width));
         }
-        // Fewer than eight bytes of the word lie in a granule of at least eight: take eight of the
-        // granule that hold them all.
+        // Fewer than eight bytes of the word lie in a granule of at least eight: take eight bytes
+        // of the granule that contain them all.
         Some(Self::Exchange(own.start.min(start + granule.bytes() as isize - 8)))
     }
 }

@@ -1,6 +1,6 @@
-//! A place in running code that is prepared for patching.
+//! A patch site: bytes of running code that are prepared for patching.
 //!
-//! Adoption proves once what every patch relies on: the bytes are mapped, they are code, the
+//! Adoption checks once what every patch relies on: the bytes are mapped, they are code, the
 //! policy's access can write them, and, where a trap may be needed, traps work in this process. A
 //! patch is then only a load, a comparison and a store.
 //!
@@ -39,15 +39,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Debug)]
 pub struct PatchSite {
     word: Range<CodeAddr>,
-    /// The distance to where the bytes are written; zero outside of our own code memory.
+    /// The distance to the writable address; zero outside of code memory.
     alias: isize,
     access: Access,
-    /// The width of the one store that always holds the whole word, if there is one and the bytes
-    /// can be stored to at any time: then a patch need not look at what is there.
+    /// The width of a store that always covers the whole word, if there is one and the bytes can be
+    /// stored to at any time. Then a patch need not read the current bytes.
     whole: Option<Width>,
     granule: Granule,
     claim: Claim,
-    /// How to replace bytes that a boundary cuts; none if none does.
+    /// The flight that replaces bytes which a boundary cuts; `None` if no boundary cuts the site.
     flight: Option<&'static Flight>,
     /// Whether the pages have still to be made writable, under [`Access::RwxLazy`].
     locked: AtomicBool,
@@ -91,21 +91,21 @@ impl PatchSite {
         Word::from_u64(bytes, self.len()).expect("a site has one to eight bytes")
     }
 
-    /// Where its replacement stands.
+    /// The phase of its replacement.
     pub fn phase(&self) -> Phase {
         self.flight.map_or(Phase::Idle, Flight::phase)
     }
 
     /// Replaces the bytes by `new` and returns when every thread executes the new ones; if one
-    /// store suffices, as soon as the store has left this core, which involves no waiting.
+    /// store suffices, it returns at once, without a wait.
     ///
     /// Fails if another thread is patching the site or bytes of it; if several threads patch one
     /// site at the same time, at least one succeeds.
     ///
     /// # Safety
-    /// `new` may be executed in place of the current bytes: it begins instructions at the same places
-    /// (layout equivalence), and everything that it calls, jumps to or reads stays in place for as
-    /// long as a thread may execute it.
+    /// `new` may be executed in place of the current bytes: it begins instructions at the same
+    /// offsets (layout equivalence), and everything that it calls, jumps to or reads stays in place
+    /// for as long as a thread may execute it.
     #[inline]
     pub unsafe fn patch(&self, new: Word) -> Result<(), PatchError> {
         // SAFETY: (1) the caller.
@@ -118,7 +118,7 @@ impl PatchSite {
     }
 
     /// Starts to replace the bytes by `new` and returns without waiting. Until the patch is
-    /// finished, the trap handler serves executers of the old bytes.
+    /// finished, the trap handler emulates the old bytes for executing threads.
     ///
     /// # Safety
     /// As for [`patch`](Self::patch); the site's code stays mapped until the patch is over.
@@ -154,8 +154,8 @@ impl PatchSite {
         Ok(())
     }
 
-    /// Claims the bytes of a site that a boundary cuts, and replaces what does not need a trap, or
-    /// plants one.
+    /// Claims the bytes of a site that a boundary cuts. Replaces them by one store if the changed
+    /// bytes need no trap, otherwise plants the traps.
     unsafe fn begin(&self, flight: &'static Flight, new: Word) -> Result<Pending<'_>, PatchError> {
         self.check_length(new)?;
         flight.claim()?;
@@ -169,7 +169,7 @@ impl PatchSite {
         })
     }
 
-    /// As `begin`. Returns the flight's number if it took off.
+    /// As `begin`, after the claim. Returns the flight's number if one was started.
     unsafe fn begin_claimed(
         &self,
         flight: &'static Flight,
@@ -250,7 +250,7 @@ impl PatchSite {
         self.access
     }
 
-    /// What can be found out, and done, before the bytes are claimed.
+    /// Checks and preparations that can be made before the bytes are claimed.
     pub(crate) fn make_ready(&self, new: Word) -> Result<(), PatchError> {
         self.check_length(new)?;
         self.unlock_if_new().map_err(PatchError::Refused)
@@ -262,17 +262,17 @@ impl PatchSite {
         self.granule.cut(self.word.start.offset(changed.start as isize), changed.len()).is_some()
     }
 
-    /// Takes the bytes for a batch.
+    /// Claims the bytes for a batch.
     pub(crate) fn claim(&self) -> Result<(), PatchError> {
         if self.claim.take() { Ok(()) } else { Err(self.holder()) }
     }
 
-    /// Gives the bytes back. Only for the code that took them.
+    /// Releases the bytes. Only for the code that claimed them.
     pub(crate) fn give_back(&self) {
         self.claim.give_back();
     }
 
-    /// Takes off with the bytes claimed; nothing if no boundary cuts the site.
+    /// Starts a flight whose bytes are claimed; `None` if no boundary cuts the site.
     pub(crate) fn take_off(&self, new: Word) -> Option<&'static Flight> {
         let flight = self.flight?;
         flight.prepare(self.alias, new);
@@ -285,13 +285,13 @@ impl PatchSite {
         self.flight.map_or_else(Pending::landed, |flight| Pending::new(flight, number))
     }
 
-    /// The flight of the patch with this number, while it is under way.
+    /// The flight of the patch with this number, while it is in progress.
     pub(crate) fn under_way(&self, number: u64) -> Option<&'static Flight> {
         self.flight.filter(|flight| flight.number() == number && flight.phase() != Phase::Idle)
     }
 
-    /// The patch of this site that is in progress, if any: for continuing what another thread has
-    /// left.
+    /// The patch of this site that is in progress, if any: so that the caller can finish what
+    /// another thread started.
     pub fn resume(&self) -> Option<Pending<'_>> {
         let flight = self.flight?;
         let number = flight.number();
@@ -314,8 +314,8 @@ impl Survey {
         Ok(Self::over(policy, maps::mappings().map_err(AdoptError::Maps)?))
     }
 
-    /// With mappings that the caller has just read: reading them takes longer than adopting a
-    /// site. They are read again where a site does not lie in them.
+    /// With mappings that the caller has just read: reading them takes longer than adopting a site.
+    /// They are read again if a site does not lie in them.
     pub fn over(policy: Policy, mappings: Vec<Mapping>) -> Self {
         // Before the first lock is taken.
         fork::prepare();
@@ -327,8 +327,8 @@ impl Survey {
     /// # Safety
     /// For as long as the site lives and a patch of it is pending: 1. The bytes stay mapped as they
     /// are. 2. An instruction begins at `address`, and no thread jumps, returns or resumes into the
-    /// middle of one (assumption A4). 3. `layout` is true of the current bytes and of all that will
-    /// be stored. 4. No other code writes to the bytes.
+    /// middle of one (assumption A4). 3. `layout` holds for the current bytes and for all bytes
+    /// that will be stored. 4. No other code writes to the bytes.
     pub unsafe fn adopt(
         &mut self,
         address: CodeAddr,
@@ -373,8 +373,8 @@ impl Survey {
     /// protocol.
     ///
     /// # Safety
-    /// As for [`adopt`](Self::adopt), for as long as the ground lives; each store says what the bytes
-    /// may become.
+    /// As for [`adopt`](Self::adopt), for as long as the ground lives; the safety conditions of
+    /// each store restrict its bytes.
     pub unsafe fn ground(&mut self, address: CodeAddr, len: usize) -> Result<Ground, AdoptError> {
         let word = Self::word(address, len)?;
         let alias = code_memory::alias_of(address, len);
@@ -386,9 +386,9 @@ impl Survey {
         Ok(Ground::new(word, alias.unwrap_or(0), access))
     }
 
-    /// Makes the pages of a range writable at once, as far as the policy does so at all, if sites
-    /// on all of them will be adopted; page by page takes longer. Pages that cannot be made
-    /// writable are reported when a site is adopted.
+    /// Makes the pages of a range writable with one system call, if the policy makes pages writable
+    /// at adoption. For ranges with sites on all pages; page by page takes longer. Pages that
+    /// cannot be made writable cause an error when a site on them is adopted.
     ///
     /// # Safety
     /// As for [`adopt`](Self::adopt), for the code on all of these pages.
@@ -412,16 +412,16 @@ impl Survey {
     /// Reads the `len` bytes of code at `address`.
     ///
     /// # Safety
-    /// What is mapped there stays so meanwhile.
+    /// The bytes stay mapped meanwhile.
     pub unsafe fn read(&mut self, address: CodeAddr, len: usize) -> Result<Word, AdoptError> {
         let word = Self::word(address, len)?;
         self.look_at(&word)?;
-        // SAFETY: (1) mapped and readable, as was just seen; (2) still so, as the caller promises.
+        // SAFETY: (1) mapped and readable, as just checked; (2) still so, by the caller.
         let bytes = unsafe { live::load(address, len) };
         Word::from_u64(bytes, len).ok_or(AdoptError::Length { address, len })
     }
 
-    /// The range of a word, if it can be one.
+    /// The range of a word, if these are a valid address and length.
     fn word(address: CodeAddr, len: usize) -> Result<Range<CodeAddr>, AdoptError> {
         match (address.get(), len) {
             (0, _) => Err(AdoptError::Null),
@@ -430,17 +430,17 @@ impl Survey {
         }
     }
 
-    /// Checks that the word is code. Returns whether all of it can be written already.
+    /// Checks that the word is code. Returns whether all of it is writable already.
     fn look_at(&mut self, word: &Range<CodeAddr>) -> Result<bool, AdoptError> {
         if let Ok(writable) = self.check(word) {
             return Ok(writable);
         }
-        // Something else may have been mapped since the survey began.
+        // The mappings may have changed since the survey began.
         self.mappings = maps::mappings().map_err(AdoptError::Maps)?;
         self.check(word)
     }
 
-    /// The same, by the mappings that are known.
+    /// The same, with the mappings that were read last.
     fn check(&self, word: &Range<CodeAddr>) -> Result<bool, AdoptError> {
         let mut writable = true;
         for address in [word.start, word.end.offset(-1)] {
@@ -463,7 +463,7 @@ impl Survey {
         self.mappings.get(place).filter(|m| m.contains(address))
     }
 
-    /// Makes the pages of `word` writable, unless this survey did so for another site.
+    /// Makes the pages of `word` writable, unless this survey has already done so for another site.
     fn unlock(&mut self, word: &Range<CodeAddr>) -> Result<(), AdoptError> {
         let pages = [word.start.align_down(PAGE), word.end.offset(-1).align_down(PAGE)];
         if pages.iter().all(|page| self.unlocked.contains(page)) {

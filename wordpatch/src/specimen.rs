@@ -11,8 +11,8 @@ use crate::site::PatchSite;
 use crate::vendor::FetchOrder;
 use crate::word::Word;
 
-/// An instruction and another that replaces it, with what comes before and behind and what the
-/// function returns.
+/// An instruction and its replacement, with the code before and after it, and the results of the
+/// function.
 #[derive(Clone, Debug)]
 pub(crate) struct Specimen {
     pub(crate) name: &'static str,
@@ -23,14 +23,14 @@ pub(crate) struct Specimen {
     pub(crate) returns: [u64; 2],
 }
 
-/// An instruction: bytes, and perhaps a displacement to one of the pads that has to be filled in.
+/// An instruction: bytes, and perhaps a displacement to one of the pads, which is filled in later.
 #[derive(Clone, Debug)]
 struct Code {
     bytes: Vec<u8>,
     pad: Option<usize>,
 }
 
-/// Where the site's boundary lies, the pads, and the slots that hold the pads' addresses.
+/// The offsets of the site's boundary, of the pads, and of the slots that hold the pads' addresses.
 const BOUNDARY: usize = 128;
 const PADS: [usize; 2] = [512, 768];
 const SLOTS: [usize; 2] = [1024, 1032];
@@ -58,7 +58,7 @@ impl Specimen {
         Self { name, before: before.to_vec(), old, new, behind: behind.to_vec(), returns }
     }
 
-    /// One of each kind of instruction that the trap handler carries out. Pad 0 returns 1 and pad 1
+    /// One of each kind of instruction that the trap handler emulates. Pad 0 returns 1 and pad 1
     /// returns 2.
     pub(crate) fn all() -> Vec<Self> {
         let nop = [0x0f, 0x1f, 0x44, 0, 0];
@@ -122,8 +122,7 @@ impl Specimen {
         ]
     }
 
-    /// An instruction that the trap handler cannot carry out: `add eax, 1` and `add eax,
-    /// 0x01010101`.
+    /// An instruction that the trap handler cannot emulate: `add eax, 1` and `add eax, 0x01010101`.
     pub(crate) fn obscure() -> Self {
         let words = [plain(&[0x05, 1, 0, 0, 0]), plain(&[0x05, 1, 1, 1, 1])];
         Self::new("add", &SET_7, words, &RETURN, [8, 0x0101_0108])
@@ -188,8 +187,8 @@ pub(crate) struct Laid {
 
 impl Laid {
     pub(crate) fn run(&self) -> u64 {
-        // SAFETY: (1) the function was laid out by `Specimen` as one that takes nothing and returns
-        // a number in RAX.
+        // SAFETY: (1) `Specimen` has laid the function out as one that takes no arguments and
+        // returns a number in RAX.
         unsafe { std::mem::transmute::<*const u8, extern "C" fn() -> u64>(self.entry.as_ptr())() }
     }
 
@@ -199,7 +198,7 @@ impl Laid {
     }
 }
 
-/// Both orders of fetch, so that the longer protocol is walked through on every processor.
+/// Both orders of fetch, so that every processor also tests the longer protocol.
 pub(crate) fn policies() -> [Policy; 2] {
     let policy = Policy { granule: Granule::QUADWORD, ..Policy::new().unwrap() };
     [Policy { order: FetchOrder::Upwards, ..policy }, Policy { order: FetchOrder::Any, ..policy }]

@@ -1,4 +1,4 @@
-//! Time of the time-stamp counter.
+//! Times of the time-stamp counter.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -13,18 +13,17 @@ impl Ticks {
     #[allow(unsafe_code)]
     pub fn now() -> Self {
         // SAFETY: (1) `rdtsc` exists on every x86-64 processor; (2) user code may execute it unless
-        // the process asked for PR_TSC_SIGSEGV, in which case the program asked for the fault.
+        // the process has set PR_TSC_SIGSEGV, and then the fault is intended.
         Self(unsafe { core::arch::x86_64::_rdtsc() })
     }
 
-    /// The time since `earlier`; zero if the counters of two cores disagree by more than what
-    /// passed.
+    /// The time since `earlier`; zero if the counters of two cores differ by more than that.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
     }
 
-    /// Spins until `span` has passed. Never sleeps: this is the wait whose length is the point.
+    /// Spins until `span` has passed. Never sleeps, since the exact length matters.
     pub fn spin(span: Self) {
         let start = Self::now();
         while Self::now().since(start) < span {

@@ -1,4 +1,4 @@
-//! The handling of a thread that runs into one of our traps.
+//! Handles a thread that hits a trap of this crate.
 //!
 //! ```text
 //!   INT3 ── is there a flight whose front holds this address? ──────────────── no ──→ was the byte a trap that is gone? run it
@@ -7,20 +7,19 @@
 //!                └── it cannot ──→ finish the flight, or let whoever is finishing it go on; then run what is there
 //! ```
 //!
-//! So a thread never waits for a patcher that was stopped or killed: either it needs no other
-//! thread, or it does the rest itself. The old instruction is the one that is carried out for as
-//! long as the front is trapped; what a thread sees of a patch is therefore old, old, …, new, new,
-//! and never old again.
+//! So a thread never waits for a patching thread that was stopped or killed: either it needs no
+//! other thread, or it finishes the patch itself. While traps cover the front, the handler emulates
+//! the old instruction. So a thread sees a patch as old, old, …, new, new, and never old again.
 //!
 //! The kernel delivers `SIGTRAP` for INT3 with the instruction pointer after it. Between the trap
-//! and the handler the flight may end. The ledger keeps its place forever, so the handler
-//! recognises the trap as ours and runs the instruction that is there now.
+//! and the handler the flight may end. The ledger keeps its entry permanently, so the handler
+//! recognises the trap as one of this crate and runs the instruction that is there now.
 //!
 //! # Safety
 //!
-//! This module exists because a signal handler gets its thread's registers by pointer. It keeps to
-//! what a handler may do: no allocation, no lock that the interrupted code could hold, `errno` as
-//! it was.
+//! This module exists because a signal handler gets its thread's registers by pointer. It does only
+//! what a handler may do: no allocation, no lock that the interrupted code could hold, and `errno`
+//! is restored.
 #![allow(unsafe_code)]
 
 use crate::addr::CodeAddr;
@@ -50,8 +49,8 @@ mod thread;
 
 use thread::Interrupted;
 
-/// Installs the trap handler in front of the program's own. Done by the first adoption that needs
-/// it; to be called again if the program replaced the handler since.
+/// Installs the trap handler in front of the program's own. The first adoption that needs it does
+/// this; call it again if the program has replaced the handler since.
 pub fn install_trap_handler() -> Result<(), TrapError> {
     install()
 }
@@ -70,7 +69,7 @@ fn refuse_tracer() -> Result<(), TrapError> {
     }
 }
 
-/// Refuses if a handler blocks SIGTRAP: it is killed if it runs into a trap.
+/// Fails if a handler blocks SIGTRAP: its thread would be killed by a trap.
 fn refuse_masks() -> Result<(), TrapError> {
     signals::handler_that_blocks(libc::SIGTRAP)
         .map_or(Ok(()), |signal| Err(TrapError::BlockedInHandler { signal }))
@@ -82,9 +81,9 @@ const FRESH: Ticks = Ticks(1 << 25);
 /// When the latest successful check was made.
 static LOOKED: AtomicU64 = AtomicU64::new(0);
 
-/// Whether traps still work. Every call checks that our handler is installed; the tracer and the
-/// masks of handlers are checked again every few milliseconds only, since that costs as much as a
-/// barrier. %%
+/// Checks whether traps still work. Every call checks that the handler is installed; the tracer and
+/// the masks of handlers are checked every few milliseconds only, since that costs as much as a
+/// barrier.
 pub(crate) fn check() -> Result<(), TrapError> {
     if !chain::is_installed(on_trap)? {
         return Err(TrapError::HandlerReplaced);
@@ -99,17 +98,18 @@ pub(crate) fn check() -> Result<(), TrapError> {
     Ok(())
 }
 
-/// How often and how long apart a thread is looked at before it counts as blocking SIGTRAP: a
-/// thread that starts another one blocks everything for a moment.
+/// How often, and at which interval, a thread is checked before it counts as blocking SIGTRAP: a
+/// thread that starts another one blocks all signals for a short time.
 const LOOKS: u32 = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
-/// A thread that waits for a processor in that moment is given so much of one, and no longer than
-/// this to get it: on a busy machine, or under a quota, its moment lasts for tens of milliseconds.
+/// A thread that waits for a processor during the checks must get `MOMENT` of CPU time first, for
+/// which the checks wait `STARVED` at most: on a busy machine, or under a quota, that may take tens
+/// of milliseconds.
 const MOMENT: Duration = Duration::from_millis(1);
 const STARVED: Duration = Duration::from_secs(5);
 
-/// Refuses if a thread blocks SIGTRAP, or a handler does: the kernel kills a process whose thread
-/// traps with the signal blocked.
+/// Fails if a thread or a handler blocks SIGTRAP: the kernel kills a process whose thread traps
+/// with the signal blocked.
 pub(crate) fn require_unblocked() -> Result<(), TrapError> {
     refuse_masks()?;
     let mut blocking = Vec::new();
@@ -128,23 +128,24 @@ pub(crate) fn require_unblocked() -> Result<(), TrapError> {
     blocking.first().map_or(Ok(()), |&(thread, _)| Err(TrapError::Blocked { thread }))
 }
 
-/// Whether a thread has hardly had a processor since its clock said `before`, and waits for one.
+/// Whether a thread has got hardly any CPU time since its clock read `before`, and waits for a
+/// processor.
 fn is_starved(thread: Tid, before: Duration) -> bool {
     let now = clocks::of_thread(thread).unwrap_or_default();
     threads::runs(thread) && now.saturating_sub(before) < MOMENT
 }
 
-/// What to do with a thread that trapped.
+/// The decision about a thread that hit a trap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// It goes on as its registers say: its instruction was carried out, or is to be run again.
+    /// It continues with its registers: its instruction was emulated, or is executed again.
     Resume,
-    /// The trap is not ours.
+    /// The trap is not one of this crate.
     Foreign,
 }
 
-/// What the kernel calls: where there is room, and under a handler that passes a trap on to us,
-/// where that one is.
+/// The function that the kernel calls: it continues on a spare stack, or, if another handler passes
+/// a trap on to it, on that handler's stack.
 #[unsafe(naked)]
 extern "C" fn on_trap(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     naked_asm!(
@@ -189,7 +190,8 @@ extern "C" fn passed_on(
     }
 }
 
-/// Serves the trap if it is ours. Returns what is to be called if it is not, and something is.
+/// Handles the trap if it is one of this crate. Otherwise returns the handler to call, if there is
+/// one.
 fn next_handler(
     signal: libc::c_int,
     info: *mut libc::siginfo_t,
@@ -197,7 +199,7 @@ fn next_handler(
     stack: Option<usize>,
 ) -> Option<&'static chain::Before> {
     // A signal that a process sent, a hardware breakpoint or a single step may find the thread
-    // behind a trap byte by chance. SAFETY: (1) the kernel passes a valid siginfo_t and ucontext_t
+    // after a trap byte by chance. SAFETY: (1) the kernel passes a valid siginfo_t and ucontext_t
     // to a handler installed with SA_SIGINFO; (2) no other code uses them before the handler
     // returns.
     let verdict = unsafe {
@@ -211,11 +213,11 @@ fn next_handler(
     if verdict == Verdict::Foreign { chain::next(signal, info, context) } else { None }
 }
 
-/// Finds out whose the trap is, and serves it if it is ours.
+/// Finds the owner of the trap, and handles the trap if it is one of this crate.
 fn judge(thread: &mut Interrupted<'_>) -> Verdict {
     let at = thread.trap();
     let Some(front) = flight::front_at(at) else { return Verdict::Foreign };
-    // SAFETY: (1) the thread has just fetched this byte; the mapping is the adopter's to keep.
+    // SAFETY: (1) the thread has just fetched this byte; the adopter keeps it mapped.
     let is_trap = || unsafe { live::load_byte(at) } == TRAP;
     loop {
         match front.whose(at, is_trap) {
@@ -233,8 +235,8 @@ fn judge(thread: &mut Interrupted<'_>) -> Verdict {
     }
 }
 
-/// Lets the thread go on behind the old instruction, or helps the flight along. Nothing if it has
-/// to be looked at again.
+/// Emulates the old instruction, or helps to finish the flight. `None` if the trap has to be
+/// checked again.
 fn serve(flight: &'static Flight, at: CodeAddr, thread: &mut Interrupted<'_>) -> Option<Verdict> {
     let (number, old) = flight.replaced()?;
     let skip = at.distance_from(flight.word.start) as usize;
@@ -255,13 +257,13 @@ fn serve(flight: &'static Flight, at: CodeAddr, thread: &mut Interrupted<'_>) ->
     None
 }
 
-/// Takes the flight to its end, or waits a little for the thread that does. Needs stack: barriers
-/// read files, and another signal may arrive.
+/// Finishes the flight, or waits briefly for the thread that does. Needs stack space: barriers read
+/// files, and another signal may arrive.
 fn help(flight: &'static Flight) {
-    // A thread that waits for others has to answer them.
+    // A thread that waits for others must be able to answer the signal barrier.
     let _answering = barrier::reserved_signal().map(LetIn::one);
-    // An error leaves the flight to others; the thread looks again, and again, since it cannot go
-    // on.
+    // On an error other threads must finish the flight; this thread checks repeatedly, since it
+    // cannot continue.
     if !matches!(flight.proceed(Pace::Finish), Ok(Phase::Idle)) {
         threads::give_way();
     }

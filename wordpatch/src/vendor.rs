@@ -10,7 +10,7 @@ pub enum FetchOrder {
     /// Stores become visible to fetch in program order, and fetch reads upwards: never a new front
     /// with an old back. AMD documents this (AMD64 APM volume 2, section 7.6.1).
     Upwards,
-    /// Nothing is promised: the back may have been fetched long before the front.
+    /// No promise: the back may have been fetched long before the front.
     Any,
 }
 

@@ -1,4 +1,4 @@
-//! The bytes that are replaced: one to eight of them.
+//! The bytes that a patch replaces: one to eight of them.
 
 use std::fmt;
 use std::ops::Range;
@@ -25,7 +25,7 @@ impl Word {
         Some(Self { bytes: whole, len: bytes.len() as u8 })
     }
 
-    /// The first `len` bytes of `value` as it lies in memory, least significant first.
+    /// The first `len` bytes of `value` as stored in memory, least significant first.
     pub const fn from_u64(value: u64, len: usize) -> Option<Self> {
         let bytes = value.to_le_bytes();
         if len > 8 { None } else { Self::new(bytes.split_at(len).0) }
@@ -47,8 +47,8 @@ impl Word {
         self.len as usize
     }
 
-    /// The bytes of `range` as a word of their own, or `None` if there are none or not all of them
-    /// are this word's.
+    /// The bytes of `range` as a word of their own, or `None` if there are none or the range
+    /// exceeds this word.
     pub fn part(&self, range: Range<usize>) -> Option<Self> {
         Self::new(self.bytes().get(range)?)
     }
@@ -99,7 +99,7 @@ mod tests {
         arbtest::arbtest(|u| {
             let len = u.int_in_range(1..=8)?;
             let (a, b): (u64, u64) = (u.arbitrary()?, u.arbitrary()?);
-            // Few bytes differ, so that ranges of all lengths come up.
+            // Few bytes differ, so that ranges of all lengths occur.
             let b =
                 if u.arbitrary()? { b } else { a ^ (b & 0xff) << (8 * u.int_in_range(0..=7)?) };
             let (a, b) = (Word::from_u64(a, len).unwrap(), Word::from_u64(b, len).unwrap());

@@ -1,5 +1,4 @@
-//! A program's own text, made writable by each policy, and what the kernel shows of its pages
-//! meanwhile.
+//! A program's own text, made writable by each policy, and the permissions of its pages.
 #![allow(unsafe_code)]
 
 mod support;
@@ -11,12 +10,12 @@ use wordpatch::{
     Access, AdoptError, Batch, CodeAddr, CodeMemory, Layout, PatchError, PatchSite, Policy,
 };
 
-// A page of text with one function on it, whose instruction lies across a line.
+// A page of text with one function, whose instruction crosses a line.
 global_asm!(
     ".pushsection .text.specimen, \"ax\"",
     ".p2align 12",
     ".skip 62, 0x90",
-    // Seen by all parts that the test is compiled in.
+    // Visible in all codegen units of the test.
     ".globl specimen",
     "specimen: .byte 0xb8, 1, 0, 0, 0, 0xc3",
     ".p2align 12",
@@ -45,12 +44,12 @@ fn adopt(access: Access, layout: Layout) -> Result<PatchSite, AdoptError> {
     unsafe { PatchSite::adopt(address(), 5, layout, &policy(access)) }
 }
 
-/// What the kernel says of the page.
+/// The kernel's permissions of the page.
 fn page() -> String {
     mapping_at(address()).unwrap().unwrap().permissions()
 }
 
-/// Adopts, patches there and back, starts and finishes; checks the page's permissions after
+/// Adopts, patches and patches back, starts and finishes; checks the page's permissions after
 /// adoption and after a patch.
 fn walk_through(access: Access, adopted: &'static str, patched: &'static str) {
     let end = in_child(|| {
@@ -105,8 +104,7 @@ fn procmem_refuses_several_instructions() {
     assert_eq!(end, End::Exit(0));
 }
 
-/// Makes mprotect fail with EACCES for this process where it asks for pages that are writable and
-/// executable.
+/// Makes mprotect fail with EACCES for this process if the pages would be writable and executable.
 fn forbid_writable_code() {
     let step = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
     let wx = (libc::PROT_WRITE | libc::PROT_EXEC) as u32;
@@ -116,8 +114,8 @@ fn forbid_writable_code() {
         libc::BPF_ALU | libc::BPF_AND | libc::BPF_K,
         libc::BPF_RET | libc::BPF_K,
     ];
-    // The number of the call is at 0 of seccomp_data, the low half of its third argument at 32
-    // (seccomp(2)).
+    // In seccomp_data the call's number is at offset 0, and the low half of its third argument at
+    // 32 (seccomp(2)).
     let filter = [
         step(load, 0, 0, 0),
         step(equal, 0, 4, libc::SYS_mprotect as u32),
@@ -166,8 +164,8 @@ fn a_kernel_that_allows_no_writable_code_is_told_of_with_the_page_and_the_remedy
 fn a_kernel_that_keeps_its_memory_files_shut_is_told_of_too() {
     let end = in_child(|| {
         let site = adopt(Access::ProcMem, Layout::One).unwrap();
-        // What mounting /proc away, or a sandbox, does to /proc/self/mem.
-        // SAFETY: (1) numbers only: no file may be opened any more.
+        // The same effect on /proc/self/mem as an unmounted /proc, or a sandbox. SAFETY: (1)
+        // numbers only: no file may be opened any more.
         unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &libc::rlimit { rlim_cur: 0, rlim_max: 0 }) };
         let refused = patch(&site, OTHER).unwrap_err().to_string();
         let page = address().align_down(4096).to_string();

@@ -1,4 +1,4 @@
-//! Barriers where the kernel, a sandbox or the program's threads do not play along.
+//! Barriers if the kernel, a sandbox or the program's threads prevent them.
 #![allow(unsafe_code)]
 
 mod support;
@@ -45,7 +45,7 @@ fn the_signal_barrier_reaches_sleepers_and_spinners() {
     assert_eq!(end, End::Exit(0));
 }
 
-/// A thread that blocks every signal that can be blocked, but SIGTRAP, until the test is over.
+/// A thread that blocks all signals that can be blocked, except SIGTRAP, until the end of the test.
 fn deaf_thread(stop: &'static AtomicBool) -> (threads::Tid, std::thread::JoinHandle<()>) {
     static TID: AtomicI32 = AtomicI32::new(0);
     let thread = std::thread::spawn(|| {
@@ -98,8 +98,8 @@ fn a_thread_that_never_answers_is_sent_one_signal_and_answers_when_it_can() {
         let pending = std::thread::scope(|scope| {
             let _go = StopWhenDropped(&GO);
             let deaf = scope.spawn(move || {
-                // SAFETY: (1) valid sets; (2) a signal that is taken instead of handled is counted
-                // and no more.
+                // SAFETY: (1) valid sets; (2) a signal that is accepted instead of handled is only
+                // counted.
                 unsafe {
                     let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
                     libc::sigfillset(&mut all);
@@ -173,8 +173,8 @@ fn a_child_of_vfork_makes_the_signal_barrier_refuse() {
     let end = in_child(|| {
         let function = Function::new();
         let site = function.adopt(&with_signals());
-        // The thread that calls vfork waits until its child, `sleep`, has begun; a child made by
-        // hand stays for a moment.
+        // The thread that calls vfork waits until its child, `sleep`, has begun; a child from a
+        // bare clone stays for a short time.
         let parent = std::thread::spawn(|| {
             extern "C" fn sleeps(_: *mut libc::c_void) -> i32 {
                 std::thread::sleep(Duration::from_millis(300));

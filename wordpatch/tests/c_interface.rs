@@ -18,7 +18,7 @@ fn a_c_program_patches_itself() {
     for (name, flags) in [("shared", &loaded[..]), ("static", &contained[..])] {
         let program = to.join(name);
         compile(&here.join("tests/c/interface.c"), &program, &here.join("include"), flags);
-        // Cargo's own path would lead to another build of the library.
+        // Cargo's library path would lead to another build of the library.
         succeed(Command::new(&program).env_remove("LD_LIBRARY_PATH"));
     }
 }

@@ -1,4 +1,4 @@
-//! Forks at every bad moment.
+//! Forks at all critical times.
 #![allow(unsafe_code)]
 
 mod support;
@@ -53,8 +53,8 @@ fn code_memory_and_children_of_their_own_need_no_file() {
 fn a_parent_goes_on_while_its_child_is_stopped() {
     use std::sync::atomic::AtomicI32;
     static WAITS: AtomicI32 = AtomicI32::new(-1);
-    /// A child's handler that runs before ours: it waits for a byte that its parent writes once the
-    /// fork is over there.
+    /// A fork handler that runs in the child before the crate's: it waits for a byte that the
+    /// parent writes after its fork has returned.
     extern "C" fn wait() {
         let from = WAITS.load(Ordering::Relaxed);
         let mut poll = libc::pollfd { fd: from, events: libc::POLLIN, revents: 0 };
@@ -71,10 +71,10 @@ fn a_parent_goes_on_while_its_child_is_stopped() {
             assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
             assert_eq!(libc::pthread_atfork(None, None, Some(wait)), 0);
         }
-        // As the first that is registered: the process is new, and nothing was patched in it.
+        // This is the first registered handler: the process is new, and nothing was patched in it.
         let function = Function::new();
         WAITS.store(ends[0], Ordering::Relaxed);
-        // SAFETY: (1) the child does one thing.
+        // SAFETY: (1) the child makes one call.
         match unsafe { libc::fork() } {
             // SAFETY: (1) ends the process.
             0 => unsafe { libc::_exit(i32::from(function.call() != 1)) },
@@ -93,7 +93,7 @@ fn a_child_for_which_there_is_no_memory_lives_and_patches_nothing() {
     let end = in_child(|| {
         let function = Function::new();
         let site = function.adopt(&Policy::new().unwrap());
-        // Not a page more than there is.
+        // No further page can be mapped.
         limit(libc::RLIMIT_AS, 0);
         let end = in_child(|| {
             assert_eq!(function.call(), 1);
@@ -145,7 +145,8 @@ fn children_of_a_process_that_never_stops_patching_patch_too() {
         for _ in 0..100 {
             let end = in_child(|| {
                 assert!([1, OTHER].contains(&function.call()), "torn");
-                // Whatever the parent's patcher was doing, both sites are free here.
+                // Whatever the parent's patching thread was doing, both sites are free in the
+                // child.
                 patch(site, 1).unwrap();
                 patch(&own, OTHER).unwrap();
                 start(site, OTHER).unwrap().finish_in_background();
@@ -181,7 +182,7 @@ fn commands_are_started_while_patching_goes_on() {
 
 #[test]
 fn code_memory_takes_the_place_of_code_that_is_mapped_and_is_a_childs_own_too() {
-    // SAFETY: (1) new memory, which the code memory is going to own.
+    // SAFETY: (1) new memory, which the code memory will own.
     let at = unsafe { pages::map_private(Place::Anywhere, PAGE, Protection::ReadWrite) }.unwrap();
     // SAFETY: (1) six bytes of it: `mov eax, 1; ret`; (2) as above.
     unsafe {

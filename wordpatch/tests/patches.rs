@@ -1,4 +1,4 @@
-//! Batches, pending patches, and what is refused.
+//! Batches, pending patches, and refusals.
 #![allow(unsafe_code)]
 
 mod support;
@@ -17,7 +17,7 @@ fn policy() -> Policy {
 fn batch<'a>(edits: &[(&'a PatchSite, Word)]) -> Batch<'a> {
     let mut batch = Batch::with_capacity(edits.len());
     for &(site, word) in edits {
-        // SAFETY: (1) `mov eax, imm32` in place of the same, or a word that is refused.
+        // SAFETY: (1) `mov eax, imm32` replaces the same, or the word is refused.
         unsafe { batch.push(site, word) };
     }
     batch
@@ -29,7 +29,7 @@ fn a_thousand_straddlers_pass_one_barrier_for_each_phase() {
         let policy = Policy { order, ..policy() };
         let functions: Vec<Function> = (0..1000).map(|_| Function::new()).collect();
         let mut survey = wordpatch::Survey::new(policy).unwrap();
-        // SAFETY: (1) to (4): functions of the test's own.
+        // SAFETY: (1) to (4): the test's own functions.
         let adopt = |f: &Function| unsafe { survey.adopt(f.address(), 5, Layout::One) }.unwrap();
         let sites: Vec<PatchSite> = functions.iter().map(adopt).collect();
         let edits: Vec<(&PatchSite, Word)> =
@@ -122,7 +122,7 @@ fn what_a_thread_has_left_behind_another_takes_up() {
 
 #[test]
 fn neighbours_in_one_quadword_never_lose_a_patch() {
-    // Three and five bytes, neither of which one store of its own can hold.
+    // Three and five bytes, which no single store of exactly these bytes can write.
     let memory = CodeMemory::new(64).unwrap();
     let adopt = |at: isize, len| {
         // SAFETY: (1) to (4): no thread executes this memory.
@@ -145,7 +145,7 @@ fn neighbours_in_one_quadword_never_lose_a_patch() {
 
 /// The error of adopting `len` bytes at `address`.
 fn refused(address: CodeAddr, len: usize) -> AdoptError {
-    // SAFETY: (1) to (4): no thread executes what is there; it is refused.
+    // SAFETY: (1) to (4): no thread executes these bytes; the adoption is refused.
     unsafe { PatchSite::adopt(address, len, Layout::One, &policy()) }.unwrap_err()
 }
 
@@ -161,7 +161,7 @@ fn what_is_no_code_is_refused_by_address() {
     }
     let data = CodeAddr::from_ptr(DATA.as_ptr());
     assert!(matches!(refused(data, 5), AdoptError::NotCode { address, .. } if address == data));
-    // What follows the page may be anything but more of our code.
+    // After the page there may be any mapping except more of this code.
     let crossing = refused(end, 5);
     assert!(
         matches!(crossing, AdoptError::Unmapped { .. } | AdoptError::NotCode { .. }),

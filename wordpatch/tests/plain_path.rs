@@ -1,4 +1,4 @@
-//! The path of a patch that needs no trap: it allocates nothing and asks the kernel for nothing.
+//! The path of a patch that needs no trap: it makes no allocation and no system call.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout as Block, System};
@@ -12,16 +12,16 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: (1) every call is passed on to the system's allocator as it is.
+// SAFETY: (1) every call is passed on unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, block: Block) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: (1) the caller's.
+        // SAFETY: (1) the caller.
         unsafe { System.alloc(block) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, block: Block) {
-        // SAFETY: (1) the caller's.
+        // SAFETY: (1) the caller.
         unsafe { System.dealloc(at, block) }
     }
 }
@@ -64,8 +64,7 @@ fn a_patch_inside_a_granule_allocates_nothing() {
 fn a_patch_inside_a_granule_makes_no_system_call() {
     let memory = CodeMemory::new(1024).unwrap();
     let sites = sites(&memory);
-    // SAFETY: (1) the child does nothing that could need what other threads hold: it patches and
-    // exits.
+    // SAFETY: (1) the child needs no lock that other threads may hold: it patches and exits.
     let child = unsafe { libc::fork() };
     if child == 0 {
         // In strict mode every system call but read, write, exit and sigreturn kills (seccomp(2)).

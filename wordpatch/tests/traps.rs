@@ -1,5 +1,5 @@
-//! SIGTRAP is shared with the program: each scenario runs in a process of its own, which may die of
-//! it.
+//! SIGTRAP is shared with the program. Each scenario runs in its own process, since the signal may
+//! kill it.
 #![allow(unsafe_code)]
 
 mod support;
@@ -11,15 +11,15 @@ use wordpatch::{
     AdoptError, Barrier, CodeMemory, Layout, PatchError, PatchSite, Phase, Policy, TrapError, Word,
 };
 
-/// What the program's own handlers note.
+/// The calls of the program's own handlers.
 static CALLS: AtomicU32 = AtomicU32::new(0);
 static CODE: AtomicI32 = AtomicI32::new(0);
 static ADDRESS: AtomicUsize = AtomicUsize::new(0);
 static BLOCKED: AtomicU32 = AtomicU32::new(0);
 
 fn handle(handler: usize, flags: i32, also_block: &[i32]) {
-    // SAFETY: (1) the handlers of this file store numbers only, and are of the form that the flags
-    // say.
+    // SAFETY: (1) the handlers of this file store numbers only, and have the signature of their
+    // flags.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler;
@@ -33,7 +33,7 @@ fn handle(handler: usize, flags: i32, also_block: &[i32]) {
 
 extern "C" fn told(_: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     CALLS.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: (1) the kernel's structures, passed on as they are.
+    // SAFETY: (1) the kernel's structures, passed on unchanged.
     unsafe {
         CODE.store((*info).si_code, Ordering::Relaxed);
         let registers = (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
@@ -50,16 +50,17 @@ extern "C" fn plain(_: i32) {
     CALLS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A trap of the program's own; returns the address behind it.
+/// Executes a trap of the program's own; returns the address after it.
 #[inline(never)]
 fn breakpoint() -> usize {
     let behind: usize;
-    // SAFETY: (1) an INT3, which a handler lets go on behind itself.
+    // SAFETY: (1) an INT3, after which a handler lets the thread continue.
     unsafe { asm!("lea {0}, [rip + 2f]", "int3", "2:", out(reg) behind) };
     behind
 }
 
-/// Installs our handler in front of whatever is there, and shows that it serves a trap of ours.
+/// Installs the crate's handler over the current one, and checks that it handles a trap of the
+/// crate.
 fn ours_in_front() {
     let function = Function::new();
     let site = function.adopt(&Policy::new().unwrap());
@@ -134,7 +135,7 @@ fn a_replaced_handler_is_noticed_and_put_behind_ours_again() {
     let end = in_child(|| {
         let function = Function::new();
         let site = function.adopt(&Policy::new().unwrap());
-        // A moment ago all was well.
+        // Shortly before, patching works.
         patch(&site, OTHER).unwrap();
         patch(&site, 1).unwrap();
         handle(plain as *const () as usize, 0, &[]);
@@ -207,7 +208,7 @@ fn a_trap_leaves_errno_alone() {
     assert_eq!(end, End::Exit(0));
 }
 
-/// Adopts a straddler that must be refused, and returns why.
+/// Tries to adopt a straddler, which must be refused; returns the reason.
 fn refused() -> TrapError {
     let function = Function::new();
     // SAFETY: (1) to (4): no thread executes it.
@@ -257,7 +258,7 @@ fn a_handler_that_blocks_sigtrap_is_named() {
         let function = Function::new();
         let site = function.adopt(&Policy::new().unwrap());
         patch(&site, OTHER).unwrap();
-        // One that comes later is seen by a later patch.
+        // A later patch detects a handler that was installed later.
         install(all);
         let mut number = OTHER;
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
@@ -312,14 +313,14 @@ fn least_signal_stack() -> libc::stack_t {
     }
 }
 
-/// How much of it was ever written to.
+/// The number of its bytes that were ever written to.
 fn used(stack: &libc::stack_t) -> usize {
-    // SAFETY: (1) memory as above, on which no handler is any more.
+    // SAFETY: (1) memory as above, which no handler uses any more.
     let bytes = unsafe { std::slice::from_raw_parts(stack.ss_sp.cast::<u8>(), stack.ss_size) };
     bytes.iter().position(|&byte| byte != 0).map_or(0, |lowest| stack.ss_size - lowest)
 }
 
-/// What the kernel needs at most for one signal.
+/// The most that the kernel needs for one signal.
 fn one_frame() -> usize {
     // SAFETY: (1) a number.
     unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) as usize }
@@ -331,8 +332,8 @@ fn threads_with_the_least_signal_stack_wait_for_a_patch_and_answer_others() {
     let end = in_child(|| {
         Barrier::Signal.prepare().unwrap();
         let policy = Policy { barrier: Barrier::Signal, ..Policy::new().unwrap() };
-        // Multiplies, which no handler carries out: a thread that runs into the trap waits, or does
-        // the rest itself.
+        // A multiplication, which the handler cannot emulate: a thread that hits the trap waits, or
+        // finishes the patch itself.
         let product = |factor: u32| [&[0x69, 0xc7][..], &factor.to_le_bytes()].concat();
         let functions: Vec<CodeMemory> = (0..2)
             .map(|_| {
@@ -346,7 +347,7 @@ fn threads_with_the_least_signal_stack_wait_for_a_patch_and_answer_others() {
             for _ in 0..3 {
                 scope.spawn(|| {
                     let stack = least_signal_stack();
-                    // SAFETY: (1) a stack that stays.
+                    // SAFETY: (1) a stack that stays mapped.
                     assert_eq!(unsafe { libc::sigaltstack(&stack, std::ptr::null_mut()) }, 0);
                     let mut sum = 0u64;
                     while !STOP.load(Ordering::Relaxed) {
@@ -370,8 +371,8 @@ fn threads_with_the_least_signal_stack_wait_for_a_patch_and_answer_others() {
             let patchers: Vec<_> = functions
                 .iter()
                 .map(|memory| {
-                    // SAFETY: (1) the memory outlives the site; (2) to (4): one instruction,
-                    // written by this test alone.
+                    // SAFETY: (1) the memory outlives the site; (2) to (4): one instruction, which
+                    // only this test writes.
                     let site = unsafe {
                         PatchSite::adopt(memory.base().offset(61), 6, Layout::One, &policy)
                     }
@@ -392,19 +393,18 @@ fn threads_with_the_least_signal_stack_wait_for_a_patch_and_answer_others() {
     assert_eq!(end, End::Exit(0));
 }
 
-/// How far below the kernel's frame anything was written while `act` was done on a painted signal
-/// stack.
+/// How far below the kernel's frame bytes were written while `act` ran on a painted signal stack.
 fn below_the_frame(act: impl FnOnce()) -> usize {
     static FRAME: AtomicUsize = AtomicUsize::new(0);
     extern "C" fn note(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-        // Behind the address that a handler returns to comes the context.
+        // After the return address of a handler comes the context.
         FRAME.store(context.addr() - 8, Ordering::Relaxed);
     }
     const PAINT: u8 = 0xa5;
     let mut stack = vec![PAINT; one_frame() + (64 << 10)];
     let alternate =
         libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: stack.len() };
-    // SAFETY: (1) the stack is left before it goes; (2) the handler stores a number.
+    // SAFETY: (1) the stack is no longer used when it is dropped; (2) the handler stores a number.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = note as *const () as usize;
@@ -422,7 +422,7 @@ fn below_the_frame(act: impl FnOnce()) -> usize {
     FRAME.load(Ordering::Relaxed) - (stack.as_ptr().addr() + lowest)
 }
 
-/// What a handler of ours may take of a signal stack beyond the kernel's frame.
+/// The most that a handler of the crate may use of a signal stack beyond the kernel's frame.
 const LITTLE: usize = 256;
 
 #[test]
@@ -436,7 +436,7 @@ fn traps_take_hardly_more_of_a_signal_stack_than_the_kernel() {
         let mut memory = CodeMemory::new(4096).unwrap();
         memory.write(61, &[0x69, 0xc7, 1, 0, 0, 0, 0xc3]);
         // SAFETY: (1) the memory outlives the site; (2) to (4): one instruction, `imul eax, edi,
-        // imm32`, written by this test alone; it stays what it is, with another factor.
+        // imm32`, which only this test writes, and which stays the same with another factor.
         let finished = unsafe {
             let site =
                 PatchSite::adopt(memory.base().offset(61), 6, Layout::One, &Policy::new().unwrap())

@@ -2,35 +2,35 @@
 //!
 //! A step is one access to what is shared: a compare-and-swap of the word, or the store of one
 //! site's byte. Locked instructions drain a core's stores (AMD64 APM volume 2, section 7.4.2), so
-//! that sequences of steps are all that there is to see.
+//! that sequences of steps cover all that can be observed.
 
 use super::*;
 use std::collections::HashSet;
 
 const SITES: usize = 2;
 
-/// What an actor does one after the other.
+/// The acts of one actor, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Wish {
     Enable,
     Disable,
     Rearm,
-    /// After having changed what the state means.
+    /// The agent renews, after it has changed what the state means.
     Renew,
-    /// Of the term that the hook finds when it begins.
+    /// A hook retires the term that it finds when it begins.
     Retire,
 }
 
-/// Where an actor stands.
+/// The progress of an actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum At {
-    /// About to begin the wish.
+    /// About to begin the act.
     Begin,
-    /// About to change the word; a hook knows its term.
+    /// About to change the word; a hook has read its term.
     Decide(Act),
-    /// About to store the byte of this site, carrying out this word.
+    /// About to store the byte of this site, to apply this word.
     Store(usize, Word),
-    /// About to lay custody down.
+    /// About to release custody.
     LayDown(Word),
 }
 
@@ -40,16 +40,16 @@ struct Actor {
     at: At,
 }
 
-/// What is left out.
+/// The rule that is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
-    /// Nothing.
+    /// None.
     Whole,
-    /// No thread looks again before custody is laid down.
+    /// The carrier does not read the state again before it releases custody.
     NoSecondLook,
-    /// No thread has custody: a thread that changes the state stores.
+    /// There is no custody: a thread that changes the state stores.
     NoCustody,
-    /// A hook retires whatever term it finds.
+    /// A hook retires the term that is current when it acts.
     NoTerms,
 }
 
@@ -57,12 +57,12 @@ enum Rule {
 struct World {
     word: Word,
     sites: [Switch; SITES],
-    /// What the state means: counted up by the agent before it renews.
+    /// The meaning of the state: the agent increments it before it renews.
     meaning: u8,
     /// The meaning that each site was stored with.
     stored: [u8; SITES],
     actors: Vec<Actor>,
-    /// Retirements of a term in which no hook had begun.
+    /// Whether a term was retired in which no hook had begun.
     untimely: bool,
 }
 
@@ -141,7 +141,7 @@ impl World {
         Some(next)
     }
 
-    /// What is wrong when all actors are done, if anything is.
+    /// The fault, if there is one, when all actors are done.
     fn fault(&self, user: &[Wish]) -> Option<&'static str> {
         let state = self.word.state();
         let on = state == State::On;
@@ -161,7 +161,7 @@ impl World {
     }
 }
 
-/// Runs through everything that can happen; returns the number of worlds, or the first fault.
+/// Explores every interleaving; returns the number of worlds, or the first fault.
 fn explore(start: World, user: &[Wish], rule: Rule) -> Result<usize, &'static str> {
     let (mut seen, mut open) = (HashSet::new(), vec![start]);
     while let Some(world) = open.pop() {
@@ -214,7 +214,7 @@ fn no_interleaving_loses_a_probe_or_leaves_it_on() {
     assert!(worlds > 10_000, "{worlds}");
 }
 
-/// What can go wrong under `rule`.
+/// The faults that occur under `rule`.
 fn faults(rule: Rule) -> HashSet<&'static str> {
     scenarios().filter_map(|(start, user)| explore(start, user, rule).err()).collect()
 }
@@ -244,7 +244,7 @@ fn without_terms_a_late_hook_retires_the_next_one() {
 
 #[test]
 fn whoever_turns_a_probe_off_and_is_told_that_it_is_done_finds_its_sites_off() {
-    // From there on no one but a user turns it on, so it is enough that no world is free with the
+    // From then on only a user turns it on, so it suffices that no world without a carrier has the
     // state off and a site on.
     for (start, _) in scenarios() {
         let (mut seen, mut open) = (HashSet::new(), vec![start]);

@@ -1,5 +1,5 @@
-//! Every view of a call that is toggled as the literature does it, for all cuts: granule by
-//! granule, each at a moment of its own.
+//! Every state of a call that a thread can fetch while the literature's strategy toggles it, for
+//! all cuts. Each granule is fetched at a time of its own.
 
 use super::*;
 use iced_x86::{Decoder, DecoderOptions, FlowControl};
@@ -23,8 +23,8 @@ fn faces(address: CodeAddr, granule: Granule) -> [[u8; 5]; 2] {
     }
 }
 
-/// What an executer does with these bytes at `address`: where it goes, and whether it comes back
-/// behind the site by itself.
+/// The effect of executing these bytes at `address`: the address that the thread continues at, and
+/// the kind of control flow.
 fn effect(address: CodeAddr, bytes: &[u8]) -> (u64, FlowControl) {
     let instruction =
         Decoder::with_ip(64, bytes, address.get() as u64, DecoderOptions::NONE).decode();
@@ -34,7 +34,7 @@ fn effect(address: CodeAddr, bytes: &[u8]) -> (u64, FlowControl) {
     }
 }
 
-/// Everywhere in two lines, on either granule.
+/// All addresses in two lines, with each granule.
 fn places() -> impl Iterator<Item = (CodeAddr, Granule)> {
     [8, 16, 32, 64].into_iter().flat_map(|bytes| {
         (0..128).map(move |at| (CodeAddr::new(0x1000 + at), Granule::new(bytes).unwrap()))
@@ -87,8 +87,8 @@ fn what_changes_lies_on_one_side_of_the_boundary() {
 
 #[test]
 fn a_granule_that_is_too_large_is_a_tear() {
-    // A line is trusted, and aligned quadwords are fetched: the literature's assumption on
-    // processors that were measured.
+    // The strategy trusts a line, but the processor fetches aligned quadwords: the literature's
+    // assumption, on processors that were measured.
     let torn = (0..64).map(|at| CodeAddr::new(0x1000 + at)).any(|address| {
         let faces = faces(address, Granule::LINE);
         let front = Granule::QUADWORD.cut(address, 5).unwrap_or(5);

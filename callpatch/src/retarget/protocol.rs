@@ -1,6 +1,6 @@
 //! The order of stores and waits of a retarget, as a value.
 //!
-//! There is no unsafe code here, and nothing that waits: the model reads the same steps.
+//! There is no unsafe code here, and no wait: the model reads the same steps.
 
 use wordpatch::FetchOrder;
 
@@ -10,14 +10,14 @@ mod model;
 /// One step, done for all sites before the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// Store the switching byte of the guard: off, with any displacement.
+    /// Store the switching byte of the guard, which is off with any displacement.
     Off,
     /// Wait until no core runs on bytes it fetched before (assumption A2).
     Barrier,
-    /// Store the displacement, in any pieces; where the guard reads through it, whole.
+    /// Store the displacement, by any number of stores; where the guard reads through it, by one.
     Displacement,
-    /// Store the switching byte that belongs to the displacement: of the transfer, where it was there
-    /// before; of what remains of it when it is off, elsewhere.
+    /// Store the switching byte that belongs to the new displacement: that of the call or jump if
+    /// the site was on, otherwise that of its off state.
     Face,
 }
 

@@ -7,8 +7,9 @@
 use super::{Form, displacement};
 use wordpatch::CodeAddr;
 
-/// How far a hook moves the stack pointer before it is called, its return address included: the
-/// same for all, so that stack pointers in hooks compare as those at their sites.
+/// The distance by which the stack pointer moves before a hook is called, its return address
+/// included. It is the same for all, so that stack pointers in hooks compare as those at their
+/// sites.
 pub const DROP: usize = RED_ZONE + 3 * 8 + 8;
 
 const RED_ZONE: usize = 128;
@@ -85,8 +86,8 @@ pub fn counter(thread: i32, key: i32, count: i32) -> [u8; COUNTER] {
     code
 }
 
-/// Whether `to` is so far that a jump must not be placed there: it shares the low bits that branch
-/// predictors look at with `from`.
+/// Whether a jump must not be placed at `to`: it shares the low bits that branch predictors use
+/// with `from`, although it may be far away.
 pub fn aliases(from: CodeAddr, to: CodeAddr) -> bool {
     const BITS: usize = 24;
     (from.get() ^ to.get()) & ((1 << BITS) - 1) == 0
@@ -94,9 +95,9 @@ pub fn aliases(from: CodeAddr, to: CodeAddr) -> bool {
 
 const _: () = assert!(HOOK + 1 < 128, "a short jump leads over it");
 
-/// The beginning of a jump that has so many prefixes, which mean nothing there (Intel 64 Software
-/// Developer's Manual, volume 2, 2.1.1: a segment's, ignored in 64-bit mode). With each, another
-/// four bytes of what follows are its displacement.
+/// The beginning of a jump with that many prefixes, which have no effect (Intel 64 Software
+/// Developer's Manual, volume 2, 2.1.1: a segment's, ignored in 64-bit mode). Each prefix shifts
+/// the four following bytes that are its displacement by one.
 pub fn prefixed_jump(prefixes: usize) -> Vec<u8> {
     const DATA_SEGMENT: u8 = 0x3e;
     let mut bytes = vec![DATA_SEGMENT; prefixes];
@@ -104,7 +105,7 @@ pub fn prefixed_jump(prefixes: usize) -> Vec<u8> {
     bytes
 }
 
-/// Where a displacement of these bytes leads from behind an instruction at `at`.
+/// The destination of a jump at `at` that has these bytes.
 pub fn pun(at: CodeAddr, bytes: [u8; 5]) -> CodeAddr {
     let [_, a, b, c, d] = bytes;
     Form::Jump.destination(at, i32::from_le_bytes([a, b, c, d]))

@@ -1,38 +1,39 @@
-//! Instructions that are executed elsewhere than they stand: what a pun displaces is carried out by
-//! the code that it leads to.
+//! Instructions that are executed at another address: the code at a pun's target executes the
+//! instruction that the pun displaces.
 
 use super::{Form, displacement};
 use wordpatch::CodeAddr;
 
-/// What an instruction needs to mean the same in another place. Calls are not movable: they would
-/// leave a return address there, which unwinders do not know.
+/// An instruction that can be moved, by the change that it needs. Calls cannot be moved: they would
+/// push a return address that unwinders do not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Movable<'b> {
     /// Its bytes.
     Anywhere(&'b [u8]),
-    /// Its bytes, but for a displacement from its end, of four bytes at `at`, that leads to data.
+    /// An instruction with a four-byte displacement to data, at offset `at`, relative to the
+    /// instruction's end.
     Relative {
         /// The instruction.
         bytes: &'b [u8],
-        /// Where in it.
+        /// The offset of the displacement.
         at: usize,
     },
     /// A jump to `to`.
     Jump {
-        /// Where it leads.
+        /// Its target.
         to: CodeAddr,
     },
     /// A conditional jump to `to`.
     Branch {
         /// The lowest four bits of its opcode.
         condition: u8,
-        /// Where it leads.
+        /// Its target.
         to: CodeAddr,
     },
 }
 
 impl Movable<'_> {
-    /// How many bytes it has when moved.
+    /// Its length after the move.
     #[allow(clippy::len_without_is_empty, reason = "an instruction is never empty")]
     pub const fn len(&self) -> usize {
         match self {
@@ -42,8 +43,8 @@ impl Movable<'_> {
         }
     }
 
-    /// Appends the instruction that stands at `from`, to be executed at `to`. Returns whether what
-    /// it refers to is within reach there.
+    /// Appends the instruction of `from`, to be executed at `to`. Returns whether its target is
+    /// within reach there.
     #[must_use]
     pub fn write(&self, from: CodeAddr, to: CodeAddr, code: &mut Vec<u8>) -> bool {
         let end = to.offset(self.len() as isize);

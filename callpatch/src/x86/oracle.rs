@@ -1,4 +1,4 @@
-//! What a foreign decoder says to every byte that is written here.
+//! Compares every byte that this crate writes with an independent decoder.
 
 use super::*;
 use iced_x86::{
@@ -107,7 +107,7 @@ fn with_some_displacements_what_remains_of_a_call_is_a_nop() {
         let differ: Vec<usize> = (0..on.len()).filter(|&i| on[i] != idle[i]).collect();
         assert_eq!(differ, [form.switch_at()]);
     }
-    // With all others, and in all other roles, it is what it is with any.
+    // With all other displacements, and in all other roles, it is the guard.
     for (form, role) in Form::ALL.into_iter().flat_map(|form| ROLES.map(|role| (form, role))) {
         for displacement in displacements().filter(|d| d & 0xffff != NOP_DISPLACEMENT) {
             assert_eq!(form.idle(role, displacement), form.off(role));
@@ -179,7 +179,7 @@ fn nothing_else_is_taken_for_a_transfer() {
                     (None, None),
                     "{first:02x} {second:02x} is {instruction:?}"
                 );
-                // A condition with a prefix is one that we do not have to know.
+                // A conditional jump with a prefix need not be recognised.
                 assert!(
                     !instruction.is_jcc_short_or_near()
                         || matches!(first, 0x26..=0x67 | 0xf0..=0xf3),
@@ -220,7 +220,7 @@ fn linkage_stubs_of_every_kind_name_their_slot() {
             assert_eq!(stub_slot(AT, &bytes[..bytes.len() - 1]), None);
         }
     }
-    // A push and a jump to the resolver, a jump elsewhere, nothing.
+    // A push and a jump to the resolver, a jump elsewhere, no bytes.
     for other in [&[0x68, 0, 0, 0, 0, 0xe9, 0, 0, 0, 0, 0x90][..], &[0xe9, 0, 0, 0, 0], &[]] {
         assert_eq!(stub_slot(AT, other), None);
         assert_eq!(stub_len(other), (other.is_empty()).then_some(6));
@@ -308,7 +308,7 @@ fn a_counter_in_line_is_what_it_is_said_to_be() {
     }
 }
 
-/// The instructions of a stub as text, by where they are.
+/// The instructions of a stub as text, by their addresses.
 fn listed(code: &[u8]) -> Vec<String> {
     use iced_x86::Formatter as _;
     let mut formatter = iced_x86::IntelFormatter::new();
@@ -386,7 +386,7 @@ fn a_stub_that_keeps_registers_is_what_it_is_said_to_be() {
     let listed = listed(&stubs::keeping(0x1122_3344_5566_7788, 0x99aa_bbcc_ddee_ff00));
     let plain = |line: &String| {
         let text = line.split_once(": ").expect("where it is").1;
-        // Numbers are written in as many digits as they need.
+        // The formatter writes numbers with as many digits as they need.
         text.replace("+0F0h", "+F0h")
             .replace("+0E0h", "+E0h")
             .replace("+0D0h", "+D0h")
@@ -447,7 +447,7 @@ fn a_counter_of_a_pun_is_what_it_is_said_to_be() {
     assert_eq!(listed(&keeping::counter(-8, 0x1_2000, 0x1_2008)), expected);
 }
 
-/// Every instruction of this program that can be moved means the same elsewhere.
+/// Every instruction of this program that can be moved has the same effect elsewhere.
 #[test]
 fn what_is_moved_means_the_same() {
     let program = std::fs::read("/proc/self/exe").unwrap();
@@ -508,7 +508,7 @@ fn what_is_moved_means_the_same() {
     assert!(moved.iter().all(|&count| count > 1000), "{moved:?}");
 }
 
-/// As the processor numbers conditions.
+/// The processor's number of a condition.
 trait Nibble {
     fn condition_code_nibble(&self) -> u8;
 }

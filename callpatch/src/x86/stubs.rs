@@ -1,4 +1,4 @@
-//! What sites of compiled WebAssembly call, and what fills the room beside them.
+//! Stubs that sites of compiled WebAssembly call, and filler for the bytes beside them.
 
 use super::{Form, Role};
 
@@ -8,7 +8,7 @@ const OFF: u8 = match Form::Call.off(Role::Call) {
     None => panic!("a call can be switched off"),
 };
 
-/// Fills with nothing, in as few instructions as there can be.
+/// Fills with nops, with as few instructions as possible.
 pub fn fill_with_nothing(bytes: &mut [u8]) {
     const NOTHING: [&[u8]; 9] = [
         &[0x90],
@@ -29,11 +29,11 @@ pub fn fill_with_nothing(bytes: &mut [u8]) {
     }
 }
 
-/// How long [`self_disarming`] is.
+/// The length of [`self_disarming`].
 pub const SELF_DISARMING: usize = 24;
 
-/// A stub that switches off the site that has called it, in code that can be written `further`
-/// bytes behind where it is executed:
+/// A stub that switches off the site that called it. The code's writable address is `further` bytes
+/// above its executable one:
 ///
 /// ```text
 ///   push rax ; push rcx
@@ -51,12 +51,12 @@ pub fn self_disarming(further: usize) -> [u8; SELF_DISARMING] {
     code
 }
 
-/// How long [`counting`] is.
+/// The length of [`counting`].
 pub const COUNTING: usize = 65;
 
 /// A stub that counts the calls of a site in the first word of `cell`, and switches the site off
-/// (its first byte can be written at `site`) when there were more than the second word says, unless
-/// that is all ones. The lowest bit of the third word is the lock under which it does so.
+/// (its first byte can be written at `site`) when there were more than the second word, unless that
+/// is all ones. The lowest bit of the third word is the lock for that.
 #[rustfmt::skip]
 pub fn counting(cell: u64, site: u64) -> [u8; COUNTING] {
     let mut code = [0; COUNTING];
@@ -74,11 +74,11 @@ pub fn counting(cell: u64, site: u64) -> [u8; COUNTING] {
     code
 }
 
-/// How long [`keeping`] is.
+/// The length of [`keeping`].
 pub const KEEPING: usize = 296;
 
-/// A stub that calls `function`, of the C convention, with `first` and with where the stub returns
-/// to, and leaves all registers to its caller as they were, but for flags:
+/// A stub that calls `function`, of the C convention, with `first` and the stub's return address.
+/// It preserves all registers of its caller, except flags:
 ///
 /// ```text
 ///   push rax, rcx, rdx, rbx, rsi, rdi, r8 … r11
@@ -92,7 +92,7 @@ pub const KEEPING: usize = 296;
 ///   pop  r11 … rax ; ret
 /// ```
 ///
-/// All others are the called function's to keep.
+/// The called function preserves all others.
 pub fn keeping(function: u64, first: u64) -> [u8; KEEPING] {
     const PUSH: [u8; 14] =
         [0x50, 0x51, 0x52, 0x53, 0x56, 0x57, 0x41, 0x50, 0x41, 0x51, 0x41, 0x52, 0x41, 0x53];

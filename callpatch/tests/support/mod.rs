@@ -1,4 +1,4 @@
-//! What the process tests share: small functions with a site in them, of every form.
+//! Shared code of the process tests: small functions with a site of every form.
 #![allow(unsafe_code, dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
 use callpatch::{CallSite, Destination, Form, Role, Survey};
@@ -11,10 +11,10 @@ pub fn kinds() -> impl Iterator<Item = (Form, Role)> {
     all.filter(|(form, role)| form.off(*role).is_some())
 }
 
-/// What the function returns when its site is off.
+/// The result of the function when its site is off.
 pub const OFF: u32 = 1;
 
-/// A function that returns [`OFF`], or what the hook returns that its site leads to: 2 or 3.
+/// A function that returns [`OFF`], or the result of the hook that its site leads to: 2 or 3.
 ///
 /// ```text
 ///   mov eax, 1 │ site │ ret          hooks: mov eax, 2; ret and mov eax, 3; ret, and a slot for each
@@ -69,7 +69,8 @@ impl Function {
     }
 
     pub fn entry(&self) -> extern "C" fn() -> u32 {
-        // SAFETY: (1) laid out by `new` as a function that takes nothing and returns a number.
+        // SAFETY: (1) `new` has laid it out as a function that takes no arguments and returns a
+        // number.
         unsafe { std::mem::transmute(self.memory.base().offset(self.at as isize - 5).as_ptr()) }
     }
 

@@ -1,8 +1,8 @@
-//! Profiles for fleets: one table of many processes and machines, as a Parquet file for DuckDB,
-//! ClickHouse, Spark or DataFusion, metrics for Prometheus, and requests to OpenTelemetry
+//! Exports profiles of fleets: one table of many processes and machines, as a Parquet file for
+//! DuckDB, ClickHouse, Spark or DataFusion, metrics for Prometheus, and requests to OpenTelemetry
 //! collectors, Pyroscope and Parca.
 //!
-//! The crate reads nothing and merges nothing: each profile has rows of its own.
+//! The crate reads no files and merges no profiles: each profile has its own rows.
 #![forbid(unsafe_code)]
 
 mod native;

@@ -1,21 +1,21 @@
 //! Native histograms: Prometheus's protocol buffers, delimited by their lengths
 //! (`io.prometheus.client.MetricFamily`, `metrics.proto` of prometheus/client_model).
 //!
-//! A native histogram is one series whatever it holds, and its steps are a twelfth wide ([`SCHEMA`]
-//! 3): step `i` ends at `2^(i/8)` seconds. Steps that no call fell into take no room.
+//! A native histogram is one series, whatever its contents. Its buckets are a twelfth wide
+//! ([`SCHEMA`] 3): bucket `i` ends at `2^(i/8)` seconds. Empty buckets take no space.
 
 use crate::openmetrics::{Labels, series};
 use crate::rows::{Row, Source};
 use profiler::protobuf::Message;
 use std::collections::BTreeMap;
 
-/// Eight steps to a power of two.
+/// Eight buckets per power of two.
 const SCHEMA: i64 = 3;
-/// `MetricType`.
+/// The format's numbers of `MetricType`.
 const COUNTER: u64 = 0;
 const HISTOGRAM: u64 = 4;
 
-/// The figures of some profiles, as Prometheus asks for them where it scrapes native histograms.
+/// The figures of some profiles, in the format in which Prometheus scrapes native histograms.
 pub fn native(sources: &[Source]) -> Vec<u8> {
     let series = series(sources);
     let calls = |row: &Row<'_>| Some(counter(row.function.calls.value));
@@ -43,7 +43,7 @@ pub fn native(sources: &[Source]) -> Vec<u8> {
     all.finish()
 }
 
-/// Nothing where no function has such a metric: a family without metrics is refused.
+/// Writes nothing if no function has such a metric: Prometheus refuses a family without metrics.
 fn family(
     name: &str,
     help: &str,
@@ -102,7 +102,8 @@ fn histogram(row: &Row<'_>) -> Option<Message> {
     for (number, (step, _)) in steps.iter().enumerate() {
         match spans.last_mut() {
             Some((_, length)) if *step == end => *length += 1,
-            // The first span's offset is from step 0, that of others from the end before.
+            // The first span's offset counts from bucket 0, that of any other from the previous
+            // span's end.
             _ => spans.push((if number == 0 { *step } else { step - end }, 1)),
         }
         end = step + 1;

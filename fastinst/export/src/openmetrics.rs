@@ -8,11 +8,11 @@ use crate::rows::{Row, Source, rows};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The ends of a histogram's steps: a tenth of a decade apart is more than a store of metrics wants
-/// of thousands of functions, so there is one a decade, from 100 ns to 10 s.
+/// The upper bounds of a histogram's buckets. For thousands of functions, ten buckets a decade are
+/// too many for a metrics store, so there is one a decade, from 100 ns to 10 s.
 const ENDS: [f64; 9] = [1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0];
 
-/// The figures of some profiles.
+/// The figures of some profiles, as OpenMetrics text.
 pub fn openmetrics(sources: &[Source]) -> String {
     let series = series(sources).into_iter().map(|(labels, row)| (quoted(&labels), row));
     let series: Vec<(String, Row<'_>)> = series.collect();
@@ -67,8 +67,8 @@ fn histogram(text: &mut String, labels: &str, row: &Row<'_>) {
             .round()
     };
     for end in ENDS {
-        // As OpenMetrics wants bounds, so that other exporters' are the same series: two digits of
-        // an exponent ("Considerations: Canonical Numbers").
+        // OpenMetrics recommends bounds in canonical form, so that they match other exporters'
+        // series: an exponent of two digits ("Considerations: Canonical Numbers").
         let le = format!("{end:?}").replace("e-", "e-0");
         let _ = writeln!(text, "{name}_bucket{{{labels},le=\"{le}\"}} {}", below(end));
     }
@@ -79,10 +79,10 @@ fn histogram(text: &mut String, labels: &str, row: &Row<'_>) {
     let _ = writeln!(text, "{name}_sum{{{labels}}} {}", mean / 1e9 * all);
 }
 
-/// Labels of a series: names and values.
+/// The labels of a series: names and values.
 pub(crate) type Labels = Vec<(&'static str, String)>;
 
-/// Functions by their labels: no two series may have the same.
+/// Functions by their labels: no two series may have the same labels.
 pub(crate) fn series(sources: &[Source]) -> BTreeMap<Labels, Row<'_>> {
     let mut series = BTreeMap::<Labels, Row<'_>>::new();
     for row in rows(sources) {

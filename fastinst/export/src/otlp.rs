@@ -1,8 +1,10 @@
-//! OTLP profiles: what an OpenTelemetry collector takes at `/v1development/profiles`.
+//! OTLP profiles: the requests that an OpenTelemetry collector accepts at
+//! `/v1development/profiles`.
 //!
 //! The signal is in development, and its messages change between versions: they are those of the
 //! crate `opentelemetry-proto`, which the OpenTelemetry project generates. A profile has one kind
-//! of value, so a source becomes two: CPU time and calls, with the stacks that the clock has seen.
+//! of value, so a source becomes two: CPU time and calls, with the stacks that the sampling clock
+//! recorded.
 
 use crate::rows::Source;
 use opentelemetry_proto::tonic::collector::profiles::v1development::ExportProfilesServiceRequest;
@@ -19,7 +21,7 @@ use prost::Message;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Profiles as a request to a collector, which is also how files of them look.
+/// Profiles as a request to a collector, which is also the format of files.
 pub fn otlp(sources: &[Source]) -> Vec<u8> {
     let mut dictionary = Dictionary::new();
     let profiles = sources.iter().map(|source| dictionary.resource(source)).collect();
@@ -27,7 +29,7 @@ pub fn otlp(sources: &[Source]) -> Vec<u8> {
         .encode_to_vec()
 }
 
-/// What profiles refer to by numbers; number 0 of each table is nothing.
+/// The tables that profiles refer to by index; index 0 of each table is empty.
 struct Dictionary {
     all: ProfilesDictionary,
     strings: HashMap<String, i32>,
@@ -36,7 +38,7 @@ struct Dictionary {
     stacks: HashMap<Vec<i32>, i32>,
 }
 
-/// The number of the next element of a table.
+/// The index of the next element of a table.
 fn next<T>(table: &[T]) -> i32 {
     i32::try_from(table.len()).unwrap_or(i32::MAX)
 }
@@ -118,7 +120,7 @@ impl Dictionary {
     }
 
     fn stack(&mut self, source: &Source, frames: &[StackFrame<'_>]) -> i32 {
-        // The innermost frame is the first.
+        // The innermost frame comes first.
         let locations: Vec<i32> =
             frames.iter().rev().map(|frame| self.location(source, frame)).collect();
         if let Some(number) = self.stacks.get(&locations) {
@@ -169,7 +171,7 @@ impl Dictionary {
     }
 }
 
-/// The process, as the conventions of OpenTelemetry name it.
+/// The process, with the attribute names of OpenTelemetry's conventions.
 fn resource(source: &Source) -> Resource {
     let text = |key: &str, value: &str| attribute(key, Value::StringValue(value.to_owned()));
     let program = source.program();
@@ -190,7 +192,8 @@ fn attribute(key: &str, value: Value) -> KeyValue {
     }
 }
 
-/// Sixteen bytes that no other profile has: the same ones whenever a build of this command sends it.
+/// A unique identity of a profile, in sixteen bytes: the same whenever the same build of this
+/// command sends it.
 fn identity(source: &Source, kind: &str) -> Vec<u8> {
     let header = &source.profile.header;
     let mut hasher = DefaultHasher::new();

@@ -1,11 +1,11 @@
-//! A Parquet file: a row a function and profile.
+//! A Parquet file: one row for each function of each profile.
 //!
 //! ```text
 //! PAR1 │ column, column, … of the first 100,000 rows │ … │ description │ its length │ PAR1
 //! column: header │ gzip( levels │ values )
 //! ```
 //!
-//! <https://parquet.apache.org/docs/file-format/>. A column of a group of rows is one page.
+//! <https://parquet.apache.org/docs/file-format/>. Each column of a row group is one page.
 
 mod column;
 mod thrift;
@@ -15,7 +15,7 @@ use column::{Column, Values};
 use thrift::Struct;
 
 const MAGIC: &[u8] = b"PAR1";
-/// Rows of a group.
+/// Rows of a row group.
 const GROUP: usize = 100_000;
 
 /// The profiles as one table.
@@ -24,7 +24,7 @@ pub fn parquet(sources: &[Source]) -> Vec<u8> {
     let mut file = MAGIC.to_vec();
     let mut groups = Vec::new();
     let mut schema = Vec::new();
-    // Without a row there are columns, too.
+    // A file without rows has columns, too.
     for group in rows.chunks(GROUP).chain(rows.is_empty().then_some(&[][..])) {
         let columns = columns(group);
         if schema.is_empty() {

@@ -1,4 +1,4 @@
-//! What Pyroscope and Parca are sent: profiles as pprof has them, compressed, with labels, in the
+//! Requests to Pyroscope and Parca: profiles in pprof's format, compressed, with labels, in the
 //! JSON of their services.
 //!
 //! ```text
@@ -8,7 +8,7 @@
 //!     {"normalized":true,"series":[{"labels":{"labels":[…]},"samples":[{"rawProfile":…}]}]}
 //! ```
 //!
-//! As published: `push/v1/push.proto` of grafana/pyroscope, and
+//! The formats: `push/v1/push.proto` of grafana/pyroscope, and
 //! `parca/profilestore/v1alpha1/profilestore.proto` of parca-dev/parca.
 
 use crate::rows::Source;
@@ -17,7 +17,7 @@ use profiler::base64;
 use serde_json::{Value, json};
 use std::io::Write;
 
-/// Profiles as Pyroscope's push service takes them.
+/// Profiles as Pyroscope's push service accepts them.
 pub fn pyroscope(sources: &[Source]) -> String {
     let series = sources.iter().map(|source| {
         let labels = labels(source, "service_name");
@@ -26,7 +26,7 @@ pub fn pyroscope(sources: &[Source]) -> String {
     json!({ "series": series.collect::<Vec<_>>() }).to_string()
 }
 
-/// Profiles as Parca's store takes them: functions are named already.
+/// Profiles as Parca's store accepts them: with the functions' names.
 pub fn parca(sources: &[Source]) -> String {
     let series = sources.iter().map(|source| {
         let labels = labels(source, "job");
@@ -51,6 +51,6 @@ fn labels(source: &Source, program: &str) -> Vec<Value> {
 fn raw(source: &Source) -> String {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
     let written = gzip.write_all(&source.profile.pprof()).and_then(|()| gzip.finish());
-    // Memory is written to without failing.
+    // Writes to memory do not fail.
     base64(&written.unwrap_or_default())
 }

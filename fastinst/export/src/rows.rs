@@ -1,14 +1,14 @@
-//! Rows: a profile's functions, with what is known of the process.
+//! Rows: a profile's functions, with the data of their process.
 
 use profiler::{Function, Header, Profile, bounds};
 use std::collections::BTreeMap;
 
-/// A profile, and where it comes from.
+/// A profile and its origin.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// The machine.
     pub host: String,
-    /// What was seen there.
+    /// The profile.
     pub profile: Profile,
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn rows(sources: &[Source]) -> Vec<Row<'_>> {
     sources.iter().flat_map(|source| source.profile.functions.iter().map(of(source))).collect()
 }
 
-/// Steps of a histogram in a decade of time.
+/// Buckets of a histogram in a decade of time.
 const STEPS: f64 = 10.0;
 
 impl<'a> Row<'a> {
@@ -53,13 +53,13 @@ impl<'a> Row<'a> {
         module.map_or("", |module| &module.path)
     }
 
-    /// The duration that a share of all calls stays below, if enough calls were timed.
+    /// The percentile of the calls' durations at this share, if enough calls were timed.
     pub(crate) fn percentile(&self, share: f64) -> Option<f64> {
         self.function.percentile(share, self.header())
     }
 
-    /// How long calls took: the upper ends of steps in nanoseconds, ten to a decade and the same in
-    /// every profile, and how many calls each stands for.
+    /// The calls' durations: upper bounds of buckets in nanoseconds, ten a decade and the same in
+    /// every profile, and the number of calls that each represents.
     pub(crate) fn histogram(&self) -> Vec<(f64, f64)> {
         let mut steps = BTreeMap::<i32, f64>::new();
         for (ns, calls) in self.durations() {
@@ -71,8 +71,8 @@ impl<'a> Row<'a> {
             .collect()
     }
 
-    /// How long calls took, in nanoseconds as finely as they were kept, and how many calls each
-    /// stands for.
+    /// The calls' durations in nanoseconds, at full resolution, and the number of calls that each
+    /// represents.
     pub(crate) fn durations(&self) -> impl Iterator<Item = (f64, f64)> {
         let (header, max) = (self.header(), self.function.max);
         self.function.histogram.buckets().iter().map(move |&(bucket, calls)| {

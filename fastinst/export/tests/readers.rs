@@ -1,4 +1,4 @@
-//! What is written for fleets is read by what fleets run: DuckDB, and Prometheus's parser.
+//! Tools that fleets use read the exported files: DuckDB, and Prometheus's parser.
 
 use fastinst_export::{Source, openmetrics, otlp, parquet};
 use profiler::{Figure, Function, Header, How, Module, Profile, bucket};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use test_support::{Folder, require};
 
-/// A Python that has these, as scripts/test installs them.
+/// A Python that has these modules, as scripts/test installs them.
 fn python(modules: &str) -> Option<PathBuf> {
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/python/bin/python3");
     let has = |python: &PathBuf| {
@@ -19,14 +19,14 @@ fn python(modules: &str) -> Option<PathBuf> {
     found
 }
 
-/// What a program of Python prints, as JSON.
+/// The output of a Python program, as JSON.
 fn told(python: &Path, program: &str, arguments: &[&Path]) -> Value {
     let output = Command::new(python).arg("-c").arg(program).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// A process with so many functions, of which each has twice the CPU time of the one before it.
+/// A process with this many functions, each with twice the CPU time of the one before it.
 fn source(host: &str, process: i32, functions: u32) -> Source {
     let function = |number: u32| -> Function {
         let calls = 100.0 * f64::from(number % 50 + 1);
@@ -161,8 +161,8 @@ fn otlp_has_each_stack_once_with_times_and_calls_of_all_sources() {
     let sources = [source("one", 7, 3), source("two", 8, 3)];
     let request = ExportProfilesServiceRequest::decode(&*otlp(&sources)).expect("a request");
     let dictionary = request.dictionary.expect("a dictionary");
-    // Number 0 of each table is nothing, and what both machines have is there once: three
-    // functions, and time that belongs to none.
+    // Index 0 of each table is empty, and entries that both machines share occur once: three
+    // functions, and time that belongs to no function.
     assert_eq!(
         (dictionary.location_table.len(), dictionary.mapping_table.len()),
         (1 + 3 + 1, 1 + 1)

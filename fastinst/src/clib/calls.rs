@@ -1,21 +1,22 @@
-//! System calls, as the C library's functions of the same names make them: -1 and `errno` where the
-//! kernel refuses.
+//! System calls, with the interface of the C library's functions of the same names: -1 and `errno`
+//! on an error.
 //!
-//! Structures are the kernel's own: on x86-64 the C library's are no different. Arguments of
-//! variable number lie where others do.
+//! Structures are the kernel's: on x86-64 the C library's are the same. Variadic arguments are
+//! passed like others.
 
 use std::arch::asm;
 use std::ffi::{c_char, c_int, c_long, c_void};
 use wordpatch::os::set_errno;
 
-/// The kernel's answer as it is: below zero, an error's number.
+/// The kernel's result as it is: below zero, it is an error number.
 ///
 /// # Safety
 /// As for the call.
 #[inline]
 pub(super) unsafe fn raw(number: c_long, arguments: [usize; 6]) -> isize {
     let result: isize;
-    // SAFETY: (1) the kernel changes these two registers and what the call is for; (2) the caller.
+    // SAFETY: (1) the kernel changes these two registers and the memory that the call writes; (2)
+    // the caller.
     unsafe {
         asm!(
             "syscall",
@@ -34,7 +35,7 @@ pub(super) unsafe fn raw(number: c_long, arguments: [usize; 6]) -> isize {
     result
 }
 
-/// -1 and `errno`, or the answer.
+/// -1 and `errno`, or the result.
 #[inline]
 pub(super) fn answer(result: isize) -> isize {
     if (-4095..0).contains(&result) {
@@ -44,7 +45,7 @@ pub(super) fn answer(result: isize) -> isize {
     result
 }
 
-/// What one word of the processor's holds of an argument.
+/// An argument as one machine word.
 trait Word {
     fn word(self) -> usize;
 }
@@ -139,13 +140,13 @@ pub(super) unsafe extern "C" fn syscall(
     e: usize,
     f: usize,
 ) -> c_long {
-    // SAFETY: (1) the caller; words that were not given are none of the call's.
+    // SAFETY: (1) the caller; the call does not read words that were not given.
     answer(unsafe { raw(number, [a, b, c, d, e, f]) }) as c_long
 }
 
-/// Before the standard library closes a descriptor, it asks for its flags, and ends the process if
-/// it is not open: it takes that for a fault of its own. Here it is none, since the program closes
-/// all descriptors that there are at any moment.
+/// Before the standard library closes a descriptor, it reads the descriptor's flags, and aborts the
+/// process if it is not open, which it treats as a bug. Here it is no bug, since the program may
+/// close all descriptors at any time.
 pub(super) unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
     // SAFETY: (1) the caller.
     let result = unsafe { raw(libc::SYS_fcntl, [fd.word(), command.word(), argument, 0, 0, 0]) };
@@ -155,7 +156,7 @@ pub(super) unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize
     answer(result) as c_int
 }
 
-/// Says errors by its result.
+/// Returns an error number as its result.
 pub(super) unsafe extern "C" fn clock_nanosleep(
     clock: c_int,
     flags: c_int,
@@ -175,7 +176,7 @@ pub(super) unsafe extern "C" fn getcwd(to: *mut c_char, len: usize) -> *mut c_ch
     if result < 0 { std::ptr::null_mut() } else { to }
 }
 
-/// The kernel says how many bytes it has filled; the C library clears the others.
+/// The kernel returns how many bytes it has filled; the C library clears the others.
 pub(super) unsafe extern "C" fn sched_getaffinity(
     process: c_int,
     len: usize,
@@ -186,7 +187,7 @@ pub(super) unsafe extern "C" fn sched_getaffinity(
         raw(libc::SYS_sched_getaffinity, [process.word(), len, set.word(), 0, 0, 0])
     });
     let Ok(filled) = usize::try_from(filled) else { return -1 };
-    // SAFETY: (1) the set is `len` bytes, of which the kernel has filled so many.
+    // SAFETY: (1) the set is `len` bytes, of which the kernel has filled `filled`.
     unsafe { set.add(filled).write_bytes(0, len.saturating_sub(filled)) };
     0
 }

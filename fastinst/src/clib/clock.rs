@@ -1,5 +1,5 @@
-//! The time, from the code that the kernel has put into the process for it (vdso(7)): no call of
-//! the kernel, which a filter might refuse.
+//! The time, from the code that the kernel maps into the process for that (vdso(7)): without a
+//! system call, which a filter might refuse.
 
 use super::calls::{answer, raw};
 use goblin::elf::{Elf, header::header64::Header};
@@ -7,10 +7,10 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The kernel's function; zero if it is not known.
+/// The address of the kernel's function; zero if unknown.
 static GIVEN: AtomicUsize = AtomicUsize::new(0);
 
-/// Looks for it. Once, at the start.
+/// Looks the function up. Called once, at the start.
 pub(crate) fn prepare() {
     if let Some(at) = find() {
         GIVEN.store(at, Relaxed);
@@ -18,13 +18,13 @@ pub(crate) fn prepare() {
 }
 
 fn find() -> Option<usize> {
-    // SAFETY: (1) asks for a number.
+    // SAFETY: (1) reads a number.
     let base = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } as usize;
     if base == 0 {
         return None;
     }
     let start = std::ptr::with_exposed_provenance::<u8>(base);
-    // SAFETY: (1) the kernel has put a whole file of ELF there, for as long as the process lives;
+    // SAFETY: (1) the kernel has mapped a whole ELF file there, for as long as the process lives;
     // (2) its table of sections ends it.
     let file = unsafe {
         let header = &*start.cast::<Header>();
@@ -38,7 +38,7 @@ fn find() -> Option<usize> {
         .dynsyms
         .iter()
         .find(|symbol| elf.dynstrtab.get_at(symbol.st_name) == Some("__vdso_clock_gettime"))?;
-    // What it is linked for is where its first segment lies.
+    // Its link address is that of its first segment.
     let linked = elf
         .program_headers
         .iter()
@@ -74,7 +74,7 @@ mod tests {
         for clock in [libc::CLOCK_MONOTONIC, libc::CLOCK_REALTIME, libc::CLOCK_PROCESS_CPUTIME_ID] {
             let mut times = [libc::timespec { tv_sec: 0, tv_nsec: 0 }; 3];
             let [before, time, after] = &mut times;
-            // SAFETY: (1) times to write to.
+            // SAFETY: (1) a buffer for each time.
             unsafe {
                 libc::syscall(libc::SYS_clock_gettime, clock, std::ptr::from_mut(before));
                 assert_eq!(clock_gettime(clock, std::ptr::from_mut(time).cast()), 0);
@@ -83,7 +83,7 @@ mod tests {
             let order = times.map(|time| (time.tv_sec, time.tv_nsec));
             assert!(order.is_sorted(), "{clock}: {order:?}");
         }
-        // SAFETY: (1) refused before it is written to.
+        // SAFETY: (1) refused before anything is written.
         assert_eq!(unsafe { clock_gettime(12345, std::ptr::null_mut()) }, -1);
         assert_eq!(wordpatch::os::errno(), libc::EINVAL);
     }

@@ -1,19 +1,19 @@
-//! Lists of files, without the C library's streams.
+//! Directory listings, without the C library's streams.
 
 use super::calls::{answer, close, open, raw};
 use std::ffi::{c_char, c_int};
 
-/// A list that is being read.
+/// A directory that is being read.
 #[repr(C, align(8))]
 pub(super) struct Folder {
-    /// What the kernel has written: entries, each as long as it says.
+    /// The entries that the kernel has written, each with its length.
     entries: [u8; 4096],
     fd: c_int,
     next: usize,
     filled: usize,
 }
 
-/// Where an entry says how long it is (getdents(2)).
+/// The offset of an entry's length (getdents(2)).
 const LENGTH: usize = 16;
 
 pub(super) unsafe extern "C" fn opendir(path: *const c_char) -> *mut Folder {
@@ -25,7 +25,7 @@ pub(super) unsafe extern "C" fn opendir(path: *const c_char) -> *mut Folder {
     Box::into_raw(Box::new(Folder { entries: [0; 4096], fd, next: 0, filled: 0 }))
 }
 
-/// The next entry, until the one after it is asked for; null at the end.
+/// The next entry, valid until the next call; null at the end.
 pub(super) unsafe extern "C" fn readdir(folder: *mut Folder) -> *mut u8 {
     // SAFETY: (1) the caller.
     let folder = unsafe { &mut *folder };
@@ -61,6 +61,6 @@ pub(super) unsafe extern "C" fn dirfd(folder: *const Folder) -> c_int {
 pub(super) unsafe extern "C" fn closedir(folder: *mut Folder) -> c_int {
     // SAFETY: (1) made by `opendir`; the caller.
     unsafe { close(Box::from_raw(folder).fd) };
-    // The program may have closed it; the standard library takes that for a fault of its own.
+    // The program may have closed it; the standard library would treat an error as a bug.
     0
 }

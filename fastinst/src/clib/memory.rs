@@ -1,10 +1,10 @@
-//! Bytes: copied, filled, compared, counted.
+//! Copies, fills, compares and counts bytes.
 //!
 //! The compiler calls these by name wherever Rust moves values, so they are written in assembly: in
-//! Rust it would be free to turn a loop into a call of the very function that the loop is. Up to 64
+//! Rust, the compiler may turn the loop of such a function into a call of that function. Up to 64
 //! bytes everything is loaded before anything is stored, so that an overlap does not matter;
-//! beyond, the end that would be overwritten first is loaded first. SSE2 only, which every x86-64
-//! has and which leaves no upper halves.
+//! beyond, the end that would be overwritten first is loaded first. Only SSE2 is used, which every
+//! x86-64 has and which leaves no upper register halves dirty.
 
 use std::arch::global_asm;
 
@@ -193,8 +193,7 @@ routine!(
     "cmp rcx, rdx",
     "cmova rcx, rdx",
     "jmp 77b",
-    // The lowest byte that differs: the lowest bit that was not set, which the subtraction has left
-    // set.
+    // The lowest byte that differs: its bit was not set, and the subtraction has set it.
     "2:",
     "bsf eax, eax",
     "add rcx, rax",
@@ -218,7 +217,7 @@ routine!(
     "ret",
 );
 
-// (text) -> len. Whole blocks of 16 at multiples of 16, which never reach into a page that the text
+// (text) -> len. Whole blocks of 16 at multiples of 16, which never touch a page that the string
 // does not.
 routine!(
     "strlen",
@@ -284,7 +283,7 @@ mod tests {
                 let (mut found, mut expected) = (pattern(), pattern());
                 expected.copy_within(from..from + len, to);
                 let base = found.as_mut_ptr();
-                // SAFETY: (1) both places lie in the vector.
+                // SAFETY: (1) both ranges lie in the vector.
                 let returned = unsafe { fastinst_own_memmove(base.add(to), base.add(from), len) };
                 assert_eq!(
                     (returned, &found),
@@ -301,7 +300,7 @@ mod tests {
             for start in [0, 1, 15, 33] {
                 let (mut found, mut expected) = (pattern(), pattern());
                 expected[start..start + len].fill(0xA5);
-                // SAFETY: (1) the place lies in the vector.
+                // SAFETY: (1) the range lies in the vector.
                 unsafe { fastinst_own_memset(found.as_mut_ptr().add(start), 0x7A5, len) };
                 assert_eq!(found, expected, "{len} at {start}");
             }
@@ -311,7 +310,7 @@ mod tests {
     #[test]
     fn bytes_compare_as_slices_do() {
         let sign = |left: &[u8], right: &[u8]| {
-            // SAFETY: (1) both are as long.
+            // SAFETY: (1) both have this length.
             unsafe { fastinst_own_memcmp(left.as_ptr(), right.as_ptr(), left.len()) }.signum()
         };
         for len in 0..100 {

@@ -1,16 +1,16 @@
-//! Signals: sets are words of 64 bits in a structure of 128 bytes; two of them the C library keeps
-//! for itself, and blocks them never.
+//! Signals: a set is a word of 64 bits in a structure of 128 bytes. The C library reserves two
+//! signals, and never blocks them.
 
 use super::calls::{answer, raw};
 use std::arch::global_asm;
 use std::ffi::{c_int, c_void};
 use wordpatch::os::set_errno;
 
-/// Of a set, what the kernel looks at.
+/// The part of a set that the kernel reads.
 type Set = u64;
-/// How many bytes that are.
+/// Its size in bytes.
 const SET: usize = size_of::<Set>();
-/// Cancellation, and the change of users in all threads (nptl(7)).
+/// The reserved signals: cancellation, and the change of users in all threads (nptl(7)).
 const KEPT: Set = 1 << 31 | 1 << 32;
 
 fn bit(signal: c_int) -> Option<Set> {
@@ -50,7 +50,7 @@ pub(super) unsafe extern "C" fn sigdelset(set: *mut Set, signal: c_int) -> c_int
     0
 }
 
-/// Says errors by its result.
+/// Returns an error number as its result.
 pub(super) unsafe extern "C" fn pthread_sigmask(
     how: c_int,
     new: *const Set,
@@ -77,13 +77,14 @@ struct Action {
 
 const SA_RESTORER: u64 = 0x0400_0000;
 
-// Where handlers return to: in the very bytes by which debuggers and unwinders know the place.
+// The return address of handlers: with the exact bytes by which debuggers and unwinders recognise
+// it.
 global_asm!(
     ".pushsection .text.fastinst_own_restore,\"ax\",@progbits",
     ".globl fastinst_own_restore",
     ".hidden fastinst_own_restore",
     ".type fastinst_own_restore,@function",
-    // An unwinder looks one byte before.
+    // An unwinder looks up the address minus one.
     "nop",
     ".balign 16",
     "fastinst_own_restore:",
@@ -104,7 +105,7 @@ pub(super) unsafe extern "C" fn sigaction(
     if bit(signal).is_none() {
         return -1;
     }
-    // SAFETY: (1) the caller; (2) sets begin with what the kernel looks at.
+    // SAFETY: (1) the caller; (2) sets begin with the part that the kernel reads.
     let given = unsafe { new.as_ref() }.map(|new| Action {
         handler: new.sa_sigaction,
         flags: new.sa_flags as u32 as u64 | SA_RESTORER,

@@ -1,4 +1,4 @@
-//! The environment, paths, what errors are called, figures of the machine.
+//! The environment, paths, error messages, properties of the machine.
 
 use super::calls::{answer, close, open, prctl, raw};
 use crate::heap;
@@ -10,7 +10,7 @@ unsafe extern "C" {
 }
 
 pub(super) unsafe extern "C" fn getenv(name: *const c_char) -> *const c_char {
-    // SAFETY: (1) the caller; (2) the environment is a list of texts that ends with null, and a
+    // SAFETY: (1) the caller; (2) the environment is a null-terminated list of strings, and a
     // thread that changes it keeps others from reading.
     unsafe {
         let name = CStr::from_ptr(name).to_bytes();
@@ -26,7 +26,7 @@ pub(super) unsafe extern "C" fn getenv(name: *const c_char) -> *const c_char {
     std::ptr::null()
 }
 
-/// What is open knows its path.
+/// An open descriptor has its path in /proc/self/fd.
 pub(super) unsafe extern "C" fn realpath(path: *const c_char, to: *mut c_char) -> *mut c_char {
     // SAFETY: (1) the caller.
     let fd = unsafe { open(path, libc::O_PATH | libc::O_CLOEXEC, 0) };
@@ -43,7 +43,7 @@ pub(super) unsafe extern "C" fn realpath(path: *const c_char, to: *mut c_char) -
         0,
         0,
     ];
-    // SAFETY: (1) a text that ends with zero; a buffer and its length.
+    // SAFETY: (1) a zero-terminated string; a buffer and its length.
     let len = answer(unsafe { raw(libc::SYS_readlink, words) });
     // SAFETY: (1) opened above.
     unsafe { close(fd) };
@@ -58,7 +58,7 @@ pub(super) unsafe extern "C" fn realpath(path: *const c_char, to: *mut c_char) -
     to.cast()
 }
 
-/// Names only threads that call it, as all that we name do.
+/// Names the calling thread only, which suffices: all of the library's threads name themselves.
 pub(super) unsafe extern "C" fn pthread_setname(
     _thread: libc::pthread_t,
     name: *const c_char,
@@ -70,7 +70,7 @@ pub(super) unsafe extern "C" fn pthread_setname(
 pub(super) extern "C" fn sysconf(name: c_int) -> c_long {
     match name {
         libc::_SC_PAGESIZE => wordpatch::os::pages::PAGE as c_long,
-        // As it looks to programs, whatever the kernel's own is (proc_pid_stat(5)).
+        // The value that programs see, whatever the kernel uses internally (proc_pid_stat(5)).
         libc::_SC_CLK_TCK => 100,
         _ => {
             set_errno(libc::EINVAL);
@@ -79,12 +79,12 @@ pub(super) extern "C" fn sysconf(name: c_int) -> c_long {
     }
 }
 
-/// The C library's would look for a translation.
+/// The C library's function would look for a translation.
 pub(super) unsafe extern "C" fn strerror(error: c_int, to: *mut c_char, room: usize) -> c_int {
     let name = name(error);
     let len = name.len().min(room.saturating_sub(1));
     if room > 0 {
-        // SAFETY: (1) the caller; (2) one less than there is room.
+        // SAFETY: (1) the caller; (2) one byte less than the buffer has.
         unsafe {
             std::ptr::copy_nonoverlapping(name.as_ptr(), to.cast(), len);
             to.add(len).write(0);
@@ -93,7 +93,7 @@ pub(super) unsafe extern "C" fn strerror(error: c_int, to: *mut c_char, room: us
     0
 }
 
-/// Of what may go wrong with files, memory and threads.
+/// Messages for errors of files, memory and threads.
 fn name(error: c_int) -> &'static str {
     match error {
         libc::EPERM => "Operation not permitted",

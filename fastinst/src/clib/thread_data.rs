@@ -1,14 +1,14 @@
-//! Where our own thread data lies, and what becomes of it when a thread ends.
+//! The address of the library's thread-local data, and its destructors.
 //!
-//! Code of a shared library asks `__tls_get_addr` for the address of its thread data. The loader's
-//! own version brings the thread's table of modules up to date first, and when the program has
-//! loaded many libraries since, it has the program's allocator make a larger table. Ours has
-//! nothing to bring up to date: a preloaded library's data lie at a fixed distance from the thread
-//! pointer, as does this anchor among them, which is asked for in the way that says so (initial
-//! exec). The argument is a module, which is always this one, and an offset in its data.
+//! Code of a shared library calls `__tls_get_addr` for the address of its thread-local data. The
+//! loader's version first updates the thread's table of modules; if the program has loaded many
+//! libraries since, it allocates a larger table with the program's allocator. The version here has
+//! nothing to update: a preloaded library's data lie at a fixed distance from the thread pointer.
+//! So does this anchor among them, which is accessed by the initial-exec model. The argument is a
+//! module, which is always this one, and an offset in its data.
 //!
-//! Destructors of thread data the standard library registers with the C library, which allocates
-//! for each. Ours are kept in a list, and run by the destructor of a key.
+//! The standard library registers destructors of thread-local data with the C library, which
+//! allocates memory for each. Here they are kept in a list, and the destructor of a key runs them.
 
 use std::arch::global_asm;
 use std::cell::Cell;
@@ -41,7 +41,7 @@ global_asm!(
 
 type Destructor = unsafe extern "C" fn(*mut c_void);
 
-/// What is to be done when this thread ends, latest first.
+/// A destructor to run when this thread ends, the latest first.
 struct Duty {
     destructor: Destructor,
     data: *mut c_void,
@@ -55,11 +55,10 @@ thread_local! {
 /// The key, plus one.
 static KEY: AtomicU32 = AtomicU32::new(0);
 
-/// Makes the key: once, early, since setting the first keys needs no memory.
+/// Makes the key: once, and early, since setting one of the first keys needs no memory.
 pub(crate) fn prepare() {
     let mut key = 0;
-    // SAFETY: (1) a key to write to; (2) the destructor below; (3) no other thread knows the key
-    // yet.
+    // SAFETY: (1) a key to write to; (2) the destructor below; (3) no other thread has the key yet.
     unsafe {
         if KEY.load(Acquire) == 0
             && libc::pthread_key_create(&raw mut key, Some(carry_out)) == 0
@@ -79,13 +78,14 @@ pub(super) unsafe extern "C" fn thread_atexit(
     let duty = Duty { destructor, data, next: DUTIES.get() };
     DUTIES.set(Box::into_raw(Box::new(duty)));
     if let Some(key) = KEY.load(Acquire).checked_sub(1) {
-        // SAFETY: (1) the key was made; (2) its value only says that there is something to do.
+        // SAFETY: (1) the key was made; (2) its value only marks that there are destructors.
         unsafe { libc::pthread_setspecific(key, std::ptr::without_provenance(1)) };
     }
     0
 }
 
-/// Called by the C library at the end of a thread, again if there is more to do by then.
+/// The C library calls this at the end of a thread, and again if new destructors were registered
+/// meanwhile.
 unsafe extern "C" fn carry_out(_something: *mut c_void) {
     while !DUTIES.get().is_null() {
         // SAFETY: (1) made by `thread_atexit` on this thread, and taken once.

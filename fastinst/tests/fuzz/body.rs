@@ -1,5 +1,5 @@
-//! What tests try for a moment, and a fuzzer for days: any bytes are a map or a dump of code, as
-//! far as they can be one, and how they are cut makes no difference.
+//! Properties that tests check briefly, and a fuzzer for days: any bytes are read as a map or a
+//! dump of code or refused, and the way in which they are split makes no difference.
 
 use arbtest::arbitrary::{Result, Unstructured};
 use fastinst::discovery::jit::{Codes, JitDump, PerfMap};
@@ -11,7 +11,7 @@ const SEED: &[u8] = b"DTiJ\x01\0\0\0\x28\0\0\0\x3e\0\0\0\0\0\0\0\x01\0\0\0\x07\0
 
 type Read = fn(&[&[u8]]) -> Codes;
 
-/// Reads bytes in both forms, in one piece and in several.
+/// Reads bytes in both forms, at once and in several parts.
 pub(crate) fn told(u: &mut Unstructured<'_>) -> Result<()> {
     let begun = *u.choose(&[&b""[..], b"1000 10 f\n", &SEED[..40], SEED])?;
     let cuts: [u16; 3] = u.arbitrary()?;

@@ -62,7 +62,7 @@ fn handlers_on_the_smallest_signal_stacks_have_room() {
     for how in ["return", "leave"] {
         let trial = trial.clone().told(&[how]);
         let profiles = trial.behaves();
-        // A thread's, the first, and a hundred on a large stack; then on a small one.
+        // Those of a thread, the first one, and a hundred on a large stack; then on a small one.
         let turns = if how == "leave" { 103.0 } else { 202.0 };
         for policy in ["exact", "count"] {
             assert_eq!(

@@ -1,4 +1,4 @@
-//! Compilers, and what they bring along.
+//! Compilers, and their run-time libraries.
 
 use super::support::*;
 use super::trial::*;
@@ -83,7 +83,7 @@ fn a_sanitizer_that_wants_to_come_first_may() {
             assert_eq!(all_calls(&profiles, "leaf"), 20_000.0, "{policy}");
         }
     }
-    // The command sees to it by itself.
+    // The command handles it by itself.
     let run = trial.within_run("exact");
     assert_same(&run.output, &plain, "fastinst run");
     assert_eq!(all_calls(&run.profiles, "leaf"), 20_000.0);

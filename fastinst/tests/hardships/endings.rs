@@ -22,7 +22,7 @@ fn every_ending_is_the_programs_own_and_leaves_a_profile() {
         let trial = trial.clone().told(&[how]);
         let profiles = trial.behaves();
         for policy in ["exact", "count"] {
-            // What quick_exit runs, it runs after its door.
+            // quick_exit runs its handlers after the interposed function.
             let least = if how == "quick" { 1000.0 } else { leaves };
             let found = each_calls(&profiles[policy], "leaf");
             assert!(
@@ -68,8 +68,8 @@ fn a_child_of_vfork_that_ends_in_any_way_leaves_its_parent_its_profile() {
         let profiles = trial.behaves();
         for policy in ["exact", "count"] {
             let leaves = all_calls(&profiles[policy], "leaf");
-            // If the child has used up the handlers that are called at the end, the calls until a
-            // return are reported as of a moment before.
+            // If the child has used up the exit handlers, the calls until a return are reported as
+            // of shortly before.
             let least = if trial.args == ["vfork-exit"] { 1000.0 } else { 2000.0 };
             assert!((least..=2000.0).contains(&leaves), "{:?} {policy}: {leaves}", trial.args);
             assert_eq!(profiles[policy].len(), 1, "{:?} {policy}", trial.args);
@@ -110,7 +110,7 @@ fn deaths_by_signals_pass_and_a_snapshot_remains() {
     }
 }
 
-/// `fastinst run` around the program, with its three streams in our hands.
+/// `fastinst run` around the program, with pipes for its three streams.
 fn wrapped(trial: &Trial, args: &[&str]) -> Command {
     let mut command = fastinst();
     command.args(["run", "-o"]).arg(trial.to.join("wrapped")).arg(&trial.program).args(args);

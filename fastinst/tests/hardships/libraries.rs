@@ -1,4 +1,4 @@
-//! What is there before us and after us, and libraries that come and go.
+//! Code that runs before and after the library, and libraries that are loaded and unloaded.
 
 use super::support::*;
 use super::trial::*;
@@ -23,7 +23,8 @@ fn constructors_and_destructors_are_counted_exactly() {
                 [100.0 + 2.0 * 500.0 + 400.0],
                 "{policy}"
             );
-            // The library goes after us, or before: its own destructors may or may not be seen.
+            // The library may be unloaded before or after the profiler's end: its own destructors
+            // may or may not be counted.
             let found = all_calls(&profiles[policy], "library_leaf");
             assert!([1300.0, 1600.0].contains(&found), "{flags} {policy}: {found}");
         }
@@ -57,7 +58,7 @@ fn another_preloaded_library_with_probes_is_lived_with() {
                 );
             }
         }
-        // And with the command, which keeps it.
+        // The same with the command, which keeps it loaded.
         let mut command = fastinst();
         command
             .args(["run", "-o"])

@@ -13,7 +13,7 @@ fn an_agent_that_is_kept_from_running_in_the_middle_of_its_round_loses_no_call()
     };
     let Some(trial) = Trial::of("frames.c", &["-O0"]) else { return };
     let (truth, plain) = (counted(&trial.program, &[]), trial.plain());
-    // The constructor of what comes last is called first.
+    // The constructor of the last library is called first.
     let preload = format!("{}:{}", library().display(), brake.program.display());
     for policy in ["exact", "count"] {
         for _ in 0..20 {

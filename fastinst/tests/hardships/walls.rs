@@ -1,4 +1,4 @@
-//! What a program may not do, or lacks.
+//! Programs with restrictions: forbidden system calls, or missing resources.
 
 use super::support::*;
 use super::trial::*;
@@ -15,7 +15,7 @@ fn a_filter_of_system_calls_does_not_stop_the_program() {
         assert_eq!(plain.status.code(), Some(3), "{plain:?}");
         for policy in POLICIES {
             let (profiles, complaints) = trial.behaves_and_says(&plain, policy);
-            // There is no memory within the strict one.
+            // Under the strict filter the process can allocate no memory.
             assert_eq!(
                 complaints.lines().count(),
                 usize::from(args == ["strict"]),

@@ -1,4 +1,4 @@
-//! What the tests of whole programs share: compiling, running, counting.
+//! Shared code of the tests of whole programs: compiling, running, counting.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ pub fn fastinst() -> Command {
     clean(Command::new(env!("CARGO_BIN_EXE_fastinst")))
 }
 
-/// The preload library, where cargo puts it when tests are run.
+/// The preload library, at cargo's path for tests.
 pub fn library() -> PathBuf {
     let library =
         Path::new(env!("CARGO_BIN_EXE_fastinst")).with_file_name("deps").join("libfastinst.so");
@@ -20,8 +20,8 @@ pub fn library() -> PathBuf {
     library
 }
 
-/// Cargo's paths would lead to other libraries, and variables in the environment of the tests must
-/// not have an effect.
+/// Cargo's library paths would lead to other libraries, and variables in the environment of the
+/// tests must not have an effect.
 pub fn clean(mut command: Command) -> Command {
     command.env_remove("LD_LIBRARY_PATH");
     for (key, _) in std::env::vars_os() {
@@ -33,12 +33,12 @@ pub fn clean(mut command: Command) -> Command {
     command
 }
 
-/// Whether a tool is there; if not, the test is skipped aloud.
+/// Whether a tool is installed; if not, the test is skipped with a message.
 pub fn has(tool: &str) -> bool {
     test_support::is_there(tool)
 }
 
-/// A folder of its own for each caller; it stays, for a look at what went wrong.
+/// A new folder for each caller; it is kept for the analysis of failures.
 pub fn folder(name: &str) -> PathBuf {
     test_support::Folder::below(Path::new(env!("CARGO_TARGET_TMPDIR")), name).keep()
 }
@@ -77,15 +77,15 @@ pub fn preloaded(program: &Path, policy: &str, output: &Path) -> Command {
 pub fn run(command: &mut Command) -> Output {
     loop {
         match command.output() {
-            // A child that another test's thread has just forked holds the file open that was
-            // copied, until it executes its own.
+            // A child that another test's thread has just forked holds the copied file open until
+            // its exec.
             Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
             output => return output.unwrap_or_else(|error| panic!("{command:?}: {error}")),
         }
     }
 }
 
-/// The calls of every function, by its offset, as the independent counter sees them.
+/// The calls of every function, by its offset, from the independent counter.
 pub fn counted(program: &Path, args: &[&OsStr]) -> BTreeMap<u64, u64> {
     let to = folder("counts");
     let counter = compile("counter.c", &to, &["-shared", "-fPIC", "-O2"]);
@@ -106,7 +106,7 @@ pub fn profile(path: &Path) -> serde_json::Value {
     serde_json::from_slice(&text).unwrap()
 }
 
-/// Every profile that lies in a folder.
+/// All profiles in a folder.
 pub fn profiles(folder: &Path) -> Vec<serde_json::Value> {
     let mut paths: Vec<PathBuf> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -128,7 +128,7 @@ pub fn exact_calls(profile: &serde_json::Value) -> BTreeMap<u64, u64> {
         .collect()
 }
 
-/// The function of that name.
+/// The function with that name.
 pub fn function<'p>(profile: &'p serde_json::Value, name: &str) -> &'p serde_json::Value {
     let mut functions = profile["functions"].as_array().unwrap().iter();
     functions

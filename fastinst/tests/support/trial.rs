@@ -1,5 +1,5 @@
-//! A program that is run as it is and under the preload library: what is seen from outside has to
-//! be the same.
+//! Runs a program without and with the preload library: the externally visible behaviour must be
+//! the same.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
 use super::support::*;
@@ -19,14 +19,14 @@ pub struct Trial {
     pub to: PathBuf,
 }
 
-/// One run under the library: what was seen from outside, and what was written.
+/// A run under the library: the externally visible behaviour, and the profiles.
 pub struct Outcome {
     pub output: Output,
     pub profiles: Vec<Value>,
 }
 
 impl Trial {
-    /// Nothing if the compiler is missing.
+    /// `None` if the compiler is missing.
     pub fn with(compiler: &str, source: &str, flags: &[&str]) -> Option<Self> {
         if !has(compiler) {
             return None;
@@ -37,7 +37,7 @@ impl Trial {
         Some(Self { program, args: Vec::new(), to })
     }
 
-    /// By gcc, or g++.
+    /// Compiled by gcc or g++.
     pub fn of(source: &str, flags: &[&str]) -> Option<Self> {
         Self::with(if source.ends_with(".cc") { "g++" } else { "gcc" }, source, flags)
     }
@@ -47,12 +47,12 @@ impl Trial {
         self
     }
 
-    /// As it is without us.
+    /// Runs it without the library.
     pub fn plain(&self) -> Output {
         patiently(clean(Command::new(&self.program)).args(&self.args))
     }
 
-    /// Under the library, after `prepare` has had its way with the command.
+    /// Runs it under the library, with a command that `prepare` has changed.
     pub fn under(&self, policy: &str, prepare: impl FnOnce(&mut Command)) -> Outcome {
         let written = folder("written");
         let mut command = preloaded(&self.program, policy, &written.join("p.%p"));
@@ -61,7 +61,7 @@ impl Trial {
         Outcome { output: patiently(&mut command), profiles: profiles(&written) }
     }
 
-    /// Under `fastinst run`.
+    /// Runs it under `fastinst run`.
     pub fn within_run(&self, policy: &str) -> Outcome {
         let path = self.to.join(format!("run.{policy}"));
         let mut command = fastinst();
@@ -74,7 +74,8 @@ impl Trial {
         Outcome { output, profiles: path.exists().then(|| profile(&path)).into_iter().collect() }
     }
 
-    /// Every policy leaves what is seen from outside as it is. What they wrote, by policy.
+    /// Checks that no policy changes the externally visible behaviour. Returns the profiles by
+    /// policy.
     pub fn behaves(&self) -> BTreeMap<&'static str, Vec<Value>> {
         let plain = self.plain();
         let run = self.within_run("adaptive");
@@ -100,7 +101,7 @@ impl Trial {
         outcome.profiles
     }
 
-    /// The same where the library may complain: what was written, and what it said.
+    /// The same where the library may print messages: returns the profiles and the messages.
     pub fn behaves_and_says(&self, plain: &Output, policy: &str) -> (Vec<Value>, String) {
         let Outcome { output, profiles } = self.under(policy, |_| ());
         let complaints = text(&output.stderr);
@@ -114,7 +115,8 @@ impl Trial {
         (profiles, complaints)
     }
 
-    /// Besides, the exact policies agree with the independent counter about its one process.
+    /// Also checks that the exact policies agree with the independent counter about the program's
+    /// one process.
     pub fn counts(&self) {
         let profiles = self.behaves();
         let args: Vec<&OsStr> = self.args.iter().map(AsRef::as_ref).collect();
@@ -137,7 +139,7 @@ pub fn assert_same(output: &Output, plain: &Output, what: &str) {
     assert_eq!(seen(output), seen(plain), "{what}");
 }
 
-/// Runs a command that may hang: then it is killed, and the test fails.
+/// Runs a command; if it hangs, it is killed and the test fails.
 pub fn patiently(command: &mut Command) -> Output {
     test_support::patiently(command)
 }
@@ -146,8 +148,7 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The calls of the functions of that name in all profiles together, whatever library and whatever
-/// copy.
+/// The calls of all functions with that name in all profiles, in any library.
 pub fn all_calls(profiles: &[Value], name: &str) -> f64 {
     let functions = profiles.iter().flat_map(|profile| profile["functions"].as_array().unwrap());
     let named = functions.filter(|function| function["name"] == name);

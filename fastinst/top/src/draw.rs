@@ -1,4 +1,4 @@
-//! Drawing the screen.
+//! Draws the screen.
 
 use crate::screen::{Screen, View};
 use crate::{LEAST_HEIGHT, LEAST_WIDTH};
@@ -33,7 +33,7 @@ calls/s          since the profile before; of an estimate, since the one before
 ~ an estimate, ? uncertain by more than its value, ≤ at most, ≥ at least, < less
 than can be measured, - nothing is known";
 
-/// Draws all of it.
+/// Draws the whole screen.
 pub(crate) fn screen(screen: &mut Screen, frame: &mut Frame<'_>) {
     let area = frame.area();
     if area.width < LEAST_WIDTH || area.height < LEAST_HEIGHT {
@@ -60,7 +60,7 @@ pub(crate) fn screen(screen: &mut Screen, frame: &mut Frame<'_>) {
     }
 }
 
-/// What is watched, and how it is.
+/// The header: the program, and its state.
 fn header(screen: &Screen, width: usize) -> Vec<Line<'static>> {
     let age = screen.came.map_or(0.0, |came| came.elapsed().as_secs_f64());
     let state = match (&screen.profile, screen.is_paused()) {
@@ -117,7 +117,7 @@ fn footer(screen: &Screen) -> Line<'static> {
     Line::styled(format!("{filter}{keys}"), DIM)
 }
 
-/// Above each other: a function's calls a second have a column beside the table's own.
+/// The width of the column for calls per second, which is inserted beside the table's own columns.
 const RATE: usize = 8;
 const RATE_TITLE: &str = "calls/s";
 
@@ -348,7 +348,7 @@ mod tests {
             assert!(says(&lines, text), "{text}: {lines:#?}");
         }
         assert!(says(&lines, "█"), "{lines:#?}");
-        // What does not fit is scrolled to.
+        // Lines that do not fit are reached by scrolling.
         screen.press(Key::End);
         let lines = drawn(&mut screen, 80, 16);
         assert!(says(&lines, "100.0%  main"), "{lines:#?}");

@@ -1,4 +1,4 @@
-//! Taking profiles, on a thread of its own.
+//! Fetches profiles on its own thread.
 
 use profiler::Profile;
 use std::io;
@@ -8,14 +8,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// Where profiles come from.
+/// The source of profiles.
 pub trait Source: Send {
-    /// The profile as it is now; or one line that says why there is none, and whether there will
+    /// The current profile; or the reason in one line why there is none, and whether there will
     /// never be one again.
     fn take(&mut self) -> Result<Profile, (String, bool)>;
 }
 
-/// What has come.
+/// A result of the thread.
 #[derive(Debug)]
 pub(crate) enum News {
     Profile(Box<Profile>),
@@ -26,10 +26,10 @@ pub(crate) enum News {
     },
 }
 
-/// How much longer than it takes to make a profile the program is left alone, by the number of
-/// functions that were called: naming and adding up takes the profiler 3 to 10 µs each.
+/// The pause between profiles for each called function: the profiler takes 3 to 10 µs to name and
+/// add up one.
 const EACH: Duration = Duration::from_millis(1);
-/// The interval of the checks whether it is to continue.
+/// The interval at which the thread checks whether to continue.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A thread that takes profiles.
@@ -39,14 +39,14 @@ pub(crate) struct Feed {
     paused: Arc<AtomicBool>,
 }
 
-/// The pause after a profile of so many functions.
+/// The pause after a profile of this many functions.
 fn rest(interval: Duration, functions: usize) -> Duration {
     interval.max(EACH * u32::try_from(functions).unwrap_or(u32::MAX))
 }
 
 impl Feed {
-    /// Takes a profile at once, and then one an interval, or fewer where that would cost the
-    /// program too much.
+    /// Takes a profile at once, and then one per interval, or fewer if that would cost the program
+    /// too much.
     pub(crate) fn begin(mut source: impl Source + 'static, interval: Duration) -> io::Result<Self> {
         let (tell, news) = channel();
         let paused = Arc::new(AtomicBool::new(false));
@@ -71,12 +71,12 @@ impl Feed {
         Ok(Self { news, paused })
     }
 
-    /// What has come since, one by one.
+    /// The next result, if there is one.
     pub(crate) fn news(&self) -> Option<News> {
         self.news.try_recv().ok()
     }
 
-    /// Takes none while it is paused.
+    /// Takes no profiles while it is paused.
     pub(crate) fn pause(&self, paused: bool) {
         self.paused.store(paused, Relaxed);
     }

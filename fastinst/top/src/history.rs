@@ -1,30 +1,30 @@
-//! What calls took between one profile and the next.
+//! The durations of calls between one profile and the next.
 
 use profiler::{Figure, FuncId, Function, Header, Profile};
 use std::collections::{HashMap, VecDeque};
 
-/// How many intervals are kept.
+/// The number of intervals that are kept.
 pub(crate) const LONGEST: usize = 240;
 
-/// Of each function that was timed: its 99th percentile in each interval, in nanoseconds; 0 where
-/// no call of it was timed.
+/// For each timed function its 99th percentile in each interval, in nanoseconds; 0 if no call of it
+/// was timed.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     curves: HashMap<FuncId, VecDeque<u64>>,
-    /// How many intervals there were.
+    /// The number of intervals so far.
     taken: usize,
     rates: HashMap<FuncId, Rate>,
 }
 
-/// Calls a second between the last two profiles in which they differed. An estimate is renewed
-/// every few seconds: in between it says nothing of the latest interval. Where calls are counted
-/// exactly, that is the latest interval.
+/// Calls per second between the last two profiles in which the number of calls differed. An
+/// estimate is renewed every few seconds; in between it has no information about the latest
+/// interval. Where calls are counted exactly, the two profiles bound the latest interval.
 #[derive(Clone, Copy, Debug)]
 struct Rate {
-    /// When the calls were last seen to differ, and what they were.
+    /// The time of the latest renewal, and the number of calls at that time.
     seconds: f64,
     calls: f64,
-    /// Nothing is known before that has happened.
+    /// `None` before the first renewal.
     value: Option<f64>,
 }
 
@@ -39,11 +39,11 @@ impl Rate {
 }
 
 impl History {
-    /// One interval more.
+    /// Adds an interval.
     pub(crate) fn add(&mut self, before: &Profile, now: &Profile) {
         let seconds = now.header.seconds - before.header.seconds;
         if seconds <= 0.0 {
-            // It was begun anew.
+            // The profile began anew.
             *self = Self::default();
             return;
         }
@@ -75,7 +75,7 @@ impl History {
         self.taken += 1;
     }
 
-    /// The latest intervals of a function, at most so many; the last comes last.
+    /// The latest intervals of a function, at most `most`; the last comes last.
     pub(crate) fn curve(&self, function: FuncId, most: usize) -> Vec<u64> {
         let curve = self.curves.get(&function);
         curve.map_or_else(Vec::new, |curve| {
@@ -83,7 +83,7 @@ impl History {
         })
     }
 
-    /// Calls a second, lately.
+    /// The latest calls per second.
     pub(crate) fn rate(&self, function: FuncId) -> Option<f64> {
         self.rates.get(&function)?.value
     }
@@ -104,8 +104,8 @@ pub(crate) mod tests {
         fn set(&mut self, _: FuncId, _: Mode) {}
     }
 
-    /// Profiles of a program whose functions 1, 2 … take so many ticks a call, one more for each
-    /// list of calls.
+    /// Profiles of a program whose functions 1, 2 … take this many ticks a call; one more profile
+    /// for each list of calls.
     pub(crate) fn profiles(rounds: &[&[(u32, u64)]]) -> Vec<Profile> {
         let clock = Clock { hz: 1e9, step: 1 };
         let costs = Costs { pair: 0.0, bias: 0.0, count: 0.0, toggle: 0.0, skip: 0.0 };
@@ -173,7 +173,7 @@ pub(crate) mod tests {
         assert!((950..1050).contains(&curve[2]), "{curve:?}");
         assert_eq!(history.curve(FuncId(1), 1), curve[2..]);
         assert_eq!((history.rate(FuncId(1)), history.rate(FuncId(2))), (Some(1.0), Some(0.0)));
-        // One that begins anew is another.
+        // A profile that begins anew starts another history.
         history.add(&all[3], &all[0]);
         assert!(history.curve(FuncId(1), 10).is_empty());
     }

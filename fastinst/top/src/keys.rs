@@ -1,4 +1,4 @@
-//! Keys, as far as the screen knows them.
+//! The keys that the screen handles.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
@@ -11,7 +11,7 @@ pub enum Key {
     Enter,
     /// Escape.
     Escape,
-    /// Deletes what is left of it.
+    /// Deletes the character before the cursor.
     Backspace,
     /// One row up.
     Up,
@@ -29,7 +29,7 @@ pub enum Key {
     Home,
     /// The last row.
     End,
-    /// Ctrl-C: the end, wherever it is pressed.
+    /// Ctrl-C: quits from every view.
     Interrupt,
 }
 

@@ -6,13 +6,13 @@
 //! ```
 //!
 //! - [`Screen`] is the state: the latest profile, the order, the filter, the selected row, the
-//!   function shown in detail. It knows no terminal: keys and profiles go in.
+//!   function shown in detail. It does not depend on a terminal: its inputs are keys and profiles.
 //! - `draw` draws it on a ratatui frame; tests draw on a buffer.
 //! - `history` keeps the durations of calls between one profile and the next, for the curve of a
 //!   function's 99th percentile.
 //! - `feed` fetches profiles on its own thread, so a program that does not answer blocks no key.
 //!
-//! It does not know where profiles come from: [`Source`] is a trait.
+//! The crate does not depend on where profiles come from: [`Source`] is a trait.
 
 mod draw;
 mod feed;
@@ -34,12 +34,13 @@ pub const LEAST_WIDTH: u16 = 40;
 /// See [`LEAST_WIDTH`].
 pub const LEAST_HEIGHT: u16 = 8;
 
-/// How long a key waits to be seen.
+/// The time after which pressed keys are read.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often the screen is drawn anew without news: its age is on it.
+/// How often the screen is redrawn without a new profile, since it shows the profile's age.
 const REDRAW: Duration = Duration::from_millis(500);
 
-/// Whether there is a terminal that the table fits into; or one line that says why not.
+/// Checks that there is a terminal that the table fits into; the error gives the reason in one
+/// line.
 pub fn check() -> Result<(), String> {
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         return Err("there is no terminal: `ctl PID snapshot` prints the table once".to_owned());
@@ -60,16 +61,16 @@ pub fn check() -> Result<(), String> {
     }
 }
 
-/// Shows profiles of a source until the user has had enough, or the program has ended. Returns the
-/// last message of the source, if it has one.
+/// Shows profiles of a source until the user quits or the program ends. Returns the last message of
+/// the source, if it has one.
 pub fn show(
     source: impl Source + 'static,
     title: String,
     interval: Duration,
     colors: bool,
 ) -> io::Result<Option<String>> {
-    // Without colours none is drawn: what crossterm writes in the place of one, where it takes
-    // NO_COLOR for itself, ends bold and reversed type, too.
+    // Without colours the screen draws none. crossterm must not apply NO_COLOR itself: what it then
+    // writes instead of a colour also ends bold and reversed type.
     ratatui::crossterm::style::force_color_output(true);
     let mut terminal = ratatui::try_init()?;
     let result = follow(&mut terminal, source, Screen::new(title, colors), interval);

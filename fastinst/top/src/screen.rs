@@ -1,4 +1,4 @@
-//! What is known, and what of it is shown.
+//! The state of the screen, and what is shown of it.
 
 use crate::feed::News;
 use crate::history::History;
@@ -6,12 +6,12 @@ use crate::keys::Key;
 use profiler::{FuncId, Function, Grid, Profile, Sort};
 use std::time::Instant;
 
-/// What fills the screen.
+/// The view that fills the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
     /// All functions.
     Table,
-    /// One of them.
+    /// One function.
     Function(FuncId),
     /// The keys.
     Help,
@@ -27,9 +27,9 @@ pub struct Screen {
     pub(crate) has_colors: bool,
     pub(crate) profile: Option<Box<Profile>>,
     pub(crate) history: History,
-    /// When the profile came.
+    /// The time at which the profile arrived.
     pub(crate) came: Option<Instant>,
-    /// What the source has to say.
+    /// The message of the source.
     pub(crate) message: Option<String>,
     is_over: bool,
     view: View,
@@ -37,18 +37,18 @@ pub struct Screen {
     filter: String,
     is_typing: bool,
     is_paused: bool,
-    /// The chosen row: a function, so that it stays chosen when rows change places.
+    /// The selected row, as a function, so that it stays selected when rows move.
     chosen: Option<FuncId>,
-    /// The first row that is shown; of one function, its first line.
+    /// The first visible row; in a function's view, its first visible line.
     pub(crate) first: usize,
-    /// How many rows fit, when it was drawn last.
+    /// The number of rows that fit, at the last drawing.
     pub(crate) room: usize,
-    /// The rows that were drawn last.
+    /// The functions of the rows, at the last drawing.
     pub(crate) order: Vec<FuncId>,
 }
 
 impl Screen {
-    /// With nothing to show yet; with colours, if the terminal is to have them.
+    /// A screen with nothing to show yet; with colours, if the terminal should have them.
     pub fn new(title: String, has_colors: bool) -> Self {
         Self {
             title,
@@ -87,7 +87,7 @@ impl Screen {
         }
     }
 
-    /// A key was pressed. Returns whether the screen is still wanted.
+    /// Handles a key. Returns whether the screen stays open.
     pub fn press(&mut self, key: Key) -> bool {
         if key == Key::Interrupt {
             return false;
@@ -144,7 +144,7 @@ impl Screen {
         (self.chosen, self.first) = (None, 0);
     }
 
-    /// Goes so many rows down.
+    /// Moves down by this many rows.
     fn go(&mut self, rows: isize) {
         if self.view != View::Table {
             self.first = self.first.saturating_add_signed(rows);
@@ -155,18 +155,18 @@ impl Screen {
         self.chosen = self.order.get(at).copied();
     }
 
-    /// Where the chosen row is among those that were drawn last.
+    /// The position of the selected row in the last drawing.
     pub(crate) fn position(&self) -> usize {
         let chosen = self.chosen.and_then(|id| self.order.iter().position(|known| *known == id));
         chosen.unwrap_or(0)
     }
 
-    /// The chosen function: the first where none was chosen.
+    /// The selected function; the first one if none was selected.
     fn chosen(&self) -> Option<FuncId> {
         self.order.get(self.position()).copied()
     }
 
-    /// What fills the screen.
+    /// The current view.
     pub fn view(&self) -> View {
         self.view
     }
@@ -176,32 +176,32 @@ impl Screen {
         SORTS[self.sort]
     }
 
-    /// What functions' names contain that are shown.
+    /// The text that functions' names must contain to be shown.
     pub fn filter(&self) -> &str {
         &self.filter
     }
 
-    /// Whether the filter is being written.
+    /// Whether the user is typing the filter.
     pub fn is_typing(&self) -> bool {
         self.is_typing
     }
 
-    /// Whether no profiles are taken: the key p.
+    /// Whether the user has paused the profiles (key p).
     pub fn is_paused(&self) -> bool {
         self.is_paused
     }
 
-    /// Whether no profile will come any more.
+    /// Whether no further profile will come.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Why no profile comes any more.
+    /// The reason why no further profile will come.
     pub fn last_message(&self) -> Option<String> {
         self.message.clone().filter(|_| self.is_over)
     }
 
-    /// The rows that are to be shown, in columns of a width.
+    /// The rows to show, in columns of this width.
     pub(crate) fn grid(&self, width: usize) -> Grid {
         let Some(profile) = &self.profile else { return Grid::default() };
         let wanted = self.filter.to_lowercase();

@@ -1,8 +1,7 @@
 use super::*;
 use crate::report::made_up::{about, function, profile};
 
-/// Numbers that look like chance, and are the same in every run of the tests (Steele, Lea and Flood
-/// 2014).
+/// Pseudorandom numbers that are the same in every run of the tests (Steele, Lea and Flood 2014).
 struct Chance(u64);
 
 impl Chance {
@@ -13,7 +12,7 @@ impl Chance {
         ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Box and Muller.
+    /// A normally distributed number (Box and Muller).
     fn normal(&mut self) -> f64 {
         let radius = (-2.0 * self.uniform().max(1e-300).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.uniform()).cos()
@@ -32,15 +31,15 @@ impl Chance {
     }
 }
 
-/// Shares of self time as programs have them: the first takes a quarter, the next three quarters of
-/// what the one before does.
+/// Typical shares of self time: the first function takes a quarter, each further one three quarters
+/// of the one before.
 fn shares(functions: usize) -> Vec<f64> {
     let raw: Vec<f64> = (0..functions).map(|at| 0.75f64.powi(at as i32)).collect();
     let sum: f64 = raw.iter().sum();
     raw.into_iter().map(|share| share / sum).collect()
 }
 
-/// A run of a program of eight seconds under a clock that takes 2,000 samples. The machine is up to
+/// A run of a program of eight seconds with a clock that takes 2,000 samples. The machine is up to
 /// some per cent faster or slower from run to run, each function once more, and counts are
 /// estimated within 5 %.
 fn run(chance: &mut Chance, shares: &[f64]) -> Profile {
@@ -91,7 +90,8 @@ fn of_identical_programs_less_than_one_function_in_a_hundred_is_called_changed()
 #[test]
 fn a_slowdown_of_a_fifth_in_one_function_is_found_with_ten_runs_a_side() {
     let mut chance = Chance(2);
-    // Of 30 functions those of 19, 8 and 6 % of the time; found in so many of 40 at least.
+    // The functions with 19, 8 and 6 % of the time, out of 30; each must be found in at least this
+    // many of 40 comparisons.
     for (at, least) in [(1, 40), (4, 38), (5, 36)] {
         let before = shares(30);
         let mut after = before.clone();

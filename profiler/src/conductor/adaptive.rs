@@ -6,8 +6,8 @@
 //! | way | its calls are | its entries are | which functions |
 //! |---|---|---|---|
 //! | complete | all timed | counted | those with long calls, and those that are rarely called |
-//! | counted | timed in terms | counted | the more frequent ones |
-//! | glimpsed | timed in terms | counted in a window before each term, and until that ends | the most frequent ones |
+//! | counted | timed in terms (sampling windows) | counted | the more frequent ones |
+//! | windowed (`Glimpsed`) | timed in terms | counted in a window before each term, until its end | the most frequent |
 //!
 //! In a *term* a limited number of calls is timed, selected at random. One part of the budget
 //! limits complete timing, and another one counting. Each function is armed separately, at random
@@ -30,8 +30,8 @@ const COMPLETELY: Draw = Draw { quota: 64, skip: Skip::None, then: Rest::Count }
 const COMPLETE: f64 = 0.2;
 const COUNTING: f64 = 0.48;
 const TERMS: f64 = 0.25;
-/// A term may last this many times as long as the function's rate predicts, if the ends of other
-/// functions pass its exits.
+/// A term may last this many times as long as the function's rate predicts, if other functions
+/// return through its exits.
 const PATIENCE: f64 = 4.0;
 /// The part of the budget that complete timing and counting leave over, and that terms and windows
 /// get. The rest is a reserve for growing rates.
@@ -39,58 +39,57 @@ const UNSPENT: f64 = 0.9;
 /// How much more windows may cost than terms, and how many windows there are for a term at most.
 const WINDOWS: f64 = 6.0;
 const GLIMPSES: f64 = 16.0;
-/// What may be spent on a function that was never called.
+/// The part of the budget that may be spent on a function that was never called.
 const WAITING: f64 = 0.01;
-/// The part of complete timing that is reserved for long calls. Tail latencies are found there, a
+/// The part of complete timing that is reserved for long calls. They determine tail latencies, a
 /// probe costs a few per cent of such a call, and complete timing needs no estimate.
 const LONG: f64 = 0.6;
-/// A call is long from this duration on, in seconds.
+/// The duration from which on a call is long, in seconds.
 const LONG_CALL: f64 = 1e-6;
 
-/// How long the term of a frequently called function lasts, in seconds. More calls are skipped for
-/// that, since successive calls are alike.
+/// The length of the term of a frequently called function, in seconds. More calls are skipped to
+/// reach it, since successive calls are similar.
 const TERM: f64 = 0.001;
-/// The window in which the rate of a glimpsed function is measured, in seconds. Its length is
+/// The window in which the rate of a windowed function is measured, in seconds. Its length is
 /// fixed: a window that ended after a number of calls would wait for the next busy time. It is
 /// longer than the phases that many programs repeat; a shorter window would cover a single phase.
 const WINDOW: f64 = 0.003;
-/// A function goes on being counted while its counting has cost less than this so far, in seconds,
-/// even if it is called very often now: many functions are called often for a moment and never
-/// again.
+/// A function stays counted while its counting has cost less than this so far, in seconds, even if
+/// it is called very often now: many functions are called often for a short time and never again.
 const TRIFLE: f64 = 20e-6;
 /// Calls skipped on average before one that is timed: at least, at most.
 const SKIP: (f64, f64) = (10.0, 3000.0);
-/// Calls to time in a term: at least, and for functions whose calls differ much.
+/// Calls to time in a term: the least number, and the number for functions whose calls differ much.
 const QUOTA: (f64, f64) = (10.0, 64.0);
-/// Between two looks, in seconds.
+/// The time between two looks (controller ticks), in seconds.
 const TICK: f64 = 0.010;
-/// From one arming to the next, in seconds: at least, at most.
+/// The time from one arming to the next, in seconds: at least, at most.
 const CYCLE: (f64, f64) = (0.020, 5.0);
-/// The time between two choices of ways, in seconds; and how long after the beginning they are made
-/// at every tick, since hot functions have to be found before they cost much.
+/// The time between two choices of ways, in seconds; and the time after the beginning in which a
+/// choice is made at every tick, since hot functions must be found before they cost much.
 const CHOOSE: f64 = 0.1;
 const BEGINNING: f64 = 0.05;
-/// For this long they are also made at every tick when a function got its probes because it was
+/// The time for which choices are made at every tick after a function got its probes because it was
 /// running.
 const SURPRISE: f64 = 0.003;
 /// The time over which the rates that decide about counting are averaged, in seconds: programs have
 /// phases.
 const AVERAGE: f64 = 1.0;
-/// A shorter observation says little about a rate, in seconds: many functions are called often for
-/// a moment and then never again, and those cost little. Functions that got their probes because
-/// they were running have no exact counts to lose, so a tick is long enough for them.
+/// A shorter observation is weak evidence of a rate, in seconds: many functions are called often
+/// for a short time and then never again, and those cost little. Functions that got their probes
+/// because they were running have no exact counts to lose, so a tick is long enough for them.
 const FIRM: f64 = 0.02;
 /// A choice is made at once when counting has taken more than this many budgets since the last
 /// look.
 const SURGE: f64 = 1.0;
-/// Where probes take more than this part of the time, as they do while hot functions are being
-/// found, the program is slowed down, and a window shows too low a rate. The window is repeated
-/// soon, but at most this many times in a row.
+/// While hot functions are being found, probes may take more than this part of the time. They slow
+/// the program down then, and a window shows too low a rate. Such a window is repeated soon, but at
+/// most this many times in a row.
 const CALM: f64 = 0.06;
 const SPOILED: u32 = 4;
-/// Between two looks at the beginning and while a window is open, in seconds.
+/// The time between two looks at the beginning and while a window is open, in seconds.
 const SHORT_TICK: f64 = 0.001;
-/// The weight of the old estimate of a rate at a choice.
+/// The weight of the old rate when a choice updates the estimate.
 const MEMORY: f64 = 0.5;
 
 /// The random generator, and the state that all functions share.
@@ -99,51 +98,53 @@ pub(super) struct Adaptive {
     random: u64,
     chosen: Ticks,
     last: Ticks,
-    /// What counting, also in windows, and complete timing have cost since then, in ticks.
+    /// The cost of counting, also in windows, and of complete timing since `last`, in ticks.
     pub(super) spent: f64,
-    /// The same since the latest judgement, the part of what was foreseen that is spent since, and
-    /// when that was: rates change, and those that had fallen for a moment are the first to be
-    /// chosen.
+    /// The same cost since the latest comparison with the plan; the factor by which the planned
+    /// budget is reduced since then; and the time of that comparison. Rates change, and functions
+    /// whose rates had just fallen are the first to be chosen.
     paid: f64,
     thrift: f64,
     thrifty: Ticks,
-    /// Whether any window is open; and whether calls of a glimpsed function are being timed, or a
+    /// Whether any window is open; and whether calls of a windowed function are being timed, or a
     /// window was opened at a time that was not random.
     is_open: bool,
     is_unfit: bool,
     /// The measured cost of counting, and its standard deviation.
     slowdown: Slowdown,
     deviation: f64,
-    /// Entries of glimpsed functions that were counted, until now and until the latest look, each
-    /// weighted by its cost; and the yardstick's entries since then.
+    /// Counted entries of windowed functions, until now and until the latest look, each weighted by
+    /// its cost; and the yardstick's entries since then.
     pub(super) glimpsed: f64,
     seen: f64,
     pub(super) measured: f64,
-    /// When the yardstick was chosen.
+    /// The time at which the yardstick was chosen.
     yardstick: Ticks,
-    /// When probes took more than [`CALM`] of the time for the last time.
+    /// The last time at which probes took more than [`CALM`] of the time.
     restless: Ticks,
-    /// When a function got its probes because it was running, for the last time.
+    /// The last time at which a function got its probes because it was running.
     pub(super) surprised: Ticks,
 }
 
-/// What a function does next.
+/// The plan for a function.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Plan {
     way: Way,
-    /// Entries a second, as far as is known.
+    /// The estimated entries per second.
     rate: f64,
-    /// The same over [`AVERAGE`], the calls that it was computed from, and when that was.
+    /// The same over [`AVERAGE`], the number of calls that it was computed from, and the time of
+    /// that.
     average: f64,
     calls: f64,
     averaged: f64,
-    /// Ends of others a second that pass its exits while it is timed.
+    /// Returns of other functions per second through its exits while it is timed.
     passing: f64,
-    /// Its calls are so rare, and others pass its exits so often, that the budget pays for no term.
+    /// Whether its calls are so rare, and other functions return through its exits so often, that
+    /// the budget pays for no term.
     is_hopeless: bool,
     counted: u64,
     counted_at: Ticks,
-    /// When it is armed again, and when it was.
+    /// The time of its next arming, and that of the latest.
     next: Ticks,
     armed: Ticks,
     quota: u32,
@@ -153,7 +154,7 @@ pub(super) struct Plan {
     glimpsed: u32,
     /// Windows in a row that were repeated.
     spoiled: u32,
-    /// Its window was opened because it was found to be frequent.
+    /// Whether its window was opened because it was found to be frequent.
     is_prompt: bool,
     /// Whether it belongs to the yardstick of [`Slowdown`], and whether it once ceased to.
     measures: bool,
@@ -191,7 +192,7 @@ impl Adaptive {
         }
     }
 
-    /// Evenly between zero and one.
+    /// A random number, evenly distributed between zero and one.
     fn chance(&mut self) -> f64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -222,17 +223,17 @@ impl Conductor {
         let elapsed = now.since(std::mem::replace(&mut self.adaptive.last, now)).0 as f64;
         let beginning = now.since(self.began) < self.clock.ticks(BEGINNING)
             || now.since(self.adaptive.surprised) < self.clock.ticks(SURPRISE);
-        // The program has changed its behaviour: functions that are hot now must not be counted or
-        // timed until the next regular choice.
+        // The program has changed its behaviour: functions that are hot now must not stay counted
+        // or timed until the next regular choice.
         let spent = std::mem::take(&mut self.adaptive.spent);
         self.adaptive.paid += spent;
-        // The cost of windows is subtracted from them anyway. Repeating the windows in which many
-        // calls are counted would favour those in which few are.
+        // The cost of windows is subtracted from them anyway. Repeating windows in which many calls
+        // are counted would favour windows with few.
         if spent - self.compare(elapsed) > CALM * elapsed {
             self.adaptive.restless = now;
         }
         let surge = spent > SURGE * budget * elapsed;
-        // Choosing looks at every function: not at each look while windows are open.
+        // A choice visits every function, so it is not made at each look while windows are open.
         let chosen = now.since(self.adaptive.chosen);
         let chooses = beginning
             || surge && chosen >= self.clock.ticks(TICK)
@@ -253,8 +254,8 @@ impl Conductor {
         Ticks(now.0 + self.clock.ticks(pause).0)
     }
 
-    /// Compares how often the yardstick is called with and without windows. Returns what counting
-    /// has taken in windows since the last look.
+    /// Compares how often the yardstick is called with and without windows. Returns the cost of
+    /// counting in windows since the last look.
     fn compare(&mut self, elapsed: f64) -> f64 {
         let Adaptive { slowdown, is_open, is_unfit, glimpsed, seen, measured, .. } =
             &mut self.adaptive;
@@ -294,7 +295,7 @@ impl Conductor {
     }
 
     /// A function that was never called stays armed so that its first call is timed. If other
-    /// functions pass its exits too often meanwhile, it is only counted.
+    /// functions return through its exits too often meanwhile, it is only counted.
     fn spare(&mut self, at: usize, budget: f64, probes: &mut impl Probes) {
         let part = &self.functions[at];
         let waits =
@@ -311,7 +312,7 @@ impl Conductor {
         let part = &mut self.functions[at];
         let Some(life) = &mut part.life else { return };
         if life.plan.next == Ticks::default() {
-            // Seen for the first time: its own phase.
+            // Its first call: it gets a random phase.
             life.plan.span = CYCLE.0;
             let wait = (span.0 as f64 * (0.2 + self.adaptive.chance())) as u64;
             life.plan.next = Ticks(now.0 + wait);
@@ -340,7 +341,7 @@ impl Conductor {
         }
     }
 
-    /// Handles a glimpsed function that is only counted: that is its window. When the window has
+    /// Handles a windowed function that is only counted, which is its window. When the window has
     /// ended, a term begins, or the function is switched off until its next window. Windows are
     /// more frequent than terms: the rate of calls changes more than their duration, which the
     /// clock also measures.
@@ -389,8 +390,8 @@ impl Conductor {
         self.set(FuncId(at as u32), Mode::Sample(draw), probes);
     }
 
-    /// A function was switched at this instant, which may be later than the decision: the agent
-    /// applies decisions one after the other.
+    /// Records that a function was switched at this instant, which may be later than the decision:
+    /// the agent applies decisions one after the other.
     pub fn switched(&mut self, function: FuncId, at: Ticks) {
         let part = self.part(function);
         match (part.mode, &mut part.life) {
@@ -400,7 +401,7 @@ impl Conductor {
         }
     }
 
-    /// A new cycle.
+    /// Arms a function, which begins a new cycle.
     fn arm(&mut self, at: usize, now: Ticks, probes: &mut impl Probes) {
         let jitter = 0.5 + self.adaptive.chance();
         let clock = self.clock;
@@ -409,8 +410,8 @@ impl Conductor {
         let Some(Life { account, plan }) = part.life.as_deref_mut() else { return };
         plan.next = Ticks(now.0 + clock.ticks(plan.span * jitter).0);
         if goes_on && plan.way == Way::Glimpsed {
-            // Its cycle goes on, too: the next one would have no window, and so no evidence of its
-            // rate.
+            // Its cycle continues, too: the next one would have no window, and so no evidence of
+            // its rate.
             return;
         }
         if plan.way == Way::Glimpsed {
@@ -424,8 +425,8 @@ impl Conductor {
             Way::Counted => Mode::Sample(plan.draw(Rest::Count)),
             Way::Glimpsed => Mode::Count,
         };
-        // A term that still samples goes on: a new one would lose the calls that are open, the
-        // longest ones in particular.
+        // A term that still samples continues: a new one would lose the open calls, in particular
+        // the longest ones.
         if !goes_on {
             match plan.way {
                 Way::Complete => account.time_completely(),
@@ -456,8 +457,8 @@ impl Conductor {
             {
                 plan.count(account.entries, began, now, hz, firm);
                 let is_long = account.mean(&costs).is_some_and(|mean| mean.value >= LONG_CALL * hz);
-                // Calls that are not counted at the moment become part of the estimate when the
-                // cycle ends.
+                // Calls that are not being counted become part of the estimate at the end of the
+                // cycle.
                 let unseen = if plan.way == Way::Glimpsed {
                     plan.rate * now.since(account.cycle_began()).0 as f64 / hz
                 } else {
@@ -510,7 +511,7 @@ impl Conductor {
         self.pace(&sampled, ticks * TERMS + unspent);
     }
 
-    /// The part of the budget that is allotted: less, if more was spent than was foreseen.
+    /// The part of the budget that may be planned: less, if more was spent than planned before.
     fn thrift(&mut self, now: Ticks, budget: f64) -> f64 {
         let Adaptive { thrift, thrifty, paid, .. } = &mut self.adaptive;
         if now.since(self.began) < self.clock.ticks(BEGINNING) {
@@ -518,7 +519,7 @@ impl Conductor {
             (*thrifty, *paid) = (now, 0.0);
         }
         let elapsed = now.since(*thrifty);
-        // Choices that a surge triggered follow too soon to be judged.
+        // Choices that a surge triggered follow too soon for the comparison.
         if elapsed >= self.clock.ticks(CHOOSE) {
             let foreseen = budget * (COMPLETE + COUNTING + TERMS) * elapsed.0 as f64;
             *thrift = (*thrift * if *paid > foreseen { 0.85 } else { 1.15 }).clamp(0.3, 1.0);
@@ -527,8 +528,9 @@ impl Conductor {
         *thrift
     }
 
-    /// Which functions are timed completely: first those with long calls, then all, the cheapest
-    /// first, as long as the budget pays for it; and what is left of that. `order` is by cost.
+    /// Selects the functions that are timed completely: first those with long calls, then all, the
+    /// cheapest first, as long as the budget pays for it. Also returns the rest of that budget.
+    /// `order` is by cost.
     fn time_completely(&self, order: &[Candidate], ticks: f64) -> (Vec<bool>, f64) {
         let mut chosen = vec![false; self.functions.len()];
         let mut left = ticks;
@@ -550,7 +552,7 @@ impl Conductor {
         (chosen, left)
     }
 
-    /// How often a second ends of other functions pass the exits of this one.
+    /// The returns of other functions per second through the exits of this one.
     fn passing(&self, at: usize) -> f64 {
         let rate = |other: &FuncId| {
             self.functions.get(other.0 as usize)?.life.as_ref().map(|life| life.plan.rate)
@@ -571,8 +573,8 @@ impl Conductor {
             let Some(Life { account, plan }) = part.life.as_deref_mut() else { continue };
             let variation = account.variation().clamp(0.25, 16.0);
             let (least, most) = QUOTA;
-            // Functions whose calls differ much need more samples; but not at the price of longer
-            // cycles.
+            // Functions whose calls differ much need more samples, but not if that makes cycles
+            // longer.
             let cost = plan.term_cost(&costs);
             let affordable = (share * CYCLE.0 - costs.toggle).max(0.0) / cost.max(1.0);
             let least = if plan.is_passed() { 1.0 } else { least };
@@ -595,7 +597,7 @@ impl Conductor {
 }
 
 impl Part {
-    /// Whether the controller handles it: it was discovered, and entered.
+    /// Whether the controller handles it: it was discovered and entered.
     fn lives(&self) -> bool {
         self.known && self.life.as_ref().is_some_and(|life| life.account.entries > 0)
     }
@@ -611,14 +613,14 @@ fn is_complete(mode: &Mode) -> bool {
     matches!(mode, Mode::Sample(Draw { skip: Skip::None, .. }))
 }
 
-/// A function for which a way is to be chosen.
+/// A function for which a way is being chosen.
 struct Candidate {
     at: usize,
     rate: f64,
     average: f64,
     /// The cost of counting an entry, as a multiple of the usual one.
     weight: f64,
-    /// Ends of others a second that pass its exits while it is timed.
+    /// Returns of other functions per second through its exits while it is timed.
     passing: f64,
     is_long: bool,
 }
@@ -636,13 +638,13 @@ impl Candidate {
     }
 }
 
-/// A function with many sites costs more to switch.
+/// The factor by which a function with many sites costs more to switch.
 fn sites_factor(sites: u32) -> f64 {
     (f64::from(sites) / 2.0).clamp(1.0, 50.0)
 }
 
 impl Plan {
-    /// A term of this function.
+    /// The sampling plan of a term of this function.
     fn draw(&self, then: Rest) -> Draw {
         match self.is_passed() {
             true => Draw { quota: self.quota.max(1), skip: Skip::Geometric { mean: 0.0 }, then },
@@ -654,27 +656,27 @@ impl Plan {
         }
     }
 
-    /// Whether a term costs less the shorter it is: more frequent functions pass its exits all the
-    /// while.
+    /// Whether a shorter term costs less, because more frequent functions return through its exits
+    /// all the time.
     fn is_passed(&self) -> bool {
         self.passing > self.rate
     }
 
-    /// Whether a term during which others pass the exits has exceeded its limit: the function is no
-    /// longer called.
+    /// Whether a term during which other functions return through its exits has exceeded its time
+    /// limit, because the function is no longer called.
     fn is_overdue(&self, now: Ticks, hz: f64) -> bool {
         let expected = f64::from(self.quota) / self.rate * hz;
         self.is_passed()
             && (self.is_hopeless || now.since(self.armed).0 as f64 > PATIENCE * expected)
     }
 
-    /// How many calls are skipped before one that is timed.
+    /// The mean number of calls that are skipped before one is timed.
     fn skip(&self) -> f64 {
         (self.rate * TERM / QUOTA.0).clamp(SKIP.0, SKIP.1)
     }
 
-    /// The cost of timing a call, including the calls that are skipped before it, and the functions
-    /// that pass its exits meanwhile.
+    /// The cost of timing a call, including the calls that are skipped before it, and the returns
+    /// of other functions through its exits meanwhile.
     fn term_cost(&self, costs: &Costs) -> f64 {
         let skip = if self.is_passed() { 0.0 } else { self.skip() };
         let passing = (skip + 1.0) * self.passing / self.rate.max(1.0);
@@ -697,7 +699,7 @@ impl Plan {
     }
 
     /// Updates the rate of a function whose entries are counted all the time, from `began` on. An
-    /// observation shorter than `firm` says little.
+    /// observation shorter than `firm` is weak evidence.
     fn count(&mut self, entries: u64, began: Ticks, now: Ticks, hz: f64, firm: f64) {
         let age = now.since(began).0 as f64 / hz;
         if self.way != Way::Glimpsed && age < BEGINNING {
@@ -709,7 +711,7 @@ impl Plan {
         (self.counted, self.counted_at) = (entries, now);
     }
 
-    /// A rate that has grown much is believed at once.
+    /// Updates the estimated rate. A rate that has grown much is adopted at once.
     fn learn(&mut self, rate: f64) {
         let jumps = self.rate == 0.0 || rate > 4.0 * self.rate;
         self.rate = if jumps { rate } else { MEMORY * self.rate + (1.0 - MEMORY) * rate };

@@ -3,22 +3,23 @@
 //! Back to back, each addition waits for the one before. In a program it overlaps with other work,
 //! or competes with it: its cost was a third of the back-to-back cost in one program, and three
 //! quarters in another. The *yardstick* is the set of functions whose entries are counted all the
-//! time. Its rate of calls while windows are open is compared with its rate while none is: the
+//! time. Its rate of calls while windows are open is compared with its rate while none is open. The
 //! difference is the time that the entries counted in the windows took (a ratio estimate; Cochran
 //! 1977, *Sampling Techniques*, chapter 6).
 //!
-//! A few windows say little, since programs have phases. So the measured cost and the usual cost of
-//! other programs are averaged, each weighted by its inverse variance.
+//! A few windows are weak evidence, since programs have phases. So the measured cost and the usual
+//! cost of other programs are averaged, each weighted by its inverse variance.
 //!
 //! Sums are kept for as long as the yardstick stays the same. When it changes, only the time that
-//! its windows lost is kept and added up.
+//! was lost in its windows is kept and added up.
 
 /// The uncertainty of the cost in a program in which nothing was measured: a standard deviation,
 /// relative to the cost.
 const UNKNOWN: f64 = 0.25;
 /// The bounds of the result, as multiples of the usual cost.
 const POSSIBLE: (f64, f64) = (0.2, 2.5);
-/// A comparison with fewer stretches of a kind is ignored.
+/// A comparison with fewer stretches (uninterrupted spans with or without windows) of a kind is
+/// ignored.
 const FEW: f64 = 4.0;
 /// So is one in which the yardstick was called fewer times while no window was open.
 const RARE: f64 = 100.0;
@@ -28,17 +29,18 @@ const RARE: f64 = 100.0;
 pub(super) enum Look {
     /// A window was open.
     Open,
-    /// None was.
+    /// No window was open.
     Closed,
-    /// Calls of frequent functions were timed, whose cost is not known well enough; or a window was
-    /// opened because its function was found to be frequent, and not at a random time.
+    /// The span cannot be used: calls of frequent functions were timed, whose cost is not known
+    /// well enough; or a window was opened because its function was found to be frequent, and not
+    /// at a random time.
     Unfit,
 }
 
 /// The cost of counting an entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cost {
-    /// In ticks.
+    /// Its mean, in ticks.
     pub(super) mean: f64,
     /// Its standard deviation.
     pub(super) deviation: f64,
@@ -48,7 +50,7 @@ pub(super) struct Cost {
 #[derive(Debug)]
 pub(super) struct Slowdown {
     usual: f64,
-    /// How long a stretch without windows is, in ticks of work.
+    /// The length of a stretch without windows, in ticks of work.
     stretch: f64,
     now: Comparison,
     before: Lost,
@@ -83,7 +85,7 @@ impl Slowdown {
         }
     }
 
-    /// The yardstick has changed.
+    /// Starts a new comparison, as the yardstick has changed.
     pub(super) fn restart(&mut self) {
         self.before = self.before.plus(std::mem::take(&mut self.now).lost());
     }
@@ -159,11 +161,11 @@ struct Stretches {
     number: f64,
     work: f64,
     called: f64,
-    /// Sums of squares and products.
+    /// The sums of squares and products.
     work2: f64,
     product: f64,
     called2: f64,
-    /// The one that has not ended: its work, and the calls in it.
+    /// The stretch that has not ended: its work, and the calls in it.
     stretch: (f64, f64),
 }
 
@@ -185,7 +187,7 @@ impl Stretches {
         }
     }
 
-    /// Of the ratio of calls to work, relative to it.
+    /// The relative variance of the ratio of calls to work.
     fn relative_variance(&self) -> f64 {
         let ratio = self.called / self.work;
         let squares = self.called2 - 2.0 * ratio * self.product + ratio * ratio * self.work2;
@@ -201,8 +203,8 @@ mod tests {
     const USUAL: f64 = 2.0;
 
     /// A program whose yardstick is called every 100 ticks of its own work, and another function
-    /// every 10, each counted entry of which takes so much; with phases, in which everything is
-    /// called half as often, or one and a half times.
+    /// every 10, each counted entry of which takes `cost`. With phases, all functions are called
+    /// half as often in some of them, and one and a half times as often in others.
     fn measured(cost: f64, windows: usize, phases: bool) -> Cost {
         let mut slowdown = Slowdown::new(USUAL, 50_000.0);
         let mut random = 1u64;

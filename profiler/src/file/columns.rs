@@ -1,34 +1,35 @@
-//! Columns: all values of one kind beside each other, so that they pack well.
+//! Columns: all values of one kind are stored together, so that they compress well.
 //!
 //! Whole numbers are varints of seven bits a byte (LEB128). Other numbers are rounded to 24 bits,
-//! seven digits: rounding keeps their order, so that no bound is broken by it. Many are equal to
-//! one that was written before (a function that was called once has one time), so each has a
-//! reference, and only new ones their four bytes: the upper one, which packs well, beside the
-//! others' upper ones, the lower three, which do not pack, in a column that is left as it is.
+//! seven digits: rounding keeps their order, so that no bound is violated. Many are equal to an
+//! earlier one (a function that was called once has one time), so each has a reference, and only
+//! new ones have four bytes. The upper byte compresses well, and is stored with the other upper
+//! bytes. The lower three do not compress, and are stored in an uncompressed column.
 //!
 //! | reference | the number |
 //! |---|---|
-//! | 0 | a new one |
+//! | 0 | a new number |
 //! | 1 | zero |
-//! | 2 | the one of its kind before it |
-//! | 3 and above | the latest new one of this record, the one before it, … |
+//! | 2 | the previous one of its kind |
+//! | 3 and above | the latest new number of this record, the one before it, … |
 
 use super::FileError;
 
-/// What belongs together.
+/// The columns.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Column {
     /// The header and the modules, as JSON.
     Text,
-    /// Which figures there are, and how they are known.
+    /// Which figures there are, and their certainty.
     Shape,
-    /// Numbers, modules and offsets of functions; lines.
+    /// IDs, modules and offsets of functions; lines.
     Place,
-    /// Of a name: how many bytes it has in common with the one before, and how many others.
+    /// For each name: the number of bytes in common with the previous name, and the number of other
+    /// bytes.
     Shared,
-    /// The other bytes.
+    /// The other bytes of names.
     Name,
-    /// How often.
+    /// Counts.
     Count,
     /// Buckets of histograms.
     Bucket,
@@ -42,9 +43,9 @@ pub(super) enum Column {
     Upper,
 }
 
-/// How many columns are packed.
+/// The number of compressed columns.
 const PACKED: usize = 11;
-/// The bytes of a number that are not packed.
+/// The bytes of a number that are not compressed.
 const LOWER: usize = 3;
 
 const NEW: u8 = 0;
@@ -52,15 +53,15 @@ const ZERO: u8 = 1;
 const AS_BEFORE: u8 = 2;
 const LATEST: u8 = 3;
 
-/// So many numbers of a record are looked through for an equal one.
+/// The number of earlier numbers of a record that are searched for an equal one.
 const REMEMBERED: usize = 8;
-/// Kinds of numbers: each is compared with the one of its kind that was written before.
+/// The number of kinds of numbers: each number is compared with the previous one of its kind.
 pub(super) const KINDS: usize = 40;
 
-/// The numbers that references mean, as bits.
+/// The numbers that references refer to, as bits.
 #[derive(Debug)]
 struct Recent {
-    /// Of this record; the latest at the place before `next`.
+    /// The new ones of this record; the latest is before `next`.
     new: [u32; REMEMBERED],
     next: usize,
     by_kind: [u32; KINDS],
@@ -69,7 +70,7 @@ struct Recent {
 impl Recent {
     const NONE: Self = Self { new: [0; REMEMBERED], next: 0, by_kind: [0; KINDS] };
 
-    /// The latest new number before which there were `back` others; `None` if there was none.
+    /// The new number `back` places before the latest; `None` if there is none.
     fn back(&self, back: usize) -> Option<u32> {
         (back < self.next.min(REMEMBERED)).then(|| self.new[(self.next - 1 - back) % REMEMBERED])
     }
@@ -94,20 +95,20 @@ impl Recent {
     }
 }
 
-/// Columns that are written.
+/// Columns that are being written.
 #[derive(Debug)]
 pub(super) struct Writer {
     packed: [Vec<u8>; PACKED],
     lower: Vec<u8>,
     recent: Recent,
-    /// The latest name, if the next one says what it has in common with it.
+    /// The previous name, if names share beginnings.
     latest: Option<Vec<u8>>,
-    /// Bytes of all names.
+    /// The bytes of all names.
     pub(super) names: usize,
 }
 
 impl Writer {
-    /// Names have something in common, or stand there as a whole.
+    /// Whether names are stored by their differences from the previous one, or whole.
     pub(super) fn new(names_share: bool) -> Self {
         Self {
             packed: Default::default(),
@@ -118,7 +119,7 @@ impl Writer {
         }
     }
 
-    /// A record begins.
+    /// Begins a record.
     pub(super) fn begin(&mut self) {
         self.recent.next = 0;
     }
@@ -136,14 +137,15 @@ impl Writer {
         column.push(number as u8);
     }
 
-    /// One that is near another.
+    /// Writes a number that is close to another one.
     pub(super) fn near(&mut self, column: Column, number: u64, other: u64) {
         let by = number.wrapping_sub(other) as i64;
         self.number(column, ((by << 1) ^ (by >> 63)) as u64);
     }
 
     pub(super) fn real(&mut self, kind: usize, value: f64) {
-        // Numbers that are too large for a file would be infinite there, and refused.
+        // Numbers that are too large for the format would become infinite, and the file would be
+        // refused.
         let bits = (value as f32).clamp(f32::MIN, f32::MAX).to_bits();
         let reference = self.recent.reference(kind, bits);
         self.byte(Column::Reference, reference);
@@ -174,7 +176,7 @@ impl Writer {
         self.names += name.len();
     }
 
-    /// All columns that are packed, each behind its length; and the one that is not.
+    /// All compressed columns, each preceded by its length; and the uncompressed one.
     pub(super) fn finish(self) -> (Vec<u8>, Vec<u8>) {
         let mut all = Vec::with_capacity(
             self.packed.iter().map(Vec::len).sum::<usize>() + PACKED * size_of::<u64>(),
@@ -187,19 +189,19 @@ impl Writer {
     }
 }
 
-/// Columns that are read.
+/// Columns that are being read.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     packed: [&'a [u8]; PACKED],
     lower: &'a [u8],
     recent: Recent,
     latest: Vec<u8>,
-    /// How many bytes names may still have together.
+    /// The number of bytes that all further names may still have together.
     pub(super) names: usize,
 }
 
 impl<'a> Reader<'a> {
-    /// Of what [`Writer::finish`] has made; names have at most so many bytes together.
+    /// Reads the result of [`Writer::finish`]; names have at most `names` bytes together.
     pub(super) fn new(all: &'a [u8], lower: &'a [u8], names: usize) -> Result<Self, FileError> {
         let (lengths, mut rest) =
             all.split_at_checked(PACKED * size_of::<u64>()).ok_or(FileError::Damaged)?;
@@ -213,7 +215,7 @@ impl<'a> Reader<'a> {
         Ok(Self { packed, lower, recent: Recent::NONE, latest: Vec::new(), names })
     }
 
-    /// A record begins.
+    /// Begins a record.
     pub(super) fn begin(&mut self) {
         self.recent.next = 0;
     }
@@ -237,7 +239,7 @@ impl<'a> Reader<'a> {
         Err(FileError::Damaged)
     }
 
-    /// A number that is smaller.
+    /// Reads a number of a smaller type.
     pub(super) fn small<T: TryFrom<u64>>(&mut self, column: Column) -> Result<T, FileError> {
         T::try_from(self.number(column)?).map_err(|_| FileError::Damaged)
     }

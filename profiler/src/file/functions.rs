@@ -1,4 +1,4 @@
-//! Functions and stacks of a profile in columns.
+//! Writes functions and stacks of a profile to columns, and reads them.
 
 use super::FileError;
 use super::columns::{Column, KINDS, Reader, Writer};
@@ -8,10 +8,10 @@ use crate::{
 };
 use std::collections::HashMap;
 
-/// Figures of a function, in the order in which they are written: those that others are often equal
-/// to come first.
+/// The number of figures of a function. They are written in an order in which figures that often
+/// equal others come first.
 const FIGURES: usize = 9;
-/// Kinds of numbers; a figure has three.
+/// The first kinds of numbers: each figure has three.
 const SEEN: usize = 3 * FIGURES;
 const LEAST: usize = SEEN + 1;
 const MOST: usize = SEEN + 2;
@@ -22,13 +22,13 @@ const INSTANT: usize = SEEN + 6;
 const INSIDE: usize = SEEN + 7;
 const _: () = assert!(INSIDE < KINDS);
 
-/// How a figure is written: two bits of a function's shape.
+/// The form of a figure: two bits of a function's shape.
 const NONE: u64 = 0;
 const WHOLE: u64 = 1;
 const EXACT: u64 = 2;
 const ESTIMATED: u64 = 3;
 
-/// Bits of the shape behind those of the figures.
+/// Bits of the shape after those of the figures.
 const IS_UNSEEN: u64 = 1 << (2 * FIGURES);
 const HAS_MIN: u64 = IS_UNSEEN << 1;
 const HAS_MAX: u64 = IS_UNSEEN << 2;
@@ -82,7 +82,7 @@ pub(super) fn write(profile: &Profile, out: &mut Writer) {
     }
 }
 
-/// What is near the next one's.
+/// The values of the previous function, which are close to the next one's.
 #[derive(Debug, Default)]
 struct Before {
     id: u64,
@@ -186,7 +186,7 @@ fn write_calls<'a>(
     }
 }
 
-/// Numbers of callers: most are functions of the profile, the others follow them.
+/// The numbers of callers: most callers are functions of the profile; the numbers of others follow.
 struct Callers<'a> {
     functions: &'a [Function],
     /// Positions of functions in the order of modules and offsets.
@@ -229,7 +229,7 @@ impl<'a> Callers<'a> {
 pub(super) fn read(from: &mut Reader<'_>, profile: &mut Profile) -> Result<(), FileError> {
     let count: u64 = from.number(Column::Place)?;
     let mut before = Before::default();
-    // Numbers of callers, one for each arc.
+    // The numbers of callers, one for each arc.
     let mut callers = Vec::new();
     for _ in 0..count {
         from.begin();
@@ -341,8 +341,8 @@ fn read_calls(
     Ok(())
 }
 
-/// Gives arcs their callers, as long as the names have no more than so many bytes: the others' are
-/// not known.
+/// Sets the callers of arcs, as long as the names have no more than this many bytes; further
+/// callers stay unknown.
 fn name_callers(
     functions: &mut [Function],
     others: &[Label],

@@ -1,17 +1,18 @@
-//! Bounds: values of functions of which none is above the sum of its callers'.
+//! Bounds: makes the values of functions consistent, so that none is above the sum of its callers'.
 //!
-//! Two passes, each of which visits every function once, however they call each other.
+//! There are two passes; each visits every function once, whatever the call graph.
 //!
-//! 1. [`cut`] lowers values to what callers leave, never below a function's floor: `v(f) =
+//! 1. [`cut`] lowers values to the sum of their callers', never below a function's floor: `v(f) =
 //!    min(v(f), max(floor(f), Σ v(caller)))`. The sum of values that are not negative is at least
 //!    each of them, so a function's value never depends on a larger one, and the greatest solution
-//!    is found by settling functions from the least value on: Dijkstra's algorithm as generalised
+//!    is found by finalising functions from the least value on: Dijkstra's algorithm as generalised
 //!    by Knuth (*A generalization of Dijkstra's algorithm*, Information Processing Letters 6,
 //!    1977).
-//! 2. [`raise`] makes good what floors have left: where a value is still above the sum of its
-//!    callers', these are raised until they sum to it. It settles functions from the greatest value
-//!    on. A caller that is raised was below the function, or their sum would not have been, and
-//!    ends no higher than it: so it is not settled yet, and no settled function is touched again.
+//! 2. [`raise`] repairs the violations that floors have left: where a value is still above the sum
+//!    of its callers', the callers are raised until their sum reaches it. It finalises functions
+//!    from the greatest value on. A caller that is raised was below the function, since their sum
+//!    was, and ends no higher than the function. So it is not final yet, and no final function
+//!    changes again.
 //!
 //! After the second pass no function is above the sum of its callers', whatever the first pass did;
 //! no value is above the largest original one; and none was lowered below its floor.
@@ -20,7 +21,7 @@ use super::Callers;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// A value in order, and of which function.
+/// A value with its function, ordered by value.
 #[derive(Clone, Copy, PartialEq)]
 struct Ranked(f64, usize);
 
@@ -46,7 +47,7 @@ pub(super) fn cut(values: &mut [f64], floors: &[f64], callers: &Callers) {
         (0..callers.len()).map(|at| callers.get(at).map_or(usize::MAX, <[usize]>::len)).collect();
     let mut sums = vec![0.0; values.len()];
     let mut settled = vec![false; values.len()];
-    // Others bound nothing, and nothing bounds them.
+    // Other functions bound nothing, and nothing bounds them.
     let is_bound = |at: usize| callers.get(at).is_some() || !callees[at].is_empty();
     let bound = values.iter().enumerate().filter(|(at, _)| is_bound(*at));
     let mut heap: BinaryHeap<_> = bound.map(|(at, value)| Reverse(Ranked(*value, at))).collect();
@@ -74,7 +75,7 @@ pub(super) fn raise(values: &mut [f64], pinned: &[bool], callers: &Callers) {
     let missing = |at: usize, all: &[usize], values: &[f64]| {
         values[at] - all.iter().map(|caller| values[*caller]).sum::<f64>()
     };
-    // Where nothing is missing nothing ever will be, unless the function itself is raised.
+    // A function that is not above its callers' sum never will be, unless it is raised itself.
     let is_above = |at: &usize| callers.get(*at).is_some_and(|all| missing(*at, all, values) > 0.0);
     let mut heap: BinaryHeap<_> =
         (0..values.len()).filter(is_above).map(|at| Ranked(values[at], at)).collect();
@@ -91,7 +92,7 @@ pub(super) fn raise(values: &mut [f64], pinned: &[bool], callers: &Callers) {
         let raised = if free.is_empty() { all } else { &free };
         let whole: f64 = raised.iter().map(|caller| values[*caller]).sum();
         for &caller in raised {
-            // It is checked again, if it has callers itself.
+            // The raised caller is checked again, if it has callers itself.
             let share =
                 if whole > 0.0 { values[caller] / whole } else { 1.0 / raised.len() as f64 };
             values[caller] = (values[caller] + missing * share).min(value);

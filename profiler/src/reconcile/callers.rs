@@ -1,13 +1,13 @@
-//! Callers: which functions call a function, if all of them are known.
+//! Callers: the functions that call a function, if all of them are known.
 //!
-//! They are known from return addresses of timed calls, to which reconciliation adds those that the
-//! clock's stacks show. A call from code without probes, a thread's outermost function, or callers
-//! that are not distinguished make the set open: such a function may have any time. A function's
-//! calls of itself are not evidence of the callers that its time belongs to.
+//! Return addresses of timed calls show them, and reconciliation adds those in the clock's stacks.
+//! A call from code without probes, a thread's outermost function, or callers that are not
+//! distinguished make the set open: such a function may have any time. Recursive calls are not
+//! evidence of the callers that a function's time belongs to.
 
 use crate::profile::Profile;
 
-/// Where functions lie, in order, and their positions.
+/// The locations of functions, in order, and the functions' positions.
 pub(super) struct Places(Vec<(Place, usize)>);
 
 type Place = (Option<u32>, u64);
@@ -25,8 +25,8 @@ impl Places {
         (label.module, label.offset)
     }
 
-    /// The position of the function with this label: the last of those that lie at the same place,
-    /// as different functions do in no module.
+    /// The position of the function with this label: if several have the same location, as
+    /// functions outside of modules may, the last of them.
     pub(super) fn find(&self, label: &crate::Label) -> Option<usize> {
         let place = Self::place(label);
         let behind = self.0.partition_point(|(known, _)| *known <= place);
@@ -46,7 +46,7 @@ impl Callers {
             let caller =
                 |arc: &crate::Arc| arc.caller.as_ref().and_then(|label| places.find(label));
             // Where the probes know the caller of every call, a stack of the clock that ends early
-            // says nothing.
+            // is no evidence.
             let timed: u64 = function.arcs.iter().map(|arc| arc.samples).sum();
             let is_whole = function.calls.is_exact() && timed as f64 >= function.calls.value;
             let arcs = function.arcs.iter().filter(|arc| !is_whole || arc.samples > 0);
@@ -58,7 +58,8 @@ impl Callers {
         Self::closed(all.collect())
     }
 
-    /// From lists of callers: functions that call only themselves might be called by any function.
+    /// Makes the table from lists of callers. A function that calls only itself may be called by
+    /// any function.
     pub(super) fn closed(mut all: Vec<Option<Vec<usize>>>) -> Self {
         for (at, slot) in all.iter_mut().enumerate() {
             *slot = slot.take().map(|mut callers| {
@@ -70,7 +71,7 @@ impl Callers {
         Self(all)
     }
 
-    /// The same, where a function is open if one of its callers is not `known`.
+    /// The same table, in which a function is open if one of its callers is not `known`.
     pub(super) fn among(&self, known: impl Fn(usize) -> bool) -> Self {
         let kept = |(at, callers): (usize, &Option<Vec<usize>>)| {
             callers

@@ -1,16 +1,15 @@
-//! Doubt: the possible error of the time of timed calls, since hooks ran inside them.
+//! Doubt: the possible error of the time of timed calls, because hooks ran inside them.
 //!
 //! The cost of a pair of hooks is measured back to back and subtracted from each call and each call
 //! around it. In a program the processor executes hooks while the program's own instructions wait
 //! for each other or for memory. Then a part of the subtracted time was the program's, and calls
-//! took longer than probes report, by a pair at most for each timed call: its own and those inside.
-//! Hooks also prevent overlap of the program's own instructions (loads that would have been in
-//! flight together), and the time lost stays in the enclosing calls: these took less than reported,
-//! by a pair at most for each timed call inside. A call of ten nanoseconds is in doubt by more than
-//! its time, one of a millisecond that calls nothing is not.
+//! took longer than probes report, by at most one pair for each timed call: the call itself and
+//! those inside. Hooks also prevent overlap of the program's own instructions (loads that would
+//! have been in flight together), and the time lost stays in the enclosing calls: these took less
+//! than reported, by at most one pair for each timed call inside. For a call of ten nanoseconds the
+//! error may exceed its time; for one of a millisecond without calls inside it is negligible.
 //!
-//! The kernel's clock does not know better: it finds the processor in a hook that waits for the
-//! program's loads.
+//! The kernel's clock is no better evidence: it samples a hook that waits for the program's loads.
 
 use super::callers::Places;
 use crate::profile::{Function, Profile};
@@ -31,8 +30,8 @@ impl Header {
 }
 
 impl Profile {
-    /// Whether every call was timed, and hooks took so large a part of the time that the program's
-    /// own is known from below only.
+    /// Whether every call was timed, and hooks took so large a part of the time that only a lower
+    /// bound of the program's own time is known.
     pub(crate) fn is_slowed(&self) -> bool {
         let complete = self.functions.iter().filter(|function| function.timed.own().is_some());
         let calls: f64 = complete.map(|function| function.samples as f64).sum();
@@ -40,7 +39,7 @@ impl Profile {
     }
 }
 
-/// Gives the times of completely timed functions their intervals. A time that has one keeps it.
+/// Sets the intervals of completely timed functions' times. A time that has one keeps it.
 pub(super) fn admit(profile: &mut Profile) {
     let pair = profile.header.pair_time();
     let in_doubt = |function: &Function| {
@@ -72,7 +71,8 @@ fn doubted(time: Figure, (below, above): (f64, f64)) -> Figure {
     Figure { how: How::Estimated { lo, hi: time.value + above }, ..time }
 }
 
-/// A clock's figure of a function whose every call was timed: hooks hide as much from the clock.
+/// The clock's figure of a function whose every call was timed, extended by the time that hooks
+/// hide from the clock, too.
 pub(super) fn beside(clock: Option<Figure>, timed: Option<Figure>, most: f64) -> Option<Figure> {
     let hidden = timed.filter(|_| most.is_finite()).map(|time| time.interval().1 - time.value);
     match hidden {
@@ -83,7 +83,7 @@ pub(super) fn beside(clock: Option<Figure>, timed: Option<Figure>, most: f64) ->
     }
 }
 
-/// How many timed calls were inside of those of each function: directly, and in all.
+/// The number of timed calls inside of those of each function: directly, and in all.
 struct Inside {
     own: Vec<f64>,
     all: Vec<f64>,
@@ -101,7 +101,7 @@ impl Inside {
         order.sort_by(|a, b| seen(*a).total_cmp(&seen(*b)));
         let zeroes = || vec![0.0; functions.len()];
         let mut inside = Self { own: zeroes(), all: zeroes(), known: zeroes() };
-        // Calls that code without probes has made: a library's, which calls back.
+        // Calls from code without probes, such as callbacks from a library.
         let mut foreign = 0.0;
         for at in order {
             let calls = (functions[at].samples as f64).max(1.0);
@@ -123,7 +123,8 @@ impl Inside {
         inside
     }
 
-    /// Where calls inside took time that no known callee did, any of the foreign ones were.
+    /// If calls inside took time that no known callee took, any of the foreign calls may have been
+    /// there.
     fn give(&mut self, foreign: f64, profile: &Profile) {
         for (at, function) in profile.functions.iter().enumerate() {
             let children = function.timed.own().map(|own| function.timed.seen() - own.value);
@@ -183,7 +184,7 @@ mod tests {
             (lo.round(), hi.round())
         };
         assert!(timed(3).total.unwrap().is_exact());
-        // Ten nanoseconds between hooks of thirty: hardly anything is known.
+        // Ten nanoseconds between hooks of thirty: the figure is very uncertain.
         assert_eq!(interval(timed(2).total), (0.99e5, 4e5));
         assert_eq!(timed(2).mean.unwrap().mark(), Mark::Unsure);
         let inside = 10_000.0 * 30.0;
@@ -191,7 +192,7 @@ mod tests {
         assert_eq!(interval(timed(1).own), (1.881e6 - inside, 1.9003e6 + inside));
         let all = (11.0 + 10_000.0) * 30.0;
         assert_eq!(interval(timed(0).total), (3.96e6 - all, 4.00003e6 + all));
-        // Of its own time only as much is in doubt as it has called itself.
+        // Only calls that it has made itself make its self time uncertain.
         assert!(timed(0).own.unwrap().is_exact());
         let once = profile.clone();
         admit(&mut profile);

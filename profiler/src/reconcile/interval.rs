@@ -1,9 +1,9 @@
-//! Intervals of CPU time from numbers of samples.
+//! Confidence intervals of CPU time, from numbers of samples.
 //!
-//! `k` of `n` samples of a program of `T` of CPU time: `T/n · (k + 2 ± 2·√(k + 1))` holds the truth
-//! in about 95 of 100 cases, also where `k` is small; with `k = 0` it ends at `4·T/n`. Samples are
-//! weighted by their threads' CPU time, so a function's own weight a sample takes the place of
-//! `T/n` where it has any.
+//! `k` of `n` samples of a program of `T` of CPU time: `T/n · (k + 2 ± 2·√(k + 1))` contains the
+//! true value in about 95 of 100 cases, also where `k` is small; with `k = 0` it ends at `4·T/n`.
+//! Samples are weighted by their threads' CPU time, so a function's own weight per sample replaces
+//! `T/n` if it has samples.
 
 /// The interval of the time of a function that has `k` of `n` samples, together worth `seen`, in a
 /// program that used `processor`.

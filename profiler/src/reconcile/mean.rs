@@ -1,10 +1,10 @@
 //! The mean of a call: by the wall clock, as calls were timed; by the sampling clock where probes
 //! cannot measure it.
 //!
-//! A probe cannot time a function of two nanoseconds in its surroundings: sampled alone, it takes
-//! twenty times that. No call of that length waits, so its duration is CPU time ÷ calls. The same
-//! is shown where a single sampled call dominates the mean. If calls wait, a mean CPU time below
-//! the shortest call is not a call's duration: it is a lower bound then.
+//! A probe cannot time a function of two nanoseconds in its context: sampled alone, it takes twenty
+//! times that. No call of that length waits, so its duration is CPU time ÷ calls. The same is shown
+//! where a single sampled call dominates the mean. If calls wait, a mean CPU time below the
+//! shortest call is only a lower bound of a call's duration.
 
 use crate::profile::Function;
 use crate::{ClockSource, Figure, Header, How};
@@ -13,7 +13,8 @@ use libm::hypot;
 /// Below this the clock's mean is better, in nanoseconds.
 pub(crate) const SHORT: f64 = 50.0;
 
-/// Half of the calls of a function that does not wait are shorter, whatever sampling adds to them.
+/// A function whose calls do not wait has a median below this, even with the time that sampling
+/// adds.
 const WAITS: f64 = 20.0 * SHORT;
 
 /// The mean of a call of a function whose totals are reconciled.
@@ -57,7 +58,7 @@ pub(crate) fn quotient(a: &Figure, b: &Figure) -> Option<Figure> {
         return Some(Figure::exact(value));
     }
     let ((lo, hi), (least, most)) = (a.interval(), b.interval());
-    // Each side by itself: intervals of few samples are not symmetric.
+    // Each side separately: intervals from few samples are not symmetric.
     let below = hypot(relative(a.value - lo, a.value), relative(most - b.value, most));
     let above = hypot(relative(hi - a.value, a.value), relative(b.value - least, b.value));
     let hi = if a.value > 0.0 { value * (1.0 + above) } else { hi / b.value };
@@ -92,7 +93,7 @@ mod tests {
         let busy = function(229e6, 240e6, 142e6);
         let mean = of(&busy);
         assert_eq!((mean.mark(), mean.value, mean.interval().1), (Mark::AtLeast, 142e6, 240e6));
-        // One call of 5 ms among short ones, which the clock measures.
+        // One call of 5 ms among short ones; the clock gives the mean.
         let short = function(100.0, 5e6, 130.0);
         assert_eq!(of(&short).value, 130.0);
         assert_eq!(of(&short).mark(), Mark::About);

@@ -4,15 +4,15 @@
 //! samples with it innermost. Time that the clock charges to no function is `[system]` or
 //! `[unknown]`, so all of them add up to the CPU time, exactly. Where every call is timed by probes
 //! (policy `exact`, no clock), self times are wall-clock times: if they add up to more than the CPU
-//! time, threads have waited. Then the longest are cut to a common height, since waits are long;
-//! all shorter ones keep their figures.
+//! time, threads have waited. Then the longest are cut to a common limit, since waits are long; all
+//! shorter ones keep their values.
 
 use super::{Seen, doubt, estimate, interval};
 use crate::profile::Profile;
 use crate::{ClockSource, Figure};
 use libm::hypot;
 
-/// Self times by position, and the rest, in nanoseconds.
+/// Self times by position, and the time of no function, in nanoseconds.
 #[derive(Debug)]
 pub(super) struct OwnTimes {
     pub(super) functions: Vec<Option<Figure>>,
@@ -21,13 +21,13 @@ pub(super) struct OwnTimes {
 }
 
 impl OwnTimes {
-    /// A function's self time; 0 if it is not known.
+    /// A function's self time; 0 if unknown.
     pub(super) fn value(&self, at: usize) -> f64 {
         self.functions[at].map_or(0.0, |own| own.value)
     }
 }
 
-/// Self times, and the rest: together the CPU time.
+/// Self times and the time of no function; together they are the CPU time.
 pub(super) fn own_times(profile: &Profile, seen: &Seen) -> OwnTimes {
     let system = seen.system.min(seen.processor);
     let room = seen.processor - system;
@@ -44,7 +44,7 @@ pub(super) fn own_times(profile: &Profile, seen: &Seen) -> OwnTimes {
     if !seen.processor.is_finite() {
         return OwnTimes { functions, system, unknown: 0.0 };
     }
-    // Rounding of a sum may leave less than nothing.
+    // Rounding of a sum may make this negative.
     let unknown = (room - known).max(0.0);
     let all = known + system + unknown;
     assert!(
@@ -55,7 +55,7 @@ pub(super) fn own_times(profile: &Profile, seen: &Seen) -> OwnTimes {
     OwnTimes { functions, system, unknown }
 }
 
-/// Self times by the clock, scaled down if their sum exceeds `room`.
+/// Self times from the clock, scaled down if their sum exceeds `room`.
 fn by_clock(seen: &Seen, room: f64) -> Vec<Option<Figure>> {
     let visible = || seen.functions.iter().zip(&seen.visible);
     let told: f64 =
@@ -73,7 +73,7 @@ fn by_clock(seen: &Seen, room: f64) -> Vec<Option<Figure>> {
         .collect()
 }
 
-/// Self times by timed calls, the longest cut to a common height if their sum exceeds `room`.
+/// Self times from timed calls; the longest are cut to a common limit if their sum exceeds `room`.
 fn by_probes(profile: &Profile, room: f64) -> Vec<Option<Figure>> {
     let told: Vec<Option<Figure>> =
         profile.functions.iter().map(|function| function.timed.own()).collect();
@@ -87,7 +87,7 @@ fn by_probes(profile: &Profile, room: f64) -> Vec<Option<Figure>> {
     told.into_iter().map(|own| own.map(cut)).collect()
 }
 
-/// The height above which values are cut so that they add up to no more than `room`.
+/// The limit to which values are cut so that their sum does not exceed `room`.
 fn height(mut values: Vec<f64>, room: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let mut left = room;

@@ -1,5 +1,4 @@
-//! Whatever the evidence of probes and clocks, figures are possible; and where it is complete, they
-//! are the truth.
+//! For any evidence of probes and clocks, figures are possible; if it is complete, they are true.
 
 use super::*;
 use crate::{
@@ -17,7 +16,7 @@ impl Probes for Nothing {
     fn set(&mut self, _: FuncId, _: Mode) {}
 }
 
-/// A time that may be anything: short, long, or no time at all.
+/// Any time: short, long, or invalid.
 fn any_time(u: &mut Unstructured<'_>) -> Result<f64> {
     Ok(match u.int_in_range(0..=19)? {
         0 => f64::NAN,
@@ -28,7 +27,7 @@ fn any_time(u: &mut Unstructured<'_>) -> Result<f64> {
     })
 }
 
-/// A profile of some functions that call each other in any way, as a conductor makes it.
+/// A profile from a conductor, of some functions with any call graph.
 fn any_profile(u: &mut Unstructured<'_>) -> Result<Profile> {
     let policies =
         [Policy::Exact, Policy::default(), Policy::Count, "paper".parse().unwrap_or_default()];
@@ -78,8 +77,8 @@ fn label(id: FuncId) -> Label {
     Label { name: format!("f{}", id.0), module: Some(0), offset: id.0.into(), ..Label::default() }
 }
 
-/// Names functions; a call from site `s` is one of function `s`, and from 0 on one that is not
-/// known.
+/// Names functions; a call from site `s` is by function `s`, and one from site 0 by an unknown
+/// function.
 fn named(mut profile: Profile) -> Profile {
     profile.modules = vec![crate::Module::default()];
     profile.label(label);
@@ -134,7 +133,7 @@ fn any_evidence(u: &mut Unstructured<'_>, functions: u32) -> Result<ClockEvidenc
     Ok(evidence)
 }
 
-/// Whatever was seen: figures are possible, stay so, and are written and read.
+/// For any evidence, figures are possible, stay so, and survive writing and reading.
 fn figures_are_possible(u: &mut Unstructured<'_>) -> Result<()> {
     let mut profile = any_profile(u)?;
     assert_eq!(profile.impossible(), []);
@@ -150,7 +149,7 @@ fn figures_are_possible(u: &mut Unstructured<'_>) -> Result<()> {
     let once = profile.clone();
     profile.reconcile(&evidence);
     assert_eq!(profile, once);
-    // Files have seven digits: what was rounded is possible, too.
+    // Files have seven digits: rounded figures are possible, too.
     let read = Profile::from_file(&profile.to_bytes(crate::Packing::Deflated)).unwrap();
     assert_eq!(read.impossible(), []);
     let mut other = named(any_profile(u)?);
@@ -165,7 +164,8 @@ fn no_evidence_makes_an_impossible_figure() {
     arbtest::arbtest(figures_are_possible).budget_ms(3_000);
 }
 
-/// One thread: `f1` calls `f2` ten times, which calls `f3`; times of a call, and of all, are known.
+/// One thread: `f1` calls `f2` ten times, which calls `f3`; the times of each call and of all calls
+/// are known.
 fn told_completely() -> (Profile, ClockEvidence) {
     let mut conductor =
         Conductor::new(Policy::Exact, CLOCK, Costs { pair: 0.0, bias: 0.0, ..COSTS }, 1, Ticks(0));
@@ -186,7 +186,7 @@ fn told_completely() -> (Profile, ClockEvidence) {
     }
     let mut profile = named(conductor.profile(Ticks(10_000_000)));
     profile.functions[0].arcs.clear();
-    // A sample every microsecond.
+    // One sample per microsecond.
     let seen = |function, innermost: f64, on_stack: f64| {
         let samples = |time: f64| (time / 1e3) as u64;
         let (samples, stack_samples) = (samples(innermost), samples(on_stack));
@@ -237,8 +237,8 @@ fn where_everything_was_seen_the_figures_are_the_truth() {
 #[test]
 fn self_system_and_unknown_are_the_processor_time() {
     let (mut profile, mut evidence) = told_completely();
-    // Of four milliseconds more, three were in the kernel and one is not known; and one function is
-    // no function of the profile.
+    // Of four further milliseconds, three were in the kernel and one is unknown; and one function
+    // is not in the profile.
     (evidence.processor, evidence.system, evidence.unknown) = (14e6, 3e6, 1e6);
     evidence.functions[2].function = FuncId(99);
     profile.reconcile(&evidence);
@@ -269,14 +269,14 @@ fn a_complete_total_may_hold_all_of_the_time_off_the_processor() {
     assert_eq!([f1, f2, f3].map(|total| total.value), [10e6, 4e6, 1e6]);
     let (lo, hi) = f2.interval();
     assert!((lo - 3.95e6).abs() < 1.0 && hi == 4e6, "{f2:?}");
-    // Of the longest less than one per cent is in doubt.
+    // The longest is uncertain by less than one per cent.
     assert!(f1.is_exact(), "{f1:?}");
-    // No lower than the clock saw it.
+    // Not below the clock's value.
     profile.header.seconds = 0.02;
     profile.reconcile(&evidence);
     let (clock, f3) = (profile.functions[2].cpu.unwrap(), profile.functions[2].total.unwrap());
     assert_eq!(f3.interval(), (clock.interval().0, 1e6));
-    // Nor are short calls long enough to have waited.
+    // Short calls are not long enough to have waited, either.
     profile.functions[2].histogram = Histogram::default();
     profile.functions[2].histogram.add(bucket(1_000), 1_000.0);
     profile.reconcile(&evidence);
@@ -342,7 +342,7 @@ fn functions_that_the_clock_never_saw_have_a_bound() {
 #[test]
 fn a_function_that_only_waits_has_no_processor_time() {
     let (mut profile, mut evidence) = told_completely();
-    // The third function's calls took a millisecond in all, and the clock has never met it.
+    // The third function's calls took a millisecond in all, and the clock has no sample of it.
     evidence.functions.truncate(2);
     evidence.stacks.truncate(2);
     profile.reconcile(&evidence);
@@ -400,8 +400,8 @@ fn short_functions_have_the_clocks_mean() {
     assert!(!mean.is_exact() && (0.5..2.0).contains(&mean.half_width()), "{mean:?}");
 }
 
-/// Every call was timed: a thousand of ten nanoseconds, of which three met another thread's turn on
-/// the processor, and the one around them.
+/// Every call was timed: a thousand of ten nanoseconds, during three of which another thread had
+/// the processor, and the enclosing one.
 #[test]
 fn where_threads_have_waited_wall_clock_time_is_no_processor_time() {
     let timed = |total: f64, own: f64| Timed {
@@ -428,7 +428,7 @@ fn where_threads_have_waited_wall_clock_time_is_no_processor_time() {
     assert!(lo <= 10_000.0 && (10_000.0..=50_000_000.0).contains(&hi), "{short:?}");
     assert!(!short.is_exact() && short.mark() != Mark::About, "{short:?}");
     assert!(main.value <= 50_000_000.0 && !main.is_exact(), "{main:?}");
-    // On a processor of its own nothing is taken off.
+    // With a processor of its own, nothing is subtracted.
     profile.header.processor = 0.1;
     profile.reconcile(&ClockEvidence::default());
     assert_eq!(profile.functions[0].total, Some(Figure::exact(30_009_970.0)));

@@ -1,4 +1,4 @@
-//! Totals: CPU time of a function and of its callees, each moment once.
+//! Totals: CPU time of a function and of its callees, counted once in recursion.
 //!
 //! If every call was timed and the total lies in the clock's interval, the timed total is used. It
 //! is wall time: if it is above the interval, calls have waited or were preempted; if it is below,
@@ -7,9 +7,9 @@
 //! short calls are mostly the cost of sampling, and give no total.
 //!
 //! If every call of every function was timed and threads have waited, self times by the wall clock
-//! add up to more than the CPU time: the amount of waiting is known, its place is not. A thread
-//! that yields its CPU gets it back after two context switches at least, so the waiting is in calls
-//! that took longer than [`WAIT`], and the time of shorter calls was CPU time.
+//! add up to more than the CPU time: the amount of waiting is known, but not in which calls. A
+//! thread that yields its CPU gets it back after at least two context switches, so the waiting is
+//! in calls that took longer than [`WAIT`], and the time of shorter calls was CPU time.
 //!
 //! If only some functions were timed completely, all of the threads' off-CPU time may have been in
 //! any of their long calls. A total in the clock's interval keeps its value, and its own interval
@@ -21,15 +21,16 @@ use crate::histogram;
 use crate::profile::{Function, Header, Profile};
 use crate::{ClockSource, Figure};
 
-/// This many stacks give a total by themselves.
+/// The number of stacks that suffice for a total.
 const ENOUGH: u64 = 20;
 /// Sampled times of shorter calls are not evidence of CPU time, in nanoseconds: they are mostly the
 /// cost of sampling.
 const TOO_SHORT: f64 = 200.0;
-/// No thread waits for much less, in nanoseconds: a context switch takes a microsecond or two.
+/// The shortest wait, in nanoseconds: no thread waits for much less, as a context switch takes a
+/// microsecond or two.
 const WAIT: f64 = 5_000.0;
 
-/// CPU time with it on the stack, by the clock alone.
+/// CPU time with it on the stack, from the clock alone.
 pub(super) fn cpu(seen: &Seen, at: usize) -> Option<Figure> {
     if !seen.visible[at] || seen.stack_samples == 0 {
         return None;
@@ -98,7 +99,7 @@ pub(super) fn settled(
     proposed.into_iter().zip(values).map(settle).collect()
 }
 
-/// A function's total by its own evidence alone.
+/// A function's total from its own evidence alone.
 fn propose(
     function: &Function,
     timed: Option<Figure>,
@@ -120,7 +121,7 @@ fn propose(
             seen.processor,
             idle,
         )),
-        // Frames are those of timed calls, which waited as long as these did.
+        // Frames are those of timed calls, and contain the same waiting.
         (ClockSource::Frames { .. }, Some(cpu)) => {
             Some(timed.map_or(cpu, |timed| clipped(timed, cpu)))
         }
@@ -132,8 +133,8 @@ fn propose(
     }
 }
 
-/// The total with the clock's stacks. If a complete total is outside the clock's interval, calls
-/// have waited, or one is not over: then the clock decides, however few its stacks.
+/// The total from the clock's stacks. If a complete total is outside the clock's interval, calls
+/// have waited, or one has not ended: then the clock decides, however few stacks it has.
 fn by_stacks(timed: Option<Figure>, cpu: Figure, stacks: u64, processor: f64, idle: f64) -> Figure {
     let (lo, hi) = cpu.interval();
     match timed {
@@ -155,7 +156,7 @@ fn perhaps_less(timed: Figure, idle: f64, least: f64) -> Figure {
     estimate(timed.value, (timed.value - idle, timed.value), least, timed.value)
 }
 
-/// A timed total, within an interval of the clock.
+/// A timed total, clipped to the clock's interval.
 fn clipped(timed: Figure, cpu: Figure) -> Figure {
     let (lo, hi) = cpu.interval();
     if timed.is_exact() && (lo..=hi).contains(&timed.value) {
@@ -165,8 +166,8 @@ fn clipped(timed: Figure, cpu: Figure) -> Figure {
     }
 }
 
-/// How long threads have waited in timed calls, and which part of these calls' time that is: zero
-/// if it is not known.
+/// The time for which threads have waited in timed calls, and its share of these calls' time; zero
+/// if unknown.
 struct Waiting {
     time: f64,
     part: f64,
@@ -205,8 +206,8 @@ impl Function {
     }
 }
 
-/// A wall-clock time as CPU time: the excess over all CPU time was waiting, and all of the time may
-/// have been.
+/// A wall-clock time as CPU time: the excess over all CPU time was waiting, and perhaps all of it
+/// was.
 fn within(wall: Figure, processor: f64) -> Figure {
     match wall.value <= processor {
         true => wall.clipped(0.0, processor),

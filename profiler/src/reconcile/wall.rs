@@ -27,7 +27,7 @@ pub(super) fn walls(
     let cap = profile.watched();
     let least = |at: usize| {
         let complete = timed[at].filter(|_| functions[at].is_complete());
-        // It is less than the measured time if that is in doubt.
+        // It is less than the measured time if that is uncertain.
         let seen = complete.map_or(functions[at].timed.seen(), |total| total.interval().0);
         seen.max(totals[at].map_or(0.0, |total| total.value))
     };

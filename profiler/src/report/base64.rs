@@ -1,6 +1,6 @@
-//! Base 64 (RFC 4648, section 4), for forms that hold bytes in text.
+//! Base 64 (RFC 4648, section 4), for formats that contain bytes as text.
 
-/// Bytes in base 64.
+/// Encodes bytes in Base64.
 pub fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);

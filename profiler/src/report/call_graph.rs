@@ -1,21 +1,22 @@
-//! Call graphs: functions with their self times, what their callees take, and their calls from
-//! each caller; for the forms that show a call graph.
+//! Call graphs: functions with their self times, their callees' times, and their calls from each
+//! caller; for the formats that show a call graph.
 //!
-//! Times are CPU time, in nanoseconds, and what the table prints as self and total. Calls from a
-//! caller are all calls in the proportion of those that were timed from there. Functions that call
-//! each other are a cycle: inside of it no time is handed on (Graham, Kessler and McKusick, 1982).
+//! Times are CPU time, in nanoseconds; they are the self and total times of the table. The number
+//! of calls from a caller is the number of all calls times the share of the timed calls from there.
+//! Functions that call each other form a cycle, inside of which no time is propagated (Graham,
+//! Kessler and McKusick, 1982).
 
 use super::cycles::cycles;
 use super::stacks::Caller;
 use crate::profile::Profile;
 
-/// What the call graph says of a function, or of time that belongs to none.
+/// A node of the call graph: a function, or time that belongs to no function.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     pub(super) name: String,
     pub(super) own: f64,
     pub(super) children: f64,
-    /// Calls by others, and by itself.
+    /// The number of calls by others, and by itself.
     pub(super) calls: u64,
     pub(super) recursive: u64,
     /// The callers: positions, calls, and the share of its time.
@@ -66,7 +67,7 @@ impl Graph {
         graph
     }
 
-    /// Numbers what is printed: the longest total first, a cycle in front of its first member.
+    /// Numbers the printed nodes: the longest total first, a cycle before its first member.
     fn number(&mut self) {
         let mut order: Vec<usize> = (0..self.nodes.len()).collect();
         let total = |at: usize| self.nodes[at].own + self.nodes[at].children;
@@ -111,8 +112,7 @@ impl Node {
             .min(all as u64);
         let calls = all as u64 - recursive;
         let others = callers.iter().filter(|caller| caller.function != at);
-        // Time is that of outermost calls: what a function's calls of itself take is in that of the
-        // others already.
+        // Time is that of outermost calls, which already contain recursive calls.
         let shares: f64 =
             callers.iter().filter(|caller| caller.function == at).map(|caller| caller.share).sum();
         let outer = |caller: &Caller| {

@@ -1,7 +1,7 @@
-//! As callgrind writes it, for KCachegrind, callgrind_annotate and what else reads that: functions
-//! with their self times, and calls with what they took in the callee.
+//! Callgrind's format, for KCachegrind, callgrind_annotate and other readers: functions with their
+//! self times, and calls with their time in the callee.
 //!
-//! Costs are nanoseconds of CPU time. Names are written out once and are numbers afterwards.
+//! Costs are nanoseconds of CPU time. Each name is written once; later occurrences are numbers.
 
 use super::call_graph::Graph;
 use crate::profile::{Label, Profile};
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 impl Profile {
-    /// As callgrind writes it.
+    /// The profile in callgrind's format.
     pub fn callgrind(&self) -> String {
         let graph = Graph::of(self);
         let mut names = Names::default();
@@ -42,8 +42,8 @@ impl Profile {
         text
     }
 
-    /// Says which function the next lines are of, or, with `c` in front, which one is called;
-    /// returns its line.
+    /// Writes which function the next lines belong to, or, with `c` in front, which function is
+    /// called; returns its line.
     fn position(
         &self,
         at: usize,
@@ -65,7 +65,7 @@ impl Profile {
     }
 }
 
-/// Numbers of names that were written before. Functions of one name are several.
+/// The numbers of names that were written before. Functions with the same name are different.
 #[derive(Debug, Default)]
 struct Names(HashMap<(&'static str, String, Option<usize>), usize>);
 

@@ -1,4 +1,4 @@
-//! Columns of the table, and how they are set.
+//! Columns of the table, and their layout.
 
 use super::grid::GridColumn;
 use super::human;
@@ -31,7 +31,7 @@ pub(crate) enum Column {
     Place,
 }
 
-/// What a cell looks like on a terminal.
+/// The appearance of a cell on a terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Style {
     #[default]
@@ -50,13 +50,13 @@ pub(crate) struct Cell {
     style: Style,
 }
 
-/// The widest bar.
+/// The width of the widest bar.
 const BAR: usize = 4;
-/// A name has at least so many columns.
+/// The least width of a name, in terminal columns.
 const LEAST_NAME: usize = 20;
 
 impl Column {
-    /// Those of 80 columns.
+    /// The columns that fit into 80 terminal columns.
     pub(crate) const NARROW: &[Self] = &[
         Self::Share,
         Self::Bar,
@@ -67,7 +67,7 @@ impl Column {
         Self::P99,
         Self::Max,
     ];
-    /// All.
+    /// All columns.
     pub(crate) const WIDE: &[Self] = &[
         Self::Share,
         Self::Bar,
@@ -112,7 +112,7 @@ impl Column {
         matches!(self, Self::Bar | Self::Name | Self::Place)
     }
 
-    /// What it says of a row.
+    /// The cell of a row.
     pub(crate) fn cell(self, row: &Row<'_>, profile: &Profile, shares: Option<&Shares>) -> Cell {
         if self == Self::Share {
             return Cell::share(row.share(shares));
@@ -172,12 +172,12 @@ fn mean(function: &Function, profile: &Profile) -> String {
     if function.is_below_resolution(header) {
         return human::below((step / 4.0).max(1.0));
     }
-    // A mean of many is known better than a single call.
+    // A mean of many calls is known more precisely than a single call.
     marked(function.mean, |mean| human::time_by(mean, step / function.samples.max(1) as f64))
 }
 
-/// Half of the interval's width, in parts of the mean; where it is wider than the mean, that is all
-/// there is to say.
+/// Half of the interval's width, relative to the mean; if it is wider than the mean, only that is
+/// shown.
 fn spread(function: &Function) -> String {
     match function.mean {
         Some(mean) if mean.is_exact() => String::new(),
@@ -225,7 +225,7 @@ impl Cell {
         Self { text: marked(share, human::percent), style }
     }
 
-    /// A bar, by the part of the longest.
+    /// A bar, by its length relative to the longest.
     pub(crate) fn bar(part: f64) -> Self {
         const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
         let eighths = (part.clamp(0.0, 1.0) * (8 * BAR) as f64).round() as usize;
@@ -247,7 +247,7 @@ impl Style {
     }
 }
 
-/// Columns with their cells.
+/// The columns with their cells.
 #[derive(Debug)]
 pub(crate) struct Layout {
     columns: Vec<(Column, Vec<Cell>)>,
@@ -275,7 +275,7 @@ impl Layout {
         widest.max(name::width(column.title())).max(least)
     }
 
-    /// Leaves out columns on the right until a name has room; returns how much.
+    /// Drops columns on the right until the name fits; returns its width.
     pub(crate) fn drop_what_does_not_fit(&mut self, width: usize) -> usize {
         loop {
             let others = self.columns.iter().filter(|(column, _)| *column != Column::Name);
@@ -289,7 +289,7 @@ impl Layout {
         }
     }
 
-    /// Its columns, each with the texts of its cells.
+    /// The columns, each with the texts of its cells.
     pub(crate) fn into_columns(self) -> Vec<(GridColumn, Vec<String>)> {
         let columns = self.columns.into_iter();
         columns
@@ -301,7 +301,7 @@ impl Layout {
             .collect()
     }
 
-    /// Its lines: the titles, and a line for each row.
+    /// The lines: the titles, and a line for each row.
     pub(crate) fn text(&self) -> String {
         let widths: Vec<usize> =
             self.columns.iter().map(|(column, cells)| Self::width(*column, cells)).collect();

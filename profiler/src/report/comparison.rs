@@ -1,4 +1,4 @@
-//! A comparison as a table: what has changed, how sure that is, and what it was before and after.
+//! A comparison as a table: the changes, their significance, and the figures before and after.
 
 use super::table::TableOptions;
 use super::{human, mark, name};
@@ -34,7 +34,7 @@ impl Comparison {
         parts.join(", ") + why
     }
 
-    /// As a table.
+    /// The comparison as a table.
     pub fn table(&self, options: &TableOptions) -> String {
         let mut text = self.summary() + "\n";
         if let [Some(before), Some(after)] = self.processor.filter_known() {
@@ -74,7 +74,7 @@ impl Comparison {
         text + "(parenthesised: not statistically significant)\n"
     }
 
-    /// As JSON.
+    /// The comparison as JSON.
     pub fn json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
@@ -126,7 +126,7 @@ impl Change {
     }
 }
 
-/// A ratio as a change: `+21.3% ±4.0`; far ones as a multiple.
+/// A ratio as a change: `+21.3% ±4.0`; large ones as a multiple.
 fn percent(ratio: &Figure, tested: bool) -> String {
     let spread = 100.0 * ratio.half_width();
     match ratio.value {

@@ -1,12 +1,11 @@
-//! CSV: for spreadsheets (RFC 4180). Times in nanoseconds; a figure that is not known is an empty
-//! cell.
+//! CSV, for spreadsheets (RFC 4180). Times are in nanoseconds; an unknown figure is an empty cell.
 
 use super::share::Shares;
 use crate::profile::Profile;
 use std::fmt::Write;
 
 impl Profile {
-    /// As CSV.
+    /// The profile as CSV.
     pub fn csv(&self) -> String {
         let mut text = "function,module,calls,calls_exact,calls_low,calls_high,samples,min,mean,mean_low,mean_high,p50,p90,p99,max,total,total_low,total_high,self,self_low,self_high,wall,wall_low,wall_high,p999,share\r\n".to_owned();
         let shares = Shares::of(self);
@@ -57,7 +56,7 @@ impl Profile {
     }
 }
 
-/// A field that holds a comma, a quote or a new line is quoted.
+/// Quotes a field that contains a comma, a quote or a newline.
 fn quoted(field: &str) -> String {
     if field.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", field.replace('"', "\"\""))

@@ -1,8 +1,7 @@
-//! Cycles: functions that call each other, so that none of them is only a caller or only a callee
-//! of the others.
+//! Cycles: functions that call each other, directly or indirectly.
 //!
-//! These are the strongly connected parts of the call graph (Kosaraju's algorithm, Sharir 1981),
-//! found without recursion: a program's call graph may be deep.
+//! These are the strongly connected components of the call graph (Kosaraju's algorithm, Sharir
+//! 1981), found without recursion: a program's call graph may be deep.
 
 /// For each function the number of its cycle, from 1; `None` if it is in none. A function that
 /// calls only itself is in none.
@@ -29,7 +28,7 @@ pub(crate) fn cycles(callees: &[Vec<usize>]) -> Vec<Option<usize>> {
     of
 }
 
-/// Appends all that can be reached and is not done, each behind what it leads to.
+/// Appends all nodes that can be reached and are not done, in postorder.
 fn visit(root: usize, edges: &[Vec<usize>], done: &mut [bool], order: &mut Vec<usize>) {
     if std::mem::replace(&mut done[root], true) {
         return;

@@ -1,16 +1,16 @@
-//! The call graph as Graphviz draws it: boxes are functions with their share of CPU time, self
-//! and callees included; arrows are calls.
+//! The call graph for Graphviz: boxes are functions with their shares of CPU time, self and total;
+//! arrows are calls.
 
 use super::call_graph::Graph;
 use super::human;
 use crate::profile::Profile;
 use std::fmt::Write;
 
-/// Functions that take less of all time are left out, and so are arrows.
+/// Functions and arrows with a smaller share of all time are left out.
 const FAINTEST: f64 = 0.005;
 
 impl Profile {
-    /// As Graphviz reads it.
+    /// The call graph in Graphviz's format.
     pub fn dot(&self) -> String {
         let graph = Graph::of(self);
         let whole = graph.whole.max(1.0);
@@ -66,7 +66,7 @@ impl Profile {
     }
 }
 
-/// Text in quotes.
+/// Escapes text for quotes.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ")
 }

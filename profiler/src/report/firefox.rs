@@ -1,8 +1,8 @@
 //! Firefox Profiler's processed format (version 47): stacks with CPU time as weights, and the
 //! slowest calls as markers on the threads that made them.
 //!
-//! A profile does not say when a stack was seen. Samples lie one behind the other, so that the
-//! timeline is as long as the CPU time.
+//! A profile does not contain the times of stacks. So samples follow each other, and the timeline
+//! is as long as the CPU time.
 
 use super::name;
 use super::stacks::Frame;
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 const VERSION: u32 = 47;
 
 impl Profile {
-    /// As the Firefox Profiler reads it.
+    /// The profile in the Firefox Profiler's format.
     pub fn firefox(&self) -> String {
         let name = format!("{} time", self.header.kind_of_time());
         let mut threads = vec![self.firefox_thread(&name, self.header.process, true, &[])];
@@ -75,7 +75,7 @@ impl Profile {
     ) -> Value {
         let mut texts = Texts::default();
         let nodes = if main { tree::nodes(&self.self_times(), 0.0) } else { Vec::new() };
-        // The root stands for all, and is no frame.
+        // The root represents all time, and is no frame.
         let nodes = nodes.get(1..).unwrap_or_default();
         let (functions, of_node) = self.firefox_functions(nodes, &mut texts);
         let markers = self.firefox_markers(calls, &mut texts);
@@ -111,7 +111,7 @@ impl Profile {
         })
     }
 
-    /// Functions with their name, file and line; and which of them each node is.
+    /// Functions with their name, file and line; and the function of each node.
     #[allow(clippy::type_complexity, reason = "three columns of one table")]
     fn firefox_functions(
         &self,
@@ -164,7 +164,7 @@ impl Profile {
     }
 }
 
-/// A sample for each node that has time of its own.
+/// A sample for each node that has self time.
 fn samples(nodes: &[Node]) -> Value {
     let own: Vec<(usize, f64)> = nodes
         .iter()
@@ -187,7 +187,7 @@ fn samples(nodes: &[Node]) -> Value {
     })
 }
 
-/// A stack is a node: its frame on top of that of the node above it.
+/// Each node is a stack: its frame on top of its parent's stack.
 fn stacks(nodes: &[Node], of_node: &[usize]) -> Value {
     let mut open = Vec::<usize>::new();
     let prefixes = nodes.iter().enumerate().map(|(at, node)| {
@@ -224,7 +224,7 @@ fn frames(count: usize) -> Value {
     })
 }
 
-/// Texts by their numbers.
+/// The string table.
 #[derive(Debug, Default)]
 struct Texts {
     all: Vec<String>,

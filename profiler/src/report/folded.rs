@@ -1,12 +1,12 @@
-//! Folded stacks: what flame graphs are drawn from, one line for each stack, with microseconds of
-//! self time.
+//! Folded stacks, the input of flame graphs: one line for each stack, with microseconds of self
+//! time.
 
 use super::stacks::Frame;
 use crate::profile::Profile;
 use std::collections::BTreeMap;
 
 impl Profile {
-    /// As folded stacks. Their sum is the CPU time.
+    /// The profile as folded stacks. Their sum is the CPU time.
     pub fn folded(&self) -> String {
         let mut lines = BTreeMap::<String, f64>::new();
         for (frames, time) in self.self_times() {
@@ -14,7 +14,7 @@ impl Profile {
             *lines.entry(frames.iter().map(name).collect::<Vec<_>>().join(";")).or_default() +=
                 time / 1e3;
         }
-        // What is lost by rounding one line is added to the next, so that the sum is right.
+        // The rounding error of a line is added to the next, so that the sum is exact.
         let mut carried = 0.0;
         let mut text = String::new();
         for (stack, microseconds) in lines {

@@ -1,4 +1,4 @@
-//! The last lines of the table: in plain words what it rests on, and what its marks say.
+//! The last lines of the table: a summary of its data, and the meaning of its marks.
 
 use super::human;
 use super::order::Sort;
@@ -7,7 +7,7 @@ use crate::ClockSource;
 use crate::figure::{Figure, Mark};
 use crate::profile::{Header, Profile, Recorded};
 
-/// Below the table.
+/// The lines below the table.
 pub(crate) fn lines(
     profile: &Profile,
     rows: &[Row<'_>],
@@ -42,7 +42,7 @@ fn several(count: u64, what: &str) -> String {
     format!("{} {what}{}", human::grouped(count), if count == 1 { "" } else { "s" })
 }
 
-/// What all marks say, where they are not picked by what a table has.
+/// The meaning of all marks, whether or not the table has them.
 pub(super) fn marks(header: &Header) -> String {
     let times = match header.wall {
         true => "All times are wall-clock time.",
@@ -68,7 +68,7 @@ pub(super) fn summary(profile: &Profile) -> String {
     );
     if header.processor > 0.0 && !(header.wall && header.processes == 1) {
         let kind = header.kind_of_time();
-        // What hooks hide is taken for theirs.
+        // Time that hooks hide is counted as the hooks'.
         let bound = if profile.is_slowed() { "≥" } else { "" };
         line += &format!(" ({bound}{} {kind})", human::time(header.processor * 1e9));
     }
@@ -96,7 +96,7 @@ fn spans(recorded: &Recorded) -> String {
     format!("{}{colon}{}{more}", several(recorded.spans, "span"), told.join(", "))
 }
 
-/// What measuring has cost, as far as that is known, and where the shares come from.
+/// The known cost of measuring, and the source of the shares.
 pub(super) fn overhead(header: &Header, shares: bool) -> Option<String> {
     let spent = &header.spent;
     let timing = spent.samples as f64 * header.pair / header.hz;
@@ -118,7 +118,7 @@ pub(super) fn overhead(header: &Header, shares: bool) -> Option<String> {
     };
     (header.processor > 0.0).then(|| {
         let kind = header.kind_of_time();
-        // Of a program that hardly runs any overhead is thousands of per cent.
+        // In a program that hardly runs, any overhead is thousands of per cent.
         let part = if header.processor < SHORT && seconds > header.processor {
             human::time(seconds * 1e9)
         } else {
@@ -131,10 +131,10 @@ pub(super) fn overhead(header: &Header, shares: bool) -> Option<String> {
     })
 }
 
-/// Of less time than this, in seconds, there are no shares to speak of.
+/// Below this CPU time, in seconds, percentages are not useful.
 const SHORT: f64 = 0.01;
 
-/// What the marks say that the table has.
+/// The meaning of the marks that the table has.
 fn legend(
     profile: &Profile,
     rows: &[Row<'_>],

@@ -1,5 +1,5 @@
-//! As gprof prints it: a flat profile, and the call graph in gprof's own layout, so that tools
-//! which read gprof's read this.
+//! Gprof's format: a flat profile, and the call graph in gprof's layout, so that tools which read
+//! gprof's output can read this.
 //!
 //! ```text
 //! index % time    self  children    called     name
@@ -9,7 +9,7 @@
 //! -----------------------------------------------
 //! ```
 //!
-//! Times are seconds of CPU time, as [`Graph`] has them.
+//! Times are seconds of CPU time, from [`Graph`].
 
 use super::call_graph::{Graph, Node};
 use crate::ClockSource;
@@ -17,7 +17,7 @@ use crate::profile::Profile;
 use std::fmt::Write;
 
 impl Profile {
-    /// As gprof prints it.
+    /// The profile in gprof's format.
     pub fn gprof(&self) -> String {
         let graph = Graph::of(self);
         let mut text = "Flat profile:\n\n".to_owned();
@@ -122,7 +122,7 @@ impl Graph {
         self.arc_line(text, parent, child, calls, share, self.is_inside(parent, child));
     }
 
-    /// A line of calls of `child`, that names `named`. Inside of a cycle no time is handed on.
+    /// A line for calls of `child`, which names `named`. Inside of a cycle no time is propagated.
     fn arc_line(
         &self,
         text: &mut String,

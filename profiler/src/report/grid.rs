@@ -1,4 +1,4 @@
-//! The table as cells: for a screen that changes, and draws them itself.
+//! The table as cells, for an interactive screen that draws them itself.
 
 use super::column::Layout;
 use super::name;
@@ -15,35 +15,35 @@ pub struct Grid {
     pub columns: Vec<GridColumn>,
     /// Its rows.
     pub rows: Vec<GridRow>,
-    /// Functions that were left out by the filter.
+    /// The number of functions that the filter left out.
     pub hidden: usize,
 }
 
-/// A column of it.
+/// A column of a grid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GridColumn {
     /// Its heading.
     pub title: &'static str,
-    /// How wide it is.
+    /// Its width.
     pub width: usize,
-    /// Whether its cells begin at the left.
+    /// Whether its cells are left-aligned.
     pub is_left: bool,
 }
 
-/// A row of it.
+/// A row of a grid.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GridRow {
-    /// Which function; `None` for time that belongs to none.
+    /// Its function; `None` for time that belongs to none.
     pub function: Option<FuncId>,
-    /// What it holds, one text a column.
+    /// Its texts, one for each column.
     pub cells: Vec<String>,
     /// Its share of CPU time, if that is known.
     pub share: Option<f64>,
 }
 
 impl Profile {
-    /// The functions that `shows` accepts, in the columns that fit into a width. Time that belongs
-    /// to no function is there where all are shown.
+    /// The functions that `shows` accepts, in the columns that fit into a width. If all functions
+    /// are shown, time that belongs to no function is, too.
     pub fn grid(&self, sort: Sort, width: usize, shows: impl Fn(&Function) -> bool) -> Grid {
         let (mut functions, used) = self.sorted(sort);
         let all = functions.len();
@@ -70,7 +70,7 @@ impl Profile {
         Grid { columns, rows, hidden }
     }
 
-    /// The callers of a function: their names, and what part of its timed calls' time is theirs.
+    /// The callers of a function: their names, and their shares of its timed calls' time.
     pub fn callers_of(&self, function: &Function) -> Vec<(String, f64)> {
         let mut callers: Vec<(String, f64)> = Vec::new();
         for arc in &function.arcs {
@@ -85,7 +85,7 @@ impl Profile {
     }
 }
 
-/// How many columns of a terminal a text takes.
+/// The width of a text in terminal columns.
 pub fn width_of(text: &str) -> usize {
     name::width(text)
 }

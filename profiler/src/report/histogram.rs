@@ -1,5 +1,5 @@
-//! One function: how long its calls took, as a histogram, and its slowest calls with what was
-//! inside of them.
+//! One function: the histogram of its calls' durations, and its slowest calls with the calls inside
+//! of them.
 
 use super::mark::{NOTHING, marked};
 use super::{human, name};
@@ -7,18 +7,18 @@ use crate::histogram::bounds;
 use crate::profile::{Exemplar, Function, Header, Profile};
 use std::fmt::Write;
 
-/// What it looks like.
+/// The options of the report.
 #[derive(Clone, Copy, Debug)]
 pub struct HistogramOptions {
-    /// How wide it may be.
+    /// The greatest width.
     pub width: usize,
-    /// How many of the slowest calls it lists.
+    /// The number of slowest calls to list.
     pub slowest: usize,
-    /// Whether a terminal shows it that knows colours.
+    /// Whether the output goes to a terminal with colours.
     pub color: bool,
 }
 
-/// A name that no function has.
+/// The error that no function has a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no function {name} in the profile{}", if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(", ")) })]
 pub struct NoFunction {
@@ -26,12 +26,12 @@ pub struct NoFunction {
     near: Vec<String>,
 }
 
-/// So many functions are shown by a part of their names, or proposed.
+/// The most functions that are shown by a part of their names, or proposed.
 const SEVERAL: usize = 5;
 
 impl Profile {
-    /// The histograms of the functions of a name; where there is none, of those whose names it is a
-    /// part of, if they are few.
+    /// The histograms of the functions with a name; if there are none, of the functions whose names
+    /// contain it, if they are few.
     pub fn histogram(&self, name: &str, options: &HistogramOptions) -> Result<String, NoFunction> {
         let of = |wanted: &dyn Fn(&str) -> bool| -> Vec<&Function> {
             self.functions.iter().filter(|function| wanted(&function.label.name)).collect()
@@ -55,7 +55,8 @@ impl Profile {
         self.of_function(function, options)
     }
 
-    /// Names that the user may have meant: those that contain it, or that begin or end most alike.
+    /// Names that the user may have meant: those that contain it, or that have the most similar
+    /// beginnings or ends.
     fn near(&self, name: &str, found: &[&Function]) -> Vec<String> {
         let wanted = name.to_lowercase();
         let alike = |known: &str| {
@@ -151,12 +152,12 @@ impl Profile {
     }
 }
 
-/// The first of 1, 2, 5, 10, 20, 50 … nanoseconds that a value is not below: its number.
+/// The number of a value's step among 1, 2, 5, 10, 20, 50 … nanoseconds.
 fn step(ns: f64) -> i32 {
     (0..).find(|&number| begin(number + 1) > ns || number > 60).unwrap_or(0)
 }
 
-/// Where a step begins; the first begins at 0.
+/// The beginning of a step; the first begins at 0.
 fn begin(number: i32) -> f64 {
     let number = number - 1;
     if number < 0 { 0.0 } else { [1.0, 2.0, 5.0][number as usize % 3] * 10f64.powi(number / 3) }

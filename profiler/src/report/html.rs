@@ -1,10 +1,10 @@
-//! HTML: one page that needs nothing else, with a table, a flame graph, and for each function its
-//! histogram, callers, callees and slowest calls.
+//! HTML: one self-contained page, with a table, a flame graph, and for each function its histogram,
+//! callers, callees and slowest calls.
 //!
-//! What the page shows is JSON, compressed and in base 64, in the page itself; its policy forbids
-//! the browser to fetch anything. Names reach the page as text and never as markup. A page has an
-//! upper size: where a profile is larger, details of the functions that rank last are left out
-//! first, then digits, then the middle of long names.
+//! The page contains its data as compressed JSON in Base64; its content security policy forbids the
+//! browser to fetch anything. Names are inserted as text and never as markup. A page has a size
+//! limit: for a larger profile, details of the functions that rank last are left out first, then
+//! digits, then the middle of long names.
 
 use super::base64::base64;
 use super::human;
@@ -20,26 +20,26 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 
-/// No page is larger.
+/// The size limit of a page.
 const LARGEST: usize = 5_000_000;
-/// Frames that take less of all time are not drawn.
+/// Frames with a smaller share of all time are not drawn.
 const FAINTEST: f64 = 1e-4;
-/// Bars of a histogram in a decade of time.
+/// The number of histogram bars in a decade of time.
 const BARS: f64 = 10.0;
 
-/// How much of a profile a page shows.
+/// The amount of detail in a page.
 #[derive(Clone, Copy, Debug)]
 struct Detail {
-    /// So many functions have histograms, slowest calls and callers.
+    /// The number of functions that have histograms, slowest calls and callers.
     functions: usize,
-    /// Significant digits of figures.
+    /// The significant digits of figures.
     digits: i32,
-    /// Characters of a name.
+    /// The greatest length of a name, in characters.
     name: usize,
 }
 
 impl Profile {
-    /// As a page, of 5 MB at most.
+    /// The profile as a page, of 5 MB at most.
     pub fn html(&self) -> String {
         let mut detail = Detail { functions: self.functions.len(), digits: 7, name: 2000 };
         loop {
@@ -199,7 +199,7 @@ impl Profile {
                 at.map_or(-1, |at| (self.functions.len() + at) as i64)
             }
         };
-        // Nothing took any time: nothing is drawn.
+        // No function took any time: nothing is drawn.
         let nodes = if nodes[0].whole > 0.0 { &nodes[..] } else { &[] };
         let times = |of: &dyn Fn(&tree::Node) -> f64| -> Vec<Value> {
             nodes.iter().map(|node| number(of(node), detail.digits)).collect()
@@ -213,7 +213,7 @@ impl Profile {
     }
 }
 
-/// What is shown of single functions.
+/// The details of single functions.
 #[derive(Debug, Default)]
 struct Details {
     callers: Vec<Value>,
@@ -221,7 +221,7 @@ struct Details {
     slow: Vec<Value>,
 }
 
-/// A figure as the table prints it: its mark and its value; and what it is ranked by.
+/// A figure as the table prints it: its mark, its value, and the value by which it is ranked.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
     value: Option<f64>,
@@ -265,7 +265,7 @@ impl Cell {
         }
     }
 
-    /// Nothing, the value alone, or value, mark and, where it is another, the rank.
+    /// Null, the value alone, or the value, the mark and, if it differs, the rank.
     fn value(self, digits: i32) -> Value {
         let Some(value) = self.value else { return Value::Null };
         let shown = number(value, digits);
@@ -276,7 +276,7 @@ impl Cell {
     }
 }
 
-/// A number with so many significant digits, as short as it can be written.
+/// A number with this many significant digits, in its shortest notation.
 fn number(value: f64, digits: i32) -> Value {
     if !value.is_finite() || value == 0.0 {
         return json!(0);
@@ -304,7 +304,7 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Text that is no markup.
+/// Escapes text for markup.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -313,7 +313,7 @@ pub(super) fn escaped(text: &str) -> String {
             '<' => out += "&lt;",
             '>' => out += "&gt;",
             '"' => out += "&quot;",
-            // XML has no such characters, however they are written.
+            // XML does not allow such characters, not even escaped.
             letter if letter.is_control() => out.push(' '),
             letter => out.push(letter),
         }
@@ -321,10 +321,10 @@ pub(super) fn escaped(text: &str) -> String {
     out
 }
 
-/// JSON, compressed, in letters.
+/// Data as compressed JSON in Base64.
 fn compressed(data: &Value) -> String {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
-    // Memory takes what is written.
+    // Writes to memory do not fail.
     let _ = gzip.write_all(data.to_string().as_bytes());
     base64(&gzip.finish().unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! Numbers as people read them: three digits, and a unit.
+//! Numbers for people: three digits and a unit.
 
 /// A time in nanoseconds.
 pub fn time(ns: f64) -> String {
@@ -19,7 +19,7 @@ pub(crate) fn time_by(ns: f64, step: f64) -> String {
     if ns < step { below(step) } else { time((ns / step).round() * step) }
 }
 
-/// Less than so much.
+/// An upper bound: less than this time.
 pub(crate) fn below(ns: f64) -> String {
     format!("<{}", time(ns.ceil()))
 }
@@ -29,7 +29,7 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.1}%", 100.0 * share)
 }
 
-/// A number of things, all digits, in groups of three.
+/// A count with all digits, in groups of three.
 pub(crate) fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
@@ -42,7 +42,7 @@ pub(crate) fn grouped(value: u64) -> String {
     text
 }
 
-/// A number of things.
+/// A count.
 pub fn count(value: f64) -> String {
     let (by, unit) = match value {
         value if value < 1e5 => return format!("{value:.0}"),
@@ -53,7 +53,7 @@ pub fn count(value: f64) -> String {
     format!("{}{unit}", digits(value / by))
 }
 
-/// Three digits.
+/// A number with three digits.
 fn digits(value: f64) -> String {
     let places = match value.abs() {
         value if value < 9.995 => 2,

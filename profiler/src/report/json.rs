@@ -1,7 +1,7 @@
-//! JSON: for programs. One object; times in nanoseconds, shares and parts from 0 to 1.
+//! JSON, for programs: one object; times are in nanoseconds, shares from 0 to 1.
 //!
-//! A figure is `{"value", "how": "exact"}`, `{"value", "how": "estimated", "lo", "hi"}`, or null
-//! where nothing is known. Percentiles are numbers, or null where too few calls were timed.
+//! A figure is `{"value", "how": "exact"}`, `{"value", "how": "estimated", "lo", "hi"}`, or null if
+//! unknown. Percentiles are numbers, or null if too few calls were timed.
 
 use super::share::{Shares, waiting};
 use crate::FuncId;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 
 impl Profile {
-    /// As JSON.
+    /// The profile as JSON.
     pub fn json(&self) -> String {
         let shares = Shares::of(self);
         let names: HashMap<FuncId, &str> = self

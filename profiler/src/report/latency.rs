@@ -1,15 +1,16 @@
-//! Times of single calls as they are printed: no percentile above the longest call, and nothing
-//! below what can be measured.
+//! The printed times of single calls: no percentile is above the longest call, and none is below
+//! the measurable time.
 
 use crate::figure::Mark;
 use crate::profile::{Function, Header};
 
-/// A function's tail is heavy if its longest call took so many times as long as its 99th
+/// A function's tail is heavy if its longest call took more than this many times its 99th
 /// percentile.
 const HEAVY: f64 = 100.0;
 
-/// What a single call that a runtime reports reads, in parts of what one reads between hooks: both
-/// ends go through the library's functions and through tables of the runtime, which are cold.
+/// The measured time of an empty call that a runtime reports, as a multiple of one between hooks:
+/// entry and exit go through the library's functions and through tables of the runtime, which are
+/// cold.
 const BY_RUNTIME: f64 = 4.0;
 
 impl Function {
@@ -18,14 +19,14 @@ impl Function {
         self.calls.is_exact() && self.samples as f64 >= self.calls.value
     }
 
-    /// A percentile of its calls' times, in nanoseconds, never outside of the shortest and the
+    /// A percentile of its calls' times, in nanoseconds, never below the shortest or above the
     /// longest call.
     pub(crate) fn latency(&self, share: f64, header: &Header) -> Option<f64> {
         self.percentile(share, header).filter(|value| value.is_finite())
     }
 
-    /// Below it a call's time cannot be measured: the clock's step, and what a pair of hooks takes;
-    /// of calls timed now and then twice what an empty call reads there.
+    /// The shortest time of a call that can be measured: the clock's step, and the cost of a pair
+    /// of hooks; for sampled calls, twice the measured time of an empty call.
     pub(crate) fn floor(&self, header: &Header) -> f64 {
         let step = (header.step as f64 / header.hz * 1e9).max(header.pair_time());
         let times = if self.by_runtime { BY_RUNTIME } else { 1.0 };
@@ -33,14 +34,14 @@ impl Function {
         if floor.is_finite() { floor } else { 0.0 }
     }
 
-    /// The mark of what its calls took, where each of them was timed: none, unless hooks inside of
-    /// them make it doubtful.
+    /// The mark of its calls' times if all calls were timed: none, unless hooks inside of them make
+    /// the times uncertain.
     pub(crate) fn doubt(&self) -> Option<&'static str> {
         let mean = self.timed.mean().filter(|mean| self.is_complete() && !mean.is_exact())?;
         Some(if mean.mark() == Mark::About { "~" } else { "?" })
     }
 
-    /// Whether single calls took far longer than nearly all others.
+    /// Whether single calls took far longer than almost all others.
     pub(crate) fn has_heavy_tail(&self, header: &Header) -> bool {
         matches!((self.max, self.latency(0.99, header)), (Some(max), Some(p99)) if p99 > 0.0 && max > HEAVY * p99)
     }

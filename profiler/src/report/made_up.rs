@@ -1,4 +1,4 @@
-//! Profiles that are made up: what reports are tested on.
+//! Synthetic profiles for the tests of reports.
 
 use crate::profile::{Arc, Function, Header, Profile, Spent, Stack};
 use crate::{ClockSource, Figure, FuncId, How, bucket};
@@ -7,11 +7,11 @@ pub(crate) fn about(value: f64, lo: f64, hi: f64) -> Option<Figure> {
     Some(Figure { value, how: How::Estimated { lo, hi } })
 }
 
-/// A function of so many calls of `each` nanoseconds, all timed, with so many milliseconds of its
-/// own and in all.
+/// A function with this many calls of `each` nanoseconds, all timed, and these self and total times
+/// in milliseconds.
 pub(crate) fn function(name: &str, calls: u64, each: u64, own: f64, total: f64) -> Function {
     let exact = |value: f64| Figure::exact(value);
-    // As it is read from a file: what a file need not say need not be said here.
+    // Read as from a file, so that optional fields can be omitted.
     let told = serde_json::json!({
         "id": 0,
         "label": { "name": name, "module": null, "offset": 0 },
@@ -30,7 +30,7 @@ pub(crate) fn function(name: &str, calls: u64, each: u64, own: f64, total: f64) 
     serde_json::from_value(told).unwrap()
 }
 
-/// A profile of so many seconds of CPU time.
+/// A profile with this many seconds of CPU time.
 pub(crate) fn profile(processor: f64, functions: Vec<Function>) -> Profile {
     let header = Header {
         processes: 1,
@@ -54,15 +54,15 @@ pub(crate) fn profile(processor: f64, functions: Vec<Function>) -> Profile {
     profile
 }
 
-/// Says that a share of a function's time, and of its calls, comes from a caller.
+/// Sets that a share of a function's time, and of its calls, comes from a caller.
 pub(crate) fn called(profile: &mut Profile, function: usize, by: usize, samples: u64, share: f64) {
     let caller = Some(profile.functions[by].label.clone());
     let site = profile.functions[by].label.offset + 0x10 + function as u64;
     profile.functions[function].arcs.push(Arc { site, samples, share, caller });
 }
 
-/// A program of a second: `main` (0.1 s of its own) calls `parse` (0.2 s) and `serve` (0.05 s),
-/// both call `hash` (0.4 s); 0.15 s lie in the kernel, and 0.1 s nowhere.
+/// A program of one second: `main` (0.1 s of its own) calls `parse` (0.2 s) and `serve` (0.05 s),
+/// which both call `hash` (0.4 s); 0.15 s are in the kernel, and 0.1 s in no function.
 pub(crate) fn program() -> Profile {
     let functions = vec![
         function("main", 1, 750_000_000, 100.0, 750.0),
@@ -80,7 +80,7 @@ pub(crate) fn program() -> Profile {
     profile
 }
 
-/// The same with the stacks that the clock has seen.
+/// The same, with stacks from the clock.
 pub(crate) fn program_with_stacks() -> Profile {
     let mut profile = program();
     let stack = |frames: &[u32], milliseconds: f64| Stack {

@@ -1,4 +1,4 @@
-//! Marks: a printed figure says how much of it is known.
+//! Marks: signs that show the certainty of a printed figure.
 //!
 //! ```text
 //!   1.23 ms     everything was seen
@@ -12,7 +12,7 @@
 
 use crate::figure::{Figure, Mark};
 
-/// What is printed where nothing is known.
+/// The text for an unknown figure.
 pub(crate) const NOTHING: &str = "-";
 
 /// The mark in front of the number.
@@ -26,13 +26,13 @@ pub(crate) const fn sign(mark: Mark) -> &'static str {
     }
 }
 
-/// A figure in some notation, with its mark.
+/// A figure in a notation, with its mark.
 pub(crate) fn marked(figure: Option<Figure>, write: impl Fn(f64) -> String) -> String {
     let Some(figure) = figure.filter(Figure::is_sound) else { return NOTHING.to_owned() };
     let mark = figure.mark();
     let shown = if mark == Mark::AtMost { figure.interval().1 } else { figure.value };
     let text = write(shown.max(0.0));
-    // What is below the resolution is that, however it is known.
+    // A figure below the resolution has no other mark.
     if text.starts_with('<') { text } else { format!("{}{text}", sign(mark)) }
 }
 

@@ -1,5 +1,4 @@
-//! Names that fit into a column, and stay distinct: no two functions of a table are called the
-//! same.
+//! Names that fit into a column and stay distinct: no two functions of a table have the same name.
 //!
 //! A long name is shortened by its least informative parts first: its parameters, the text in angle
 //! brackets, its scopes, its middle. Each name stops at the first form that fits and that no other
@@ -9,11 +8,11 @@ use super::human;
 use crate::profile::{Label, Profile};
 use std::collections::HashMap;
 
-/// What may distinguish two functions of one name.
+/// A property that may distinguish two functions with the same name.
 type Step<'a> = &'a dyn Fn(&Label) -> Option<String>;
 
-/// Names of functions as a table shows them: those that several functions have are distinguished by
-/// module, line or place.
+/// The names of functions in a table: if several functions have the same name, their names are
+/// extended by module, line or offset.
 pub(crate) fn distinct(profile: &Profile, labels: &[&Label]) -> Vec<String> {
     let mut names: Vec<String> = labels.iter().map(|label| label.name.clone()).collect();
     let module = |label: &Label| {
@@ -47,10 +46,10 @@ pub(crate) fn line(label: &Label) -> Option<String> {
     Some(format!("{}:{line}", file.rsplit('/').next().unwrap_or(file)))
 }
 
-/// Each name in so many columns; no two different names become the same.
+/// Each name, shortened to this many terminal columns; different names stay different.
 pub(crate) fn shortened(names: &[String], room: usize) -> Vec<String> {
     let forms: Vec<[String; 4]> = names.iter().map(|name| forms(name, room)).collect();
-    // Whose a form is; none if it is that of several names.
+    // The name of each form; `None` if several names have it.
     let mut owners: [HashMap<&str, Option<&str>>; 4] = Default::default();
     for (name, forms) in names.iter().zip(&forms) {
         for (owners, form) in owners.iter_mut().zip(forms) {
@@ -69,7 +68,7 @@ pub(crate) fn shortened(names: &[String], room: usize) -> Vec<String> {
     told_apart(names, chosen, room)
 }
 
-/// Where different names have become the same, what they differ in is shown, or else a number.
+/// If different names have become the same, shows the part in which they differ, or a number.
 fn told_apart(names: &[String], mut chosen: Vec<String>, room: usize) -> Vec<String> {
     for round in 0..3 {
         let mut groups = HashMap::<&str, Vec<usize>>::new();
@@ -98,12 +97,12 @@ fn told_apart(names: &[String], mut chosen: Vec<String>, room: usize) -> Vec<Str
     chosen
 }
 
-/// How many characters two names have in common from the beginning.
+/// The number of characters that two names have in common at the beginning.
 fn common(one: &str, other: &str) -> usize {
     one.chars().zip(other.chars()).take_while(|(one, other)| one == other).count()
 }
 
-/// The beginning of a name, and the part from where it differs from others.
+/// The beginning of a name, and the part from its first difference on.
 fn around(name: &str, from: usize, room: usize) -> String {
     let (head, length) = (room / 3, width(name));
     let tail = room.saturating_sub(head + 2).max(4);
@@ -122,8 +121,8 @@ pub(crate) fn width(text: &str) -> usize {
     text.chars().count()
 }
 
-/// A name as it is; without parameters; without what stands in angle brackets; without as many
-/// scopes as do not fit.
+/// A name as it is; without parameters; without the text in angle brackets; without the scopes that
+/// do not fit.
 fn forms(name: &str, room: usize) -> [String; 4] {
     let bare = without_parameters(name);
     let plain = without_arguments(bare);
@@ -136,7 +135,7 @@ fn forms(name: &str, room: usize) -> [String; 4] {
 struct Letter {
     at: usize,
     letter: char,
-    /// How many brackets are open around it; a bracket itself lies outside of what it holds.
+    /// The number of open brackets around it; a bracket itself is outside of its contents.
     depth: usize,
     /// Whether it is a bracket, and not a sign of an operator such as `operator<`.
     bracket: bool,
@@ -168,7 +167,7 @@ fn letters(name: &str) -> Vec<Letter> {
     out
 }
 
-/// Without the list of parameters at its end.
+/// A name without the list of parameters at its end.
 fn without_parameters(name: &str) -> &str {
     let open = letters(name)
         .into_iter()
@@ -180,7 +179,7 @@ fn without_parameters(name: &str) -> &str {
     if named && last { &name[..at] } else { name }
 }
 
-/// Without what stands in angle brackets.
+/// A name without the text in angle brackets.
 fn without_arguments(name: &str) -> String {
     let mut out = String::new();
     for one in letters(name).iter().filter(|one| one.depth == 0) {
@@ -192,7 +191,7 @@ fn without_arguments(name: &str) -> String {
     out
 }
 
-/// Without the outermost scopes, as many as must go to make it fit.
+/// A name without outermost scopes: as many are removed as needed to make it fit.
 fn without_scopes(name: &str, room: usize) -> String {
     let letters = letters(name);
     let scope = |pair: &&[Letter]| pair.iter().all(|one| one.letter == ':' && one.depth == 0);

@@ -1,21 +1,22 @@
-//! The order of rows: by a column, the largest first; rows that have no figure there come last.
+//! The order of rows: by a column, the largest first; rows without a figure in that column come
+//! last.
 
 use crate::profile::{Function, Profile};
 
 /// A column that rows are sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
-    /// Processor time of its own: the share.
+    /// CPU self time: the share.
     Own,
-    /// Processor time, callees included.
+    /// CPU time, callees included.
     Total,
     /// Wall-clock time, callees included.
     Wall,
-    /// How often it was called.
+    /// The number of calls.
     Calls,
     /// The time of a call.
     Mean,
-    /// The time that one call in a hundred exceeds.
+    /// The 99th percentile.
     P99,
     /// The longest call.
     Max,
@@ -24,7 +25,7 @@ pub enum Sort {
 }
 
 impl Sort {
-    /// What the column is called.
+    /// The name of the column.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Own => "self",
@@ -38,7 +39,7 @@ impl Sort {
         }
     }
 
-    /// What a function is ranked by: of a figure that is not sure, what is sure of it.
+    /// The value by which a function is ranked; for an uncertain figure, its lower end.
     fn rank(self, function: &Function, profile: &Profile) -> Option<f64> {
         let figure = match self {
             Self::Own => function.own,
@@ -55,8 +56,8 @@ impl Sort {
 }
 
 impl Profile {
-    /// The functions in order, and the column that they are sorted by: if no function has a figure
-    /// in the requested column, it is the next one in which any has.
+    /// The functions in order, and the column by which they are sorted: if no function has a figure
+    /// in the requested column, the next column in which any function has one.
     pub(crate) fn sorted(&self, asked: Sort) -> (Vec<&Function>, Sort) {
         let has =
             |sort: &Sort| self.functions.iter().any(|function| sort.rank(function, self).is_some());

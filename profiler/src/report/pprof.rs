@@ -1,5 +1,5 @@
-//! pprof's own format: a protocol buffer (profile.proto), uncompressed, which its tools read as
-//! they read compressed ones.
+//! pprof's format: a protocol buffer (profile.proto), uncompressed; pprof's tools read that as well
+//! as compressed files.
 //!
 //! A sample is a stack, with its self time, and the calls of its innermost function that belong to
 //! it. The times sum to the CPU time, the calls to all calls.
@@ -14,18 +14,18 @@ use std::collections::BTreeMap;
 pub enum StackFrame<'a> {
     /// A function of the profile.
     Function(&'a Function),
-    /// Time that belongs to no function, as it is called.
+    /// Time that belongs to no function, by its name.
     Other(&'a str),
 }
 
-/// A stack, with what belongs to its innermost frame.
+/// A stack, with the figures of its innermost frame.
 #[derive(Clone, Debug)]
 pub struct StackSample<'a> {
     /// The outermost frame first.
     pub frames: Vec<StackFrame<'a>>,
     /// Calls of the innermost function.
     pub calls: u64,
-    /// CPU time of its own.
+    /// CPU self time.
     pub nanoseconds: u64,
 }
 
@@ -44,7 +44,7 @@ impl Profile {
         self.pprof_samples().into_iter().map(sample).collect()
     }
 
-    /// As pprof reads it.
+    /// The profile in pprof's format.
     pub fn pprof(&self) -> Vec<u8> {
         let mut strings = Strings::default();
         let mut profile = Message::default();
@@ -82,7 +82,7 @@ impl Profile {
     /// Stacks with calls and nanoseconds: whole numbers that keep their sums.
     fn pprof_samples(&self) -> Vec<(Vec<Frame>, u64, u64)> {
         let mut stacks: Stacks = self.self_times();
-        // A function that has no time has calls.
+        // A function without time still has calls.
         let timed: std::collections::HashSet<Frame> =
             stacks.keys().filter_map(|frames| frames.last().copied()).collect();
         for at in
@@ -142,7 +142,7 @@ fn value_type(strings: &mut Strings, kind: &str, unit: &str) -> Message {
     value
 }
 
-/// A whole number; what rounding takes or gives is carried to the next.
+/// A whole number; the rounding error is carried to the next.
 fn rounded(value: f64, carried: &mut f64) -> u64 {
     let exact = value + *carried;
     let whole = exact.round().max(0.0);

@@ -21,7 +21,7 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// `None` where no function's self time is known.
+    /// `None` if no function's self time is known.
     pub(crate) fn of(profile: &Profile) -> Option<Self> {
         let header = &profile.header;
         let sound = |seconds: f64| if seconds.is_finite() { seconds.max(0.0) * 1e9 } else { 0.0 };
@@ -48,16 +48,16 @@ impl Shares {
     }
 }
 
-/// A function's self time, as far as it is known.
+/// A function's self time; 0 if unknown.
 pub(crate) fn own_time(function: &Function) -> f64 {
     function.own.filter(Figure::is_sound).map_or(0.0, |own| own.value.max(0.0))
 }
 
-/// The part of its calls' time in which a function waited: wall-clock time without CPU time. Where
-/// no self time is known, no CPU time has been measured, and it is not known either.
+/// The share of its calls' time in which a function waited: wall-clock time without CPU time.
+/// Without self times no CPU time was measured, and the share is unknown, too.
 pub(crate) fn waiting(function: &Function) -> Option<Figure> {
     let (wall, total) = (function.wall?, function.total?);
-    // Where both are the same figure no evidence distinguishes them.
+    // If both are the same figure, no evidence distinguishes them.
     if wall.value <= 0.0 || wall == total || function.is_wall_a_bound() {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Speedscope's own format: stacks with their weights.
+//! Speedscope's format: stacks with their weights.
 
 use super::name;
 use super::stacks::Frame;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 impl Profile {
-    /// As speedscope reads it.
+    /// The profile in speedscope's format.
     pub fn speedscope(&self) -> String {
         let labels: Vec<_> = self.functions.iter().map(|function| &function.label).collect();
         let names = name::distinct(self, &labels);

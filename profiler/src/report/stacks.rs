@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// The most frames of a stack that is composed from callers.
 const DEEPEST: usize = 64;
-/// Stacks that take less than this part of all time are not followed further up.
+/// Stacks with a smaller share of all time are not extended by further callers.
 const FAINTEST: f64 = 1e-5;
 
 /// A frame: a function, by its position in the profile, or time that belongs to none.
@@ -69,7 +69,7 @@ impl Profile {
         seen
     }
 
-    /// The self time of every function, and what belongs to none.
+    /// The self time of every function, distributed over stacks; and the time of no function.
     pub(crate) fn distributed(
         &self,
         callers: &[Vec<Caller>],
@@ -101,7 +101,7 @@ impl Profile {
         (own, (rest >= 1.0).then_some((share::UNKNOWN, rest)).into_iter().collect())
     }
 
-    /// What a frame is called.
+    /// The name of a frame.
     pub(crate) fn frame_name(&self, frame: Frame) -> &str {
         match frame {
             Frame::Function(at) => &self.functions[at].label.name,
@@ -130,7 +130,7 @@ fn climb(
             }
         }
     }
-    // What is left is that of callers that are not known, or that are in the stack already.
+    // The rest belongs to unknown callers, or to callers that are in the stack already.
     if left > time * 1e-9 {
         *stacks.entry(stack.iter().rev().map(|&at| Frame::Function(at)).collect()).or_default() +=
             left;
@@ -149,7 +149,7 @@ pub(crate) struct Caller {
 }
 
 impl Profile {
-    /// The callers of every function, of those that are in the profile.
+    /// The callers of every function that are in the profile.
     pub(crate) fn callers(&self) -> Vec<Vec<Caller>> {
         let place = |label: &Label| {
             (label.module, label.offset, label.module.is_none().then(|| label.name.clone()))
@@ -174,7 +174,8 @@ impl Profile {
                     caller.share += if arc.share.is_finite() { arc.share.max(0.0) } else { 0.0 };
                 }
             }
-            // A file may say anything: callers make up no more than all of a function's time.
+            // A file may contain anything: the shares of callers must not exceed all of a
+            // function's time.
             let all: f64 = callers.values().map(|caller| caller.share).sum::<f64>().max(1.0);
             callers
                 .into_values()
@@ -194,7 +195,7 @@ mod tests {
         stacks.values().sum()
     }
 
-    /// Self and total of a function, as a reader of stacks adds them up, in milliseconds.
+    /// Self and total of a function, as a reader of the stacks computes them, in milliseconds.
     fn read(profile: &Profile, stacks: &Stacks, name: &str) -> (f64, f64) {
         let named = |frame: &Frame| profile.frame_name(*frame) == name;
         let add = |wanted: &dyn Fn(&[Frame]) -> bool| {

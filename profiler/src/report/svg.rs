@@ -1,8 +1,8 @@
 //! SVG: a flame graph (Gregg 2016, "The Flame Graph", Communications of the ACM 59:6), as one file
 //! that a browser shows, zooms and searches, and that any other program draws.
 //!
-//! The root is at the bottom and is called what it stands for: all CPU time of the program. A
-//! frame's width is its time with its callees; its colour is its module's.
+//! The root is at the bottom and represents all CPU time of the program, which is its name. A
+//! frame's width is its total time; its colour is its module's.
 
 use super::html::escaped;
 use super::stacks::Frame;
@@ -11,9 +11,9 @@ use super::{human, name};
 use crate::profile::Profile;
 use std::fmt::Write;
 
-/// Frames that take less of all time are narrower than a tenth of a pixel.
+/// Frames with a smaller share of all time are narrower than a tenth of a pixel.
 const FAINTEST: f64 = 1e-4;
-/// The drawing, and what is around it, in pixels.
+/// The sizes of the drawing and of its margins, in pixels.
 const WIDE: f64 = 1180.0;
 const LEFT: f64 = 10.0;
 const TOP: f64 = 64.0;
@@ -22,7 +22,7 @@ const FRAME: f64 = 17.0;
 const LETTER: f64 = 6.8;
 
 impl Profile {
-    /// As a flame graph.
+    /// The profile as a flame graph.
     pub fn svg(&self) -> String {
         let nodes = tree::nodes(&self.self_times(), FAINTEST);
         let deepest = nodes.iter().map(|node| node.depth).max().unwrap_or(0);
@@ -67,7 +67,7 @@ impl Profile {
         svg
     }
 
-    /// What the widths are of: `CPU time 1.03 s of 1.58 s; width is time with callees …`.
+    /// The caption: `CPU time 1.03 s of 1.58 s; width is time with callees …`.
     fn caption(&self) -> String {
         let header = &self.header;
         let mut text = format!(
@@ -114,7 +114,7 @@ impl Profile {
 const STYLE: &str = ".back{fill:#fff}.dim{fill:#59636e}.act{fill:#0a58ca;cursor:pointer}\
 .frame{cursor:pointer}.frame text{pointer-events:none;fill:#111}.frame:hover rect{stroke:#111}";
 
-/// The colour of a function: its module's, a little to the side.
+/// The hue of a function: its module's, slightly shifted.
 fn hue(profile: &Profile, at: usize) -> u32 {
     let label = &profile.functions[at].label;
     let module = label.module.map_or(0, |module| module % 1000 + 1);
@@ -125,7 +125,7 @@ fn hue(profile: &Profile, at: usize) -> u32 {
     (module * 137 + 250 + mixed % 34) % 360
 }
 
-/// A name that is no longer than its room.
+/// A name, cut to the available width.
 fn cut(name: &str, room: usize) -> String {
     if name.chars().count() <= room {
         return name.to_owned();

@@ -12,22 +12,22 @@ use super::order::Sort;
 use super::share::Shares;
 use crate::profile::{Function, Profile};
 
-/// What a table looks like.
+/// The options of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct TableOptions {
-    /// How wide it may be.
+    /// The greatest width.
     pub width: usize,
     /// The sort order.
     pub sort: Sort,
-    /// How many functions it has; 0 for all.
+    /// The number of functions; 0 for all.
     pub rows: usize,
-    /// How people come to see all functions.
+    /// The hint that tells the user how to show all functions.
     pub all_rows: &'static str,
-    /// Whether a terminal shows it that knows colours.
+    /// Whether the output goes to a terminal with colours.
     pub color: bool,
-    /// Whether it has all columns, however wide it gets.
+    /// Whether it has all columns, whatever their width.
     pub wide: bool,
-    /// Functions have no row of which all timed calls were shorter, in nanoseconds.
+    /// Functions whose timed calls are all shorter than this, in nanoseconds, have no row.
     pub min_time: f64,
 }
 
@@ -52,11 +52,11 @@ pub(crate) enum Row<'a> {
     Other { name: &'static str, time: f64 },
 }
 
-/// So many values of an argument are shown.
+/// The number of values of an argument that are shown.
 const VALUES: usize = 10;
 
 impl Profile {
-    /// As a table.
+    /// The profile as a table.
     pub fn table(&self, options: &TableOptions) -> String {
         let (functions, sorted_by) = self.sorted(options.sort);
         let (short, functions): (Vec<&Function>, Vec<&Function>) =
@@ -118,7 +118,7 @@ pub(super) fn rows<'a>(
 }
 
 impl Layout {
-    /// The columns that fit, and what they hold.
+    /// The columns that fit, with their cells.
     pub(super) fn of(
         profile: &Profile,
         rows: &[Row<'_>],

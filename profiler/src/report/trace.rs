@@ -1,8 +1,8 @@
 //! A timeline for Perfetto and `chrome://tracing` (the Trace Event Format): the slowest calls of
 //! every function, each at its time and in its thread.
 //!
-//! A profile has no other calls one by one. What was inside of a slow call is known by its sum, so
-//! that it is written beside the call and not drawn.
+//! A profile contains no other single calls. The calls inside of a slow call are known by their
+//! sums only, so they are listed with the call and not drawn.
 
 use super::human;
 use crate::FuncId;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 
 impl Profile {
-    /// As Perfetto reads it.
+    /// The profile in the Trace Event Format.
     pub fn trace(&self) -> String {
         let names: HashMap<FuncId, &str> =
             self.functions.iter().map(|one| (one.id, one.label.name.as_str())).collect();
@@ -40,7 +40,7 @@ impl Profile {
                 }));
             }
         }
-        // Outer calls first, where both begin at once.
+        // Outer calls come first if both begin at the same time.
         let key = |event: &Value, name: &str| event[name].as_f64().unwrap_or(-1.0);
         events.sort_by(|a, b| {
             key(a, "ts").total_cmp(&key(b, "ts")).then(key(b, "dur").total_cmp(&key(a, "dur")))

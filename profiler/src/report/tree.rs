@@ -1,5 +1,4 @@
-//! Stacks as a tree: what flame graphs draw. Callees of one frame are merged; the largest come
-//! first.
+//! Stacks as a tree, for flame graphs. Callees of one frame are merged; the largest come first.
 
 use super::stacks::{Frame, Stacks};
 use std::collections::BTreeMap;
@@ -9,11 +8,11 @@ use std::collections::BTreeMap;
 pub(crate) struct Node {
     /// The root, which represents all time, has none.
     pub(crate) frame: Option<Frame>,
-    /// How many frames are above it.
+    /// The number of frames above it.
     pub(crate) depth: usize,
-    /// Where it begins: the time of what lies to its left.
+    /// Its start: the time of the frames to its left.
     pub(crate) begin: f64,
-    /// Its own time, and that with its callees', in nanoseconds.
+    /// Its self time and its total time, in nanoseconds.
     pub(crate) own: f64,
     pub(crate) whole: f64,
 }
@@ -25,8 +24,8 @@ struct Branch {
     inside: BTreeMap<Frame, usize>,
 }
 
-/// The nodes in the order in which they are drawn: each before its callees. Those that take less
-/// than `faintest` of all are left out, with what is inside of them.
+/// The nodes in the order in which they are drawn: each before its callees. Nodes with less than
+/// `faintest` of all time are left out, with their callees.
 pub(crate) fn nodes(stacks: &Stacks, faintest: f64) -> Vec<Node> {
     let mut branches = vec![Branch::default()];
     for (frames, time) in stacks {
@@ -44,7 +43,7 @@ pub(crate) fn nodes(stacks: &Stacks, faintest: f64) -> Vec<Node> {
     }
     let least = branches[0].whole * faintest;
     let mut nodes = Vec::new();
-    // A stack of our own: what a file says may be of any depth.
+    // An explicit stack instead of recursion: the stacks of a file may have any depth.
     let mut open = vec![(None, 0, 0, 0.0)];
     while let Some((frame, at, depth, begin)) = open.pop() {
         let Branch { own, whole, inside } = &branches[at];

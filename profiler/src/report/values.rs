@@ -5,7 +5,7 @@ use crate::{Arguments, Profile};
 use std::fmt::Write;
 
 impl Arguments {
-    /// As a table of so many rows.
+    /// The values as a table with this many rows.
     pub(crate) fn table(&self, rows: usize) -> String {
         let calls = self.calls();
         let mut text =
@@ -46,7 +46,7 @@ impl Arguments {
 }
 
 impl Profile {
-    /// The values of arguments of functions with that name, as tables; nothing if there are none.
+    /// The argument values of functions with matching names, as tables; empty if there are none.
     pub fn argument_tables(&self, named: impl Fn(&str) -> bool, rows: usize) -> String {
         let tables = self.header.arguments.iter().filter(|table| named(&table.function));
         tables.map(|table| table.table(rows)).collect::<Vec<_>>().join("\n")

@@ -1,4 +1,4 @@
-//! A profile that is made up: what readers of reports are tested on.
+//! A synthetic profile for the tests of reports.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
 use profiler::{Arc, Figure, Function, Header, Label, Profile};

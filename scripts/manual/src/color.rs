@@ -1,4 +1,5 @@
-//! `--color`, which means the same in all commands that print tables or diagnostics.
+//! The option `--color`, which has the same meaning in all commands that print tables or
+//! diagnostics.
 
 use clap::{Args, ValueEnum};
 
@@ -23,15 +24,15 @@ pub enum Color {
 }
 
 impl Colors {
-    /// Whether there are, where the text goes to a terminal or not.
+    /// Whether colours are on, for a terminal or other output.
     pub fn are_on(self, terminal: bool) -> bool {
         self.when.is_on(terminal)
     }
 }
 
 impl Color {
-    /// Whether there are, where the text goes to a terminal or not. <https://no-color.org>:
-    /// NO_COLOR counts if it is not empty.
+    /// Whether colours are on, for a terminal or other output. <https://no-color.org>: NO_COLOR
+    /// counts if it is not empty.
     pub fn is_on(self, terminal: bool) -> bool {
         let is_set = |name: &str, is_meant: fn(&str) -> bool| {
             std::env::var_os(name).is_some_and(|value| is_meant(&value.to_string_lossy()))
@@ -48,13 +49,13 @@ impl Color {
     }
 }
 
-/// A line in bold type, where there are colours.
+/// A line, in bold type if colours are on.
 pub fn bold(line: &str, color: bool) -> String {
     if color { format!("\x1b[1m{line}\x1b[0m") } else { line.to_owned() }
 }
 
-/// How many columns a table has: those of the terminal, many where there is none. COLUMNS says
-/// otherwise.
+/// The width of a table in columns: that of the terminal, or very large without one. COLUMNS
+/// overrides it.
 pub fn columns(terminal: bool) -> usize {
     const LEAST: usize = 40;
     const USUAL: usize = 80;

@@ -1,6 +1,5 @@
-//! What all commands have in common: manual pages and completions, from the one definition of a
-//! command line, what is said of one that means nothing ([`parse`]), and when there are colours
-//! ([`Colors`]).
+//! Shared code of all commands: manual pages and completions from the one definition of a command
+//! line, the error for an invalid one ([`parse`]), and the use of colours ([`Colors`]).
 //!
 //! Every command of this workspace that has commands of its own has `manual` among them, and it is
 //! this one:
@@ -47,15 +46,15 @@ pub struct Completions {
     shell: Shell,
 }
 
-/// Why there is no page.
+/// The reason why there is no page.
 #[derive(Debug, Error)]
 pub enum Error {
     /// The tool has no such command.
     #[error("unknown command {command}: see {tool} --help")]
     NoSuchCommand {
-        /// What was asked for.
+        /// The requested command.
         command: String,
-        /// Of which tool.
+        /// The tool.
         tool: String,
     },
     /// The page could not be written.
@@ -64,12 +63,12 @@ pub enum Error {
 }
 
 impl Manual {
-    /// The text of what is wanted.
+    /// The text of the requested page.
     pub fn text(&self, mut whole: Command) -> Result<Vec<u8>, Error> {
         if let Some(shell) = self.completions {
             return Ok(Completions { shell }.text(whole));
         }
-        // After this every command knows its full name.
+        // This sets the full name of every command.
         whole.build();
         let wanted = match &self.command {
             None => whole,

@@ -1,4 +1,5 @@
-//! Command lines that mean nothing: one line on standard error and exit code 2, in every command.
+//! Invalid command lines: every command prints one line on standard error and ends with exit code
+//! 2.
 //!
 //! ```text
 //! wasm-aot: unexpected argument '--jsno' found: a similar argument exists: '--json' (see …)
@@ -8,12 +9,12 @@ use clap::error::{Error, ErrorKind};
 use clap::{Command, CommandFactory, FromArgMatches, Parser};
 use std::io::{self, Write};
 
-/// What the process was asked for; one that was asked wrongly ends here.
+/// Parses the process's command line; ends the process if it is invalid.
 pub fn parse<T: Parser + CommandFactory + FromArgMatches>() -> T {
     parsed(T::try_parse(), &T::command())
 }
 
-/// What came of a command line of a tool; one that means nothing ends the process.
+/// The result of parsing a tool's command line; ends the process if the line is invalid.
 pub fn parsed<T>(result: Result<T, Error>, tool: &Command) -> T {
     result.unwrap_or_else(|error| {
         let mut code = error.exit_code();
@@ -43,13 +44,13 @@ pub fn parsed<T>(result: Result<T, Error>, tool: &Command) -> T {
     })
 }
 
-/// Prints a help text. A reader that has enough is no failure.
+/// Prints a help text. A reader that closes the pipe early is no failure.
 fn printed(error: &Error) -> io::Result<()> {
     let done = error.print().and_then(|()| io::stdout().flush());
     done.or_else(|why| if why.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(why) })
 }
 
-/// The line for an error that is told in several.
+/// One line for an error whose message has several.
 fn complaint(text: &str, tool: &Command, words: impl Iterator<Item = String>) -> String {
     let text = text.strip_prefix("error: ").unwrap_or(text);
     let parts: Vec<&str> = text.split("\n\n").map(str::trim).collect();
@@ -74,13 +75,13 @@ fn complaint(text: &str, tool: &Command, words: impl Iterator<Item = String>) ->
     format!("{tool}: {} (see {command} --help)", said.collect::<Vec<_>>().join(": "))
 }
 
-/// The words of a usage that name a command.
+/// The words in a usage text that name a command.
 fn command_in(usage: &str) -> String {
     let is_name = |word: &&str| !word.starts_with(['[', '<', '-']) && !word.contains('=');
     usage.split_whitespace().take_while(is_name).collect::<Vec<_>>().join(" ")
 }
 
-/// The command that words are for, where an error does not tell.
+/// The command that the arguments name, for errors that do not contain it.
 fn asked(tool: &Command, words: impl Iterator<Item = String>) -> String {
     let (mut command, mut names) = (tool, tool.get_name().to_owned());
     for word in words {

@@ -65,7 +65,7 @@ written).";
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
-    // Below, there are cells without a toggle; above, a user has mistyped.
+    // A shorter time leaves cells without a toggle; a longer one is a typing error.
     if !(0.5..=864_000.0).contains(&seconds) {
         return Err("between 0.5 and 864000 seconds".to_owned());
     }
@@ -73,7 +73,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 impl Args {
-    /// What is asked for.
+    /// The requested plan.
     pub fn plan(&self) -> Plan {
         match (self.full, self.seconds) {
             (true, seconds) => Plan::full(seconds.unwrap_or(Duration::from_secs(20 * 60))),

@@ -1,4 +1,4 @@
-//! The command: measures, and writes what was asked for.
+//! The command: measures, and writes the requested output.
 
 use crate::storm::Seating;
 use crate::{Args, Failure, Plan, Report, Summary, Watch, figure, interrupt};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use wordpatch::os::replace::Replacement;
 use wordpatch::{Calibration, CalibrationError};
 
-/// Why the command has not done what it was asked to.
+/// The reason why the command has failed.
 #[derive(Debug, thiserror::Error)]
 enum Complaint {
     #[error(transparent)]
@@ -31,12 +31,12 @@ enum Complaint {
     Stdout(io::Error),
 }
 
-/// Does what `args` say; tells what went wrong on standard error.
+/// Runs the command with `args`; reports errors on standard error.
 pub fn main(args: &Args) -> ExitCode {
     ended(run(args))
 }
 
-/// Prints a page; where there is none, the command line has asked for what does not exist.
+/// Prints a page; if there is none, the command line names a command that does not exist.
 pub fn print(page: Result<Vec<u8>, impl std::fmt::Display>) -> ExitCode {
     match page {
         Ok(page) => ended(io::stdout().write_all(&page).map_err(Complaint::Stdout)),
@@ -47,7 +47,7 @@ pub fn print(page: Result<Vec<u8>, impl std::fmt::Display>) -> ExitCode {
     }
 }
 
-/// Says one line on standard error, if there is one that takes it.
+/// Writes one line to standard error; a write error is ignored.
 fn say(line: &impl std::fmt::Display) {
     let _ = writeln!(io::stderr(), "tmax: {line}");
 }
@@ -70,7 +70,7 @@ fn ended(result: Result<(), Complaint>) -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<(), Complaint> {
-    // Whatever can be refused is refused before the time is spent.
+    // Errors that can be detected early are reported before the time is spent.
     let output = output(args)?;
     output.iter().try_for_each(|path| check(path, "-o"))?;
     args.svg.iter().try_for_each(|path| check(path, "--svg"))?;
@@ -107,7 +107,7 @@ fn run(args: &Args) -> Result<(), Complaint> {
     if output.is_some() && calibration.is_none() { Err(Complaint::NotSeen) } else { Ok(()) }
 }
 
-/// What became of the calibration.
+/// The last line, about the calibration.
 fn epilogue(output: &Option<PathBuf>, seen: bool) -> String {
     match output {
         Some(path) if seen => format!("Calibration written to {}\n", path.display()),
@@ -119,7 +119,7 @@ fn epilogue(output: &Option<PathBuf>, seen: bool) -> String {
     }
 }
 
-/// Where the calibration goes, if anywhere. The default place is made if it does not exist.
+/// The path of the calibration, if it is written. The default folder is created if needed.
 fn output(args: &Args) -> Result<Option<PathBuf>, Complaint> {
     if !args.save {
         return Ok(args.output.clone());
@@ -140,7 +140,7 @@ fn check(path: &Path, option: &'static str) -> Result<(), Complaint> {
 
 fn measure(plan: &Plan) -> Result<Report, Complaint> {
     let stop = interrupt::prepare().map_err(Failure::from)?;
-    // Hidden by itself where stderr is no terminal.
+    // The bar hides itself if stderr is not a terminal.
     let bar = ProgressBar::with_draw_target(
         Some(plan.total().as_millis() as u64),
         ProgressDrawTarget::stderr(),

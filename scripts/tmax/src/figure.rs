@@ -2,10 +2,10 @@
 //! for each position.
 //!
 //! Rates are drawn on a logarithmic scale. A wait at which nothing was torn has no rate, only a
-//! bound: a grey arrow, which begins at the rate that so many toggles do not exclude and points
-//! down. A bound tells of the number of toggles, so nothing joins bounds; rates are joined where no
-//! clean wait lies between them. A panel in which nothing was torn says so. Waits up to 3000 ticks
-//! are to scale; the longer ones and the barrier stand beside them in order.
+//! bound: a grey arrow that points down from the highest rate which the number of toggles does not
+//! exclude. A bound depends on the number of toggles, so bounds are not joined by lines; rates are,
+//! if no clean wait lies between them. A panel in which nothing was torn has a text instead. Waits
+//! up to 3000 ticks are to scale; longer ones and the barrier follow in order.
 
 use crate::measure::tears::{Case, FENCED, Point, circumstances};
 use crate::report::Report;
@@ -21,19 +21,19 @@ const TOP: f64 = 62.0;
 const PANEL: f64 = 340.0;
 const GAP: f64 = 22.0;
 const TALL: f64 = 236.0;
-/// From one row of panels to the next.
+/// The distance from one row of panels to the next.
 const ROW: f64 = 312.0;
 
-/// How long the arrow of a bound is.
+/// The length of a bound's arrow.
 const ARROW: f64 = 9.0;
 
-/// The share of a panel that a wait takes which is not to scale.
+/// The share of a panel's width for a wait that is not to scale.
 const SLOT: f64 = 0.1;
 
-/// Waits up to this are to scale.
+/// The longest wait that is to scale.
 const TO_SCALE: u64 = 3_000;
 
-/// Distinct for every kind of colour vision (Okabe and Ito).
+/// Colours that are distinct for every kind of colour vision (Okabe and Ito).
 const COLOURS: [&str; 4] = ["#0072b2", "#e69f00", "#009e73", "#cc79a7"];
 
 /// Draws the curves of a report.
@@ -84,7 +84,7 @@ fn colour(position: usize) -> &'static str {
     COLOURS[(position + COLOURS.len() - 1) % COLOURS.len()]
 }
 
-/// The legend of a curve, in the place `i` from the right.
+/// The legend of a curve, at position `i` from the right.
 fn legend(i: usize, position: usize) -> Element {
     let (x, y) = (WIDTH - 26.0 - 125.0 * (i + 1) as f64, 18.0);
     let line = Element::new("line").with("x1", x).with("x2", x + 22.0).with("y1", y).with("y2", y);
@@ -140,7 +140,7 @@ impl Axes {
         TOP + share.clamp(0.0, 1.0) * TALL
     }
 
-    /// The rates' labels, left of the first panel.
+    /// The labels of the rates, left of the first panel.
     fn rates(&self) -> Vec<Element> {
         let label = |power: i32| {
             let text = if power == 0 { "1".to_owned() } else { format!("1e{power}") };
@@ -239,7 +239,7 @@ impl Axes {
     }
 }
 
-/// An arrow down: a rate lies below its beginning.
+/// An arrow down: the rate lies below the arrow's beginning.
 fn bound((x, y): (f64, f64)) -> Element {
     let long = ARROW.min(TOP + TALL - y);
     let path = format!("M{} {}v{}m-2 -3l2 3l2 -3", Unit(x), Unit(y), Unit(long));
@@ -250,7 +250,7 @@ fn bound((x, y): (f64, f64)) -> Element {
         .with("stroke-width", 1)
 }
 
-/// What a panel says in which nothing was torn.
+/// The text of a panel in which nothing was torn.
 fn nothing_torn(points: &[Point]) -> Option<Element> {
     let (torn, n) =
         points.iter().fold((0, 0), |(torn, n), point| (torn + point.torn, n + point.toggles));
@@ -266,7 +266,7 @@ fn nothing_torn(points: &[Point]) -> Option<Element> {
     (torn == 0).then(|| place.with("font-size", 12).with("class", "nothing").text(words))
 }
 
-/// What a panel shows. The barrier needs no fence, and stands in both rows.
+/// The points of a panel. The barrier needs no fence, and appears in both rows.
 fn in_panel(case: Case, fenced: bool, points: &[Point]) -> Vec<Point> {
     let here =
         |point: &&Point| point.case == case && (point.fenced == fenced || point.wait.is_none());
@@ -276,12 +276,12 @@ fn in_panel(case: Case, fenced: bool, points: &[Point]) -> Vec<Point> {
 /// One wait of a curve.
 struct Dot {
     wait: Option<u64>,
-    /// The rate seen or, if nothing was torn, the one that is not excluded.
+    /// The observed rate or, if nothing was torn, the highest one that is not excluded.
     rate: f64,
     torn: bool,
 }
 
-/// The curves by position. Numbers of executers are taken together.
+/// The curves by position. All numbers of executing threads are combined.
 fn curves(points: &[Point]) -> BTreeMap<usize, Vec<Dot>> {
     let mut sums = BTreeMap::<(usize, bool, Option<u64>), (u64, u64)>::new();
     for point in points.iter().filter(|point| point.toggles > 0) {

@@ -1,7 +1,7 @@
-//! The findings: what was seen under each condition, and what may be concluded from it.
+//! The findings: the observations under each condition, and the conclusions from them.
 //!
-//! A verdict is a statement of what was seen. What was tried too seldom has none, whatever its
-//! count of tears is; a tear is evidence in itself, however few toggles there were.
+//! A verdict states an observation. With too few toggles, the absence of tears is no evidence; a
+//! tear is evidence by itself, however few toggles there were.
 
 use crate::measure::granule::Offsets;
 use crate::measure::tears::{self, ENOUGH_TOGGLES, Point, Verdict};
@@ -12,16 +12,16 @@ use serde::Serialize;
 use std::fmt;
 use wordpatch::Granule;
 
-/// What was seen under one condition.
+/// The observation under one condition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was stored how.
+    /// The kind of store, and its position.
     pub condition: String,
     /// Counted toggles.
     pub toggles: u64,
-    /// Those with something torn.
+    /// Toggles with torn bytes.
     pub torn: u64,
-    /// What follows.
+    /// The conclusion.
     pub verdict: String,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// All of them as a table.
+/// The findings as a table.
 pub(crate) fn table(findings: &[Finding]) -> Table {
     let mut table =
         Table::new("Findings", &["condition", "toggles", "torn", "verdict"]).words_last();
@@ -42,7 +42,7 @@ pub(crate) fn table(findings: &[Finding]) -> Table {
     table
 }
 
-/// What the measurements come to: the granule, every curve, the barrier.
+/// The conclusions of the measurements: the granule, every curve, the barrier.
 pub(crate) fn findings(offsets: &Offsets, points: &[Point]) -> Vec<Finding> {
     let waits = curves().map(|(case, fenced)| {
         let verdict = Verdict::of(case, fenced, points);
@@ -66,7 +66,7 @@ fn granule(offsets: &Offsets) -> Finding {
         Some(size) => {
             let rate = rate_below(0, least);
             let whole = format!("the granule is {size} bytes (a rate below {rate:.0e} at each offset is not excluded)");
-            // Where the next larger block was not torn either, it was tried too seldom.
+            // If the next larger block was not torn either, it had too few toggles.
             match size < 64 && !offsets.is_torn(2 * size) {
                 true => format!("{whole}; of {} bytes: {NOT_SEEN}", 2 * size),
                 false => whole,
@@ -147,7 +147,7 @@ mod tests {
         Offsets((0..64).map(|offset| TornAt { offset, torn: u64::from(torn(offset)), n }).collect())
     }
 
-    /// Curves with so many toggles at each of two waits, and something torn at the first.
+    /// Curves with this many toggles at each of two waits, and tears at the first.
     fn points(toggles: u64) -> Vec<Point> {
         let cells =
             curves().flat_map(|(case, fenced)| [0, 400].map(|wait| (case, Some(wait), fenced)));

@@ -1,4 +1,5 @@
-//! Interruption: SIGINT and SIGTERM ask the measurement to stop; the second one stops it.
+//! Interruption: the first SIGINT or SIGTERM requests an orderly stop of the measurement; the
+//! second one kills it.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use wordpatch::os::{OsError, signals};
@@ -18,12 +19,12 @@ pub fn prepare() -> Result<&'static AtomicBool, OsError> {
     Ok(&ASKED)
 }
 
-/// Whether a signal has asked.
+/// Whether a signal has requested a stop.
 pub fn asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }
 
-/// The exit status that a shell expects of a program that a signal has ended.
+/// The exit status that a shell expects of a program that a signal ended.
 pub fn status() -> u8 {
     128 + BY.load(Ordering::Relaxed) as u8
 }

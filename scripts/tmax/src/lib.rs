@@ -1,5 +1,5 @@
-//! How this machine handles code that is modified while it runs: the calibration command `tmax`,
-//! and the test range that it and the storm tests use.
+//! Measures how this machine handles code that is modified while it runs: the calibration command
+//! `tmax`, and the test range that it and the storm tests use.
 //!
 //! ```
 //! use tmax::storm::{Face, Outcome, Placement, Shape, Target};
@@ -12,16 +12,16 @@
 //! # Ok::<(), wordpatch::os::OsError>(())
 //! ```
 //!
-//! - [`storm`] is the range: targets, executers, adversaries, recipes, tallies.
-//! - [`measure`] holds the five measurements; a [`Plan`] sets the amount of each, a [`Watch`] when
-//!   to stop.
+//! - [`storm`] is the range: targets, executing threads, adversaries, recipes, tallies.
+//! - [`measure`] holds the five measurements; a [`Plan`] sets the time of each, a [`Watch`] stops
+//!   them.
 //! - [`Report`] combines them: JSON, a calibration; [`Summary`] shows it as tables, [`figure`] as a
 //!   drawing.
 //! - [`Args`] is the command line.
 //!
-//! It does not patch programs: that is `wordpatch`'s task, whose correct protocols are compared
-//! here with wrong ones. And it proves nothing: a failure that was not observed is only rarer than
-//! three in the number of toggles that the report gives.
+//! The crate does not patch programs: `wordpatch` does, whose correct protocols are compared here
+//! with wrong ones. Its results are no proof: a failure that was not observed is only rarer than
+//! three in the reported number of toggles.
 
 mod cli;
 pub mod command;

@@ -15,7 +15,7 @@ fn main() -> ExitCode {
     tmax::command::main(&manual::parsed(tmax::Args::from_arg_matches(&matches), &whole))
 }
 
-/// The command line: what is measured, or the manual page of it.
+/// The command line: measurements, or the manual page.
 fn command() -> Command {
     let page = Manual::augment_args(Command::new("manual"));
     tmax::Args::command()

@@ -1,40 +1,40 @@
-//! The plan: what is sampled, and for how long.
+//! The plan: the measurements and their durations.
 
 use std::time::Duration;
 
-/// No step is longer.
+/// The longest step.
 pub(crate) const STEP: Duration = Duration::from_millis(500);
 
-/// What is sampled, and for how long.
+/// The measurements and their durations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// `quick` or `full`.
     pub name: &'static str,
-    /// For the granule: all offsets together.
+    /// The time for the granule: all offsets together.
     pub granule: Duration,
-    /// For the waits: all cells together.
+    /// The time for the waits: all cells together.
     pub waits: Duration,
-    /// For the barrier: all cells together.
+    /// The time for the barrier: all cells together.
     pub barrier: Duration,
-    /// How often all offsets, and all cells, are gone through; slow changes of the machine then
-    /// spread over all of them.
+    /// The number of passes over all offsets and all cells, so that slow changes of the machine
+    /// affect all of them.
     pub passes: u32,
     /// The waits, in ticks.
     pub waits_tried: Vec<u64>,
-    /// How many bytes lie before the boundary.
+    /// The numbers of bytes before the boundary.
     pub positions: Vec<usize>,
-    /// How many threads execute.
+    /// The numbers of executing threads.
     pub executers: Vec<usize>,
-    /// For costs: all operations together.
+    /// The time for costs: all operations together.
     pub costs: Duration,
-    /// For visibility: code and data together.
+    /// The time for visibility: code and data together.
     pub latency: Duration,
-    /// For inactive forms.
+    /// The time for inactive forms.
     pub latent: Duration,
 }
 
 impl Plan {
-    /// A few cells, at about the time that it takes to read the help.
+    /// A few cells, for a short measurement.
     pub fn quick(time: Duration) -> Self {
         Self {
             name: "quick",
@@ -51,7 +51,7 @@ impl Plan {
         }
     }
 
-    /// Every cell of the literature's figure and beyond.
+    /// Every cell of the literature's figure, and more.
     pub fn full(time: Duration) -> Self {
         let waits = (0..=30).map(|hundreds| hundreds * 100).chain([5_000, 10_000, 20_000]);
         Self {
@@ -69,13 +69,13 @@ impl Plan {
         }
     }
 
-    /// How often cells are gone through if the longest of them gets `longest`: a user who
-    /// interrupts waits for one step at most.
+    /// The number of passes if the longest cell gets `longest`, such that an interrupted
+    /// measurement ends after at most one step.
     pub(crate) fn turns(&self, longest: Duration) -> u32 {
         self.passes.max((longest.as_secs_f64() / STEP.as_secs_f64()).ceil() as u32)
     }
 
-    /// How long all of it takes, setting up left out.
+    /// The total duration, without the set-up.
     pub fn total(&self) -> Duration {
         self.granule + self.waits + self.barrier + self.costs + self.latency + self.latent
     }

@@ -1,4 +1,4 @@
-//! The report: everything that was measured, what it comes to, and its JSON.
+//! The report: all measurements, the conclusions, and its JSON.
 
 use crate::findings::{Finding, findings};
 use crate::measure::costs::{self, Cost};
@@ -13,17 +13,17 @@ use std::time::{Instant, SystemTime};
 use wordpatch::os::{affinity, cpu};
 use wordpatch::{Calibration, FailedWait, Granule, Machine, Ticks};
 
-/// Where and when.
+/// The machine and its state.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Place {
     /// The processor's name.
     pub brand: String,
-    /// What the calibration depends on.
+    /// The properties that the calibration depends on.
     #[serde(flatten)]
     pub machine: Machine,
-    /// How many processors the process may use.
+    /// The number of processors that the process may use.
     pub cpus: usize,
-    /// The load before, over one minute.
+    /// The load average over one minute, before the measurement.
     pub load: Option<f64>,
 }
 
@@ -41,20 +41,20 @@ impl Place {
     }
 }
 
-/// One figure, as other tools read it.
+/// One figure, in the form that other tools read.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// Its name.
     pub name: String,
     /// Its value.
     pub value: Option<f64>,
-    /// In what.
+    /// Its unit.
     pub unit: &'static str,
-    /// What it is compared with.
+    /// The value that it is compared with.
     pub baseline: Option<f64>,
     /// The quotient of the two.
     pub ratio: Option<f64>,
-    /// How many measurements it rests on.
+    /// The number of measurements behind it.
     pub n: u64,
 }
 
@@ -76,42 +76,42 @@ impl Row {
     }
 }
 
-/// Everything that was measured.
+/// All measurements.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     experiment: &'static str,
-    /// Where.
+    /// The machine.
     pub machine: Place,
-    /// When it began, as RFC 3339 writes it.
+    /// The start, in the format of RFC 3339.
     pub date: String,
     /// `quick` or `full`.
     pub plan: &'static str,
-    /// How long it took.
+    /// The duration.
     pub seconds: f64,
-    /// How many ticks a nanosecond has.
+    /// The number of ticks per nanosecond.
     pub ticks_per_ns: f64,
-    /// The granule, in bytes, if it was seen.
+    /// The granule in bytes, if it was determined.
     pub granule: Option<usize>,
-    /// How often that was tried, at the offset tried least.
+    /// The number of toggles behind it, at the offset with the fewest.
     pub granule_toggles: u64,
     /// The 64 offsets.
     pub torn_by_offset: Vec<TornAt>,
     /// The cells of the curves.
     pub tmax: Vec<Point>,
-    /// What patching costs.
+    /// The costs of patching.
     pub costs: Vec<Cost>,
-    /// How soon it is seen.
+    /// The visibility of stores.
     pub latency: Vec<Latency>,
-    /// What inactive sites cost.
+    /// The costs of inactive sites.
     pub latent: Vec<Latent>,
-    /// What all this comes to.
+    /// The conclusions.
     pub findings: Vec<Finding>,
-    /// The same in figures.
+    /// The same as figures.
     pub rows: Vec<Row>,
 }
 
 impl Report {
-    /// Measures everything.
+    /// Makes all measurements.
     pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Self, Failure> {
         let (machine, date) = (Place::here(), SystemTime::now());
         let (start, ticks) = (Instant::now(), Ticks::now());
@@ -143,13 +143,13 @@ impl Report {
         })
     }
 
-    /// As one JSON object.
+    /// The report as one JSON object.
     pub fn to_json(&self) -> String {
-        // Only maps with keys that are no strings have no JSON, and there are none.
+        // Serialization fails only for maps whose keys are no strings, and there are none.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// What wordpatch may be told of it: nothing, if the granule was not seen.
+    /// The calibration for wordpatch; `None` if the granule was not determined.
     pub fn calibration(&self) -> Option<Calibration> {
         let failed = curves().flat_map(|(case, fenced)| {
             let failed = Verdict::of(case, fenced, &self.tmax)
@@ -174,10 +174,10 @@ impl Report {
     }
 }
 
-/// What stands where a figure would, if too little was seen to tell it.
+/// The text in place of a figure that too few observations leave open.
 pub(crate) const NOT_SEEN: &str = "not seen: the machine is busy, run again";
 
-/// All curves: without fences first.
+/// All curves, those without fences first.
 pub(crate) fn curves() -> impl Iterator<Item = (Case, bool)> {
     tears::FENCED.into_iter().flat_map(|fenced| Case::ALL.map(|case| (case, fenced)))
 }

@@ -1,8 +1,8 @@
-//! Statistics: order statistics of samples, and how sure they are.
+//! Statistics: order statistics of samples, and their confidence.
 
 use crate::storm::Chance;
 
-/// Numbers in ascending order; at least one.
+/// Numbers in ascending order, at least one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample(Vec<f64>);
 
@@ -14,7 +14,7 @@ impl Sample {
         (!numbers.is_empty() && numbers.iter().all(|x| !x.is_nan())).then_some(Self(numbers))
     }
 
-    /// How many there are.
+    /// The number of values.
     #[allow(clippy::len_without_is_empty, reason = "never empty")]
     pub fn len(&self) -> usize {
         self.0.len()
@@ -37,14 +37,14 @@ impl Sample {
         self.0[rank.clamp(1, self.len()) - 1]
     }
 
-    /// The middle one, or the mean of the two in the middle.
+    /// The middle number, or the mean of the two in the middle.
     pub fn median(&self) -> f64 {
         let n = self.len();
         f64::midpoint(self.0[(n - 1) / 2], self.0[n / 2])
     }
 
-    /// Where the median lies with 95 % confidence: percentiles of the medians of `times` samples
-    /// drawn from this one.
+    /// The 95 % confidence interval of the median, by bootstrapping: percentiles of the medians of
+    /// `times` samples drawn from this one.
     pub fn median_interval(&self, times: usize) -> (f64, f64) {
         let mut chance = Chance::new(self.len() as u64);
         let drawn = |chance: &mut Chance| {
@@ -59,8 +59,8 @@ impl Sample {
 }
 
 /// The rate that `seen` events in `n` trials do not exclude, at 95 %: three in `n` if none was seen
-/// (the rule of three), else the upper end of the normal approximation to the Poisson interval. One
-/// if nothing was tried.
+/// (the rule of three), otherwise the upper end of the normal approximation to the Poisson
+/// interval. One without trials.
 pub fn rate_below(seen: u64, n: u64) -> f64 {
     let seen = seen as f64;
     let most = if seen == 0.0 { 3.0 } else { seen + 1.0 + 1.96 * (seen + 0.75).sqrt() };

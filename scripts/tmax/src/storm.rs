@@ -1,5 +1,4 @@
-//! The storm range: code that is toggled while others execute it, and a count of everything that
-//! came of it.
+//! The storm range: toggles code while other threads execute it, and counts all outcomes.
 //!
 //! ```
 //! use tmax::storm::{Adversary, Budget, Placement, Recipe, Shape, Storm, Target};
@@ -18,14 +17,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - A [`Target`] is a word of a [`Shape`] whose every mixture of old and new bytes has an
-//!   [`Outcome`] of its own.
-//! - A [`Crew`] of executers runs it in a tight loop and classifies what it ran.
-//! - A [`Storm`] toggles it by a method, which is a closure: a [`Recipe`], a patch site, whatever
-//!   is to be tried.
+//! - A [`Target`] is a word of a [`Shape`] in which every mixture of old and new bytes has a
+//!   distinct [`Outcome`].
+//! - A [`Crew`] of executing threads runs it in a tight loop and classifies the outcomes.
+//! - A [`Storm`] toggles it by a method, which is a closure: a [`Recipe`], a patch site, or another
+//!   method under test.
 //! - An [`Adversary`] makes lines cold, threads sleep and signals arrive.
-//! - A [`Tally`] counts a toggle only if an executer was seen at work right before it: a storm
-//!   beside sleeping threads shows nothing.
+//! - A [`Tally`] counts a toggle only if a thread was observed to execute right before it: a storm
+//!   beside sleeping threads is no evidence.
 
 mod adversary;
 mod crew;
@@ -48,7 +47,7 @@ use std::time::{Duration, Instant};
 use wordpatch::Ticks;
 use wordpatch::os::{OsError, threads};
 
-/// When a storm is over. Every limit ends it; it ends on the old face.
+/// The limits of a storm. Reaching any limit ends it; it ends on the old face.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     toggles: u64,
@@ -57,30 +56,32 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// After so many counted toggles, or a minute; [`within`](Self::within) gives it another time.
+    /// A limit of counted toggles, with a time limit of a minute; [`within`](Self::within) changes
+    /// the time.
     pub fn toggles(toggles: u64) -> Self {
         Self { toggles, time: Duration::from_secs(60), torn: u64::MAX }
     }
 
-    /// After so much time.
+    /// A time limit.
     pub fn time(time: Duration) -> Self {
         Self { toggles: u64::MAX, time, torn: u64::MAX }
     }
 
-    /// After so much time at the latest.
+    /// A time limit in addition.
     #[must_use]
     pub fn within(self, time: Duration) -> Self {
         Self { time, ..self }
     }
 
-    /// Also after so many torn toggles.
+    /// A limit of torn toggles in addition.
     #[must_use]
     pub fn until_torn(self, torn: u64) -> Self {
         Self { torn, ..self }
     }
 }
 
-/// How often the patcher looks at an executer's counter before it gives its time slice away.
+/// How often the patching thread polls the executing threads' counters before it yields its time
+/// slice.
 const PATIENCE: u32 = 4_000;
 
 /// The longest pause between the toggles of a burst, in ticks.
@@ -97,7 +98,7 @@ pub struct Storm {
 }
 
 impl Storm {
-    /// One executer and no adversary.
+    /// One executing thread and no adversary.
     pub fn new() -> Result<Self, SeatingError> {
         let seating = Seating::new()?;
         Ok(Self {
@@ -109,33 +110,34 @@ impl Storm {
         })
     }
 
-    /// So many executers. More than there are processors left take turns.
+    /// Sets the number of executing threads. If there are more than other processors, they take
+    /// turns.
     #[must_use]
     pub fn executers(self, executers: usize) -> Self {
         Self { executers, ..self }
     }
 
-    /// This adversary.
+    /// Sets the adversary.
     #[must_use]
     pub fn adversary(self, adversary: Adversary) -> Self {
         Self { adversary, ..self }
     }
 
-    /// So many toggles each time that an executer was seen, a few ticks apart: what is rare shows
-    /// sooner, and which toggle it belongs to is less certain. They count if the executer went on
-    /// meanwhile.
+    /// Makes a burst of toggles, a few ticks apart, each time that a thread was observed to
+    /// execute. Rare outcomes show sooner, but it is less certain to which toggle they belong. The
+    /// burst counts if the thread continued to execute meanwhile.
     #[must_use]
     pub fn burst(self, burst: u32) -> Self {
         Self { burst: burst.max(1), ..self }
     }
 
-    /// Other random moments.
+    /// Sets the seed of the random times.
     #[must_use]
     pub fn seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
 
-    /// Toggles `target` by `method` until the budget is spent.
+    /// Toggles `target` by `method` until the budget is used up.
     pub fn run(
         &self,
         target: &Target,
@@ -145,10 +147,11 @@ impl Storm {
         self.run_all(&[target], budget, method)
     }
 
-    /// The same with several targets, which `method` toggles together and executers run in turn.
+    /// The same with several targets, which `method` toggles together and the executing threads run
+    /// in turn.
     ///
     /// # Panics
-    /// If there is no target, or the processor cannot play the adversary (see
+    /// If there is no target, or the processor does not support the adversary (see
     /// [`Adversary::is_possible`]).
     pub fn run_all(
         &self,
@@ -178,7 +181,7 @@ impl Storm {
         Ok(Tally { log, ..tally })
     }
 
-    /// The patcher's part.
+    /// The loop of the patching thread.
     fn lead(
         &self,
         crew: &Crew,
@@ -194,13 +197,15 @@ impl Storm {
         let (mut visits, mut late) = (0u64, false);
         loop {
             let beside = crew.comes_by(PATIENCE);
-            // What came of the toggles before was published before an executer came by.
+            // The outcomes of earlier toggles were published before a thread was observed to
+            // execute.
             let wrong_now = crew.wrong();
             tally.torn += (wrong_now - wrong).min(self.burst.into());
             wrong = wrong_now;
             let spent = tally.counted >= budget.toggles || tally.torn >= budget.torn;
-            // The clock is slower than a toggle: it is asked now and then, but always where no executer
-            // came by, since the time slice that was given away then may have been a long one.
+            // Reading the clock takes longer than a toggle. So it is read now and then, but always
+            // if no thread was observed to execute, since the time slice that was yielded then may
+            // have been long.
             visits += 1;
             late |= (visits % 32 == 0 || !beside) && Instant::now() >= end;
             if to == Face::New && (spent || late) {

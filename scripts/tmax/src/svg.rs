@@ -1,8 +1,8 @@
-//! Scalable vector graphics, as far as a figure needs them: elements, attributes, text.
+//! The parts of SVG that a figure needs: elements, attributes, text.
 
 use std::fmt::{self, Display, Write};
 
-/// An element with what it contains.
+/// An element with its contents.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Element {
     name: &'static str,
@@ -12,26 +12,26 @@ pub(crate) struct Element {
 }
 
 impl Element {
-    /// An empty one.
+    /// An empty element.
     pub(crate) fn new(name: &'static str) -> Self {
         Self { name, attributes: Vec::new(), text: String::new(), children: Vec::new() }
     }
 
-    /// With an attribute. Numbers are written with two decimals at most.
+    /// Adds an attribute. Numbers are written with two decimals at most.
     #[must_use]
     pub(crate) fn with(mut self, name: &'static str, value: impl Display) -> Self {
         self.attributes.push((name, value.to_string()));
         self
     }
 
-    /// With text in it.
+    /// Adds text.
     #[must_use]
     pub(crate) fn text(mut self, text: impl Into<String>) -> Self {
         self.text = text.into();
         self
     }
 
-    /// With these in it.
+    /// Adds child elements.
     #[must_use]
     pub(crate) fn children(mut self, children: impl IntoIterator<Item = Self>) -> Self {
         self.children.extend(children);

@@ -1,4 +1,4 @@
-//! Tables for the terminal: the first column to the left, the others to the right.
+//! Tables for the terminal: the first column is left-aligned, the others right-aligned.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty one with these columns.
+    /// An empty table with these columns.
     pub fn new(title: impl Into<String>, columns: &[&str]) -> Self {
         Self {
             title: title.into(),
@@ -20,7 +20,7 @@ impl Table {
         }
     }
 
-    /// With words in the last column, which begin below each other.
+    /// Makes the last column one of text, which is left-aligned.
     #[must_use]
     pub fn words_last(self) -> Self {
         Self { words_last: true, ..self }
@@ -65,7 +65,7 @@ pub fn ticks(value: f64) -> String {
     if value.is_finite() { format!("{value:.0}") } else { "-".to_owned() }
 }
 
-/// A span in ticks and, behind it, in nanoseconds; or a dash.
+/// A span in ticks, followed by nanoseconds; or a dash.
 pub fn span(value: f64, ticks_per_ns: f64) -> String {
     let ns = value / ticks_per_ns;
     if ns.is_finite() { format!("{value:.0} ({ns:.0} ns)") } else { ticks(value) }
@@ -84,7 +84,7 @@ pub fn count(value: u64) -> String {
     groups.join(" ")
 }
 
-/// So many of so many.
+/// A number out of another.
 pub fn of(torn: u64, n: u64) -> String {
     format!("{} / {}", count(torn), count(n))
 }

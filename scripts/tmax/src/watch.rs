@@ -1,5 +1,4 @@
-//! The watch over a long measurement: how far it is, how much time is left, and whether it shall go
-//! on.
+//! The watch over a long measurement: its progress, the time that is left, and whether to continue.
 
 use std::cell::Cell;
 use std::fmt;
@@ -13,25 +12,25 @@ use crate::storm::SeatingError;
 /// Why a measurement ended early.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// It was asked to.
+    /// A signal has requested a stop.
     #[error("interrupted")]
     Interrupted,
-    /// There are not two processors.
+    /// There are fewer than two processors.
     #[error(transparent)]
     Seating(#[from] SeatingError),
-    /// The kernel refused something that cannot be done without.
+    /// The kernel refused a necessary call.
     #[error(transparent)]
     Os(#[from] OsError),
-    /// A barrier that worked before does not work any more.
+    /// A barrier that worked before has failed.
     #[error(transparent)]
     Barrier(#[from] BarrierError),
 }
 
-/// What to do when a step is done: which measurement it belongs to, and how long it was planned to
-/// take.
+/// The callback at the end of a step: the name of the measurement, and the planned duration of the
+/// step.
 type Tell<'a> = dyn Fn(&str, Duration) + 'a;
 
-/// Told what is done, asked how long the next step may take and whether to stop.
+/// Records finished steps, limits the time of the next step, and decides whether to stop.
 pub struct Watch<'a> {
     stop: &'a AtomicBool,
     keeps: bool,
@@ -39,30 +38,30 @@ pub struct Watch<'a> {
     part: Cell<Part>,
 }
 
-/// The measurement that is being made.
+/// The current measurement.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     start: Instant,
     time: Duration,
-    /// What was planned of its steps that are done.
+    /// The planned time of its finished steps.
     done: Duration,
 }
 
 impl<'a> Watch<'a> {
-    /// Stops when `stop` is set; tells `tell` what was done and how long that was planned to take.
+    /// Stops when `stop` is set; calls `tell` with each finished step and its planned duration.
     pub fn new(stop: &'a AtomicBool, tell: impl Fn(&str, Duration) + 'a) -> Self {
         let part = Part { start: Instant::now(), time: Duration::ZERO, done: Duration::ZERO };
         Self { stop, keeps: false, tell: Box::new(tell), part: Cell::new(part) }
     }
 
-    /// Goes on when `stop` is set, but gives no step any time: the report has what was measured
-    /// before.
+    /// Continues when `stop` is set, but gives no step any time: the report contains the
+    /// measurements made before.
     #[must_use]
     pub fn keeping(self) -> Self {
         Self { keeps: true, ..self }
     }
 
-    /// Whether it was asked to stop.
+    /// Whether a stop was requested.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -72,9 +71,9 @@ impl<'a> Watch<'a> {
         self.part.set(Part { start: Instant::now(), time, done: Duration::ZERO });
     }
 
-    /// How long a step may take for which `planned` was planned: less, if the steps before took
-    /// longer than they should, as they do where threads have to wait for a processor. So the
-    /// measurement keeps its time, and what was seen less often counts for less.
+    /// The time of a step with the planned duration `planned`: less, if earlier steps took longer
+    /// than planned because threads had to wait for a processor. So the measurement keeps its total
+    /// time, and results with fewer observations have less weight.
     pub(crate) fn share(&self, planned: Duration) -> Duration {
         let Part { start, time, done } = self.part.get();
         if self.is_stopped() {
@@ -83,7 +82,7 @@ impl<'a> Watch<'a> {
         share(planned, time.saturating_sub(done), time.saturating_sub(start.elapsed()))
     }
 
-    /// To be called between steps of at most a second.
+    /// Call this between steps of at most a second.
     pub fn passed(&self, what: &str, planned: Duration) -> Result<(), Failure> {
         (self.tell)(what, planned);
         let part = self.part.get();
@@ -92,7 +91,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// The part of `planned` that is as large as `left` is of all that is still `to_do`.
+/// The part of `planned` that corresponds to the share of `left` in `to_do`.
 fn share(planned: Duration, to_do: Duration, left: Duration) -> Duration {
     if to_do.is_zero() {
         planned.min(left)

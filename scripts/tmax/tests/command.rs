@@ -1,4 +1,4 @@
-//! The command, as its users run it.
+//! The command as users run it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use test_support::{Folder, catches, eventually, send, skip};
 use wordpatch::os::affinity;
 
-/// A directory that is gone when the test is over.
+/// A directory that is removed at the end of the test.
 struct Scratch(Folder);
 
 impl Scratch {
@@ -37,7 +37,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// It fails with one line that holds all of `words`.
+/// Checks that the command fails with one line that contains all of `words`.
 fn complains(output: &Output, status: i32, words: &[&str]) {
     let complaint = text(&output.stderr);
     assert_eq!(output.status.code(), Some(status), "{complaint}");
@@ -168,7 +168,7 @@ fn what_was_seen_enough_is_saved_to_the_default_place_and_nothing_else_is() {
     }
 }
 
-/// Half a second is too little to try 64 places twenty thousand times each.
+/// Half a second is too short for twenty thousand toggles at each of 64 offsets.
 #[test]
 fn a_granule_that_was_not_seen_is_neither_told_nor_written() {
     if one_processor() {

@@ -1,4 +1,4 @@
-//! The range can show a failure where there is one, and shows none where there is none.
+//! The range shows a failure of a wrong protocol, and none of a correct one.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,14 +8,14 @@ use tmax::storm::{
 use wordpatch::protocol::Step;
 use wordpatch::{Barrier, FetchOrder, Ticks};
 
-/// Storms take turns: two at once would take each other's processors.
+/// Storms take turns, since two at once would share processors.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A storm, or a loud word that there is none: two threads have to run at once.
+/// A storm; without a second processor, `None` and a message.
 fn storm(adversary: Adversary) -> Option<Storm> {
     match Storm::new() {
         Ok(storm) if adversary.is_possible() => Some(storm.adversary(adversary)),
@@ -41,7 +41,7 @@ fn follow(storm: &Storm, recipe: &Recipe, target: &Target, budget: Budget) -> Ta
     tally
 }
 
-/// Until something is torn, or for longer than it ever took.
+/// A limit by the first tear, or by a longer time than one ever took.
 fn until_torn() -> Budget {
     Budget::toggles(20_000_000).within(Duration::from_secs(20)).until_torn(1)
 }
@@ -120,8 +120,8 @@ fn a_store_within_a_quadword_is_never_torn() {
     }
 }
 
-/// One barrier behind the trap is enough where fetch reads upwards. Elsewhere a new front may be
-/// executed with an old back: on an Intel processor once in thirty thousand toggles.
+/// One barrier after the trap suffices if fetch reads upwards. On other processors a new front may
+/// be executed with an old back: on an Intel processor once in thirty thousand toggles.
 #[test]
 fn barriers_keep_words_whole() {
     let _turn = turn();
@@ -137,7 +137,8 @@ fn barriers_keep_words_whole() {
         (Shape::Immediate, 5),
     ] {
         let Some(storm) = storm(Adversary::FlushBack) else { return };
-        // The immediate's instruction begins before the word: a trap in its middle is no trap.
+        // The immediate's instruction begins before the word: a trap byte in its middle is not
+        // executed as one.
         let recipe = match shape {
             Shape::Immediate => continue,
             _ => match FetchOrder::of_this_processor() {
@@ -168,7 +169,7 @@ fn several_executers_run_several_targets() {
         all.iter().for_each(|target| target.store(0, wordpatch::live::Width::One, off_or_on(to)));
     };
     let tally = storm.executers(3).run_all(&all, budget, opcode_only).unwrap();
-    // One byte: a call or none, and never anything else.
+    // One byte changes: the outcome is a call or none, and never another.
     assert_eq!(tally.log.wrong(), 0, "{:?}", tally.log.torn);
     assert!(tally.log.count(Outcome::Off) > 0 && tally.log.count(Outcome::Old) > 0);
 }

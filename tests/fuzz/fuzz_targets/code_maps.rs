@@ -1,4 +1,4 @@
-//! Any bytes are a map and a dump of code, as far as they can be one, however they are cut.
+//! Any bytes, truncated anywhere, are read as a map and a dump of code, or refused.
 #![no_main]
 
 #[path = "../../../fastinst/tests/fuzz/body.rs"]

@@ -1,4 +1,4 @@
-//! Modules at random: every configuration does what an interpreter does.
+//! Random modules: every configuration behaves as an interpreter does.
 #![no_main]
 
 #[path = "../../../wasm-aot/tests/differential/body.rs"]

@@ -1,4 +1,4 @@
-//! Any text is a script, or gets an error that says why not.
+//! Any text is a script, or yields an error with a reason.
 #![no_main]
 
 #[path = "../../../whamm/tests/fuzz/body.rs"]

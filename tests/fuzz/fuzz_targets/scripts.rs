@@ -1,4 +1,4 @@
-//! Scripts at random: they say the same on both targets and in an interpreter.
+//! Random scripts: they report the same on both targets and in an interpreter.
 #![no_main]
 
 #[path = "../../../wasm-aot/tests/random_scripts/body.rs"]

@@ -1,4 +1,4 @@
-//! Any bytes are a trace, or are refused; what is read of them is refused or gives a valid module.
+//! Any bytes are a trace, or are refused; a trace is refused or yields a valid module.
 #![no_main]
 
 #[path = "../../../wasm-aot/trace/tests/fuzz/body.rs"]

@@ -1,4 +1,4 @@
-//! Loops of our own making, with a site at a chosen place: what threads run while it is toggled.
+//! Generated loops with a site at a chosen offset, which threads run while the site is toggled.
 //!
 //! # Safety
 //!
@@ -10,16 +10,16 @@ use std::error::Error;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use wordpatch::{CodeAddr, CodeMemory, Layout, PatchSite, Policy, Word};
 
-/// Where the hook lies behind a site, and the data that a site may read.
+/// The distance from a site to its hook, and to the data that a site may read.
 const HOOK: usize = 512;
 const DATA: usize = 1024;
 const SIZE: usize = 3 * 4096;
 
-/// What an executer has done, on lines of its own.
+/// The passes of an executing thread, on separate cache lines.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub(crate) struct Passes {
-    /// Those that saw the site on.
+    /// Passes that saw the site on.
     pub(crate) on: AtomicU64,
     pub(crate) all: AtomicU64,
     stop: AtomicU8,
@@ -43,8 +43,8 @@ pub(crate) struct Loop {
 }
 
 impl Loop {
-    /// The site begins `at` bytes from the beginning of a page, and is `bytes`; behind it passes
-    /// are counted, `extra` first.
+    /// The site begins `at` bytes from the beginning of a page, and is `bytes`; after it come
+    /// `extra` and a counter of passes.
     fn new(at: usize, bytes: &[u8], extra: &[u8]) -> Result<Self, Box<dyn Error>> {
         let mut memory = CodeMemory::new(SIZE)?;
         let mut code = vec![0xe9];
@@ -62,29 +62,29 @@ impl Loop {
         Ok(Self { memory, at })
     }
 
-    /// With a call of a hook that counts.
+    /// A loop with a call of a hook that counts.
     pub(crate) fn of_call(at: usize) -> Result<Self, Box<dyn Error>> {
         let mut call = vec![0xe8];
         call.extend((HOOK as i32 - 5).to_le_bytes());
         Self::new(at, &call, &[])
     }
 
-    /// With a word that holds 1 while it is on: `mov eax, 1; add [rdi], rax`.
+    /// A loop with a word that holds 1 while it is on: `mov eax, 1; add [rdi], rax`.
     pub(crate) fn of_word(at: usize) -> Result<Self, Box<dyn Error>> {
         Self::new(at, &[0xb8, 1, 0, 0, 0], &[0x48, 0x01, 0x07])
     }
 
-    /// Where the site begins.
+    /// The address of the site.
     pub(crate) fn site(&self) -> CodeAddr {
         self.memory.base().offset(self.at as isize)
     }
 
-    /// Where its first byte is written.
+    /// The writable address of its first byte.
     pub(crate) fn writable(&self) -> CodeAddr {
         self.memory.writable(self.at)
     }
 
-    /// Its call, ready to be toggled.
+    /// Adopts its call for toggling.
     pub(crate) fn adopt(
         &self,
         policy: &Policy,
@@ -97,17 +97,17 @@ impl Loop {
             survey = survey.with_strategy(Strategy::Paper { ret: islands.ret()? });
         }
         let hook = self.site().offset(HOOK as isize);
-        // SAFETY: (1) to (5): code of our own that lives as long as this, whose hook changes flags
-        // and a counter.
+        // SAFETY: (1) to (5): code of the loop, which lives as long as this, and whose hook changes
+        // flags and a counter.
         let site =
             unsafe { survey.adopt(self.site(), Role::Call, |to| to == Destination::Code(hook))? };
         Ok((site, islands))
     }
 
-    /// Its word, ready to be replaced.
+    /// Adopts its word for replacing.
     pub(crate) fn adopt_word(&self, policy: &Policy) -> Result<PatchSite, Box<dyn Error>> {
         let mut survey = wordpatch::Survey::new(*policy)?;
-        // SAFETY: (1) to (4): code of our own, one instruction.
+        // SAFETY: (1) to (4): code of the loop, one instruction.
         Ok(unsafe { survey.adopt(self.site(), 5, Layout::One)? })
     }
 
@@ -128,35 +128,35 @@ pub(crate) fn word(on: bool) -> Word {
 
 /// Replaces the word.
 pub(crate) fn replace(site: &PatchSite, on: bool) {
-    // SAFETY: (1) a face of the site's.
+    // SAFETY: (1) a face of the site.
     unsafe { site.patch(word(on)) }.expect("a site of our own");
 }
 
-/// Stores the byte of a call's switch, as bare as can be.
+/// Stores the byte of a call's switch, with nothing but the store.
 #[inline(always)]
 pub(crate) fn store(at: CodeAddr, byte: u8) {
-    // SAFETY: (1) a byte of our own code memory, through its writable mapping.
+    // SAFETY: (1) a byte of code memory, through its writable mapping.
     unsafe { wordpatch::live::store(at, wordpatch::live::Width::One, byte.into()) };
 }
 
-/// A form of an inactive site, or what it is compared with.
+/// A form of an inactive site, or its baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Nothing at all: the empty loop.
+    /// No instruction: the empty loop.
     Nothing,
     /// `0F 1F 44 00 00`.
     Nop,
     /// `A9 imm32`.
     Test,
-    /// `67 A9 imm32`: of a call that the linker has relaxed.
+    /// `67 A9 imm32`: from a call that the linker has relaxed.
     PrefixedTest,
-    /// `85 15 disp32`: of a call through the GOT.
+    /// `85 15 disp32`: from a call through the GOT.
     TestMemory,
     /// `EB 03`, and three bytes that are jumped over.
     Jump,
-    /// A call of a function that is nothing but `C3`: of a tail jump.
+    /// A call of a function that consists of `C3`: from a tail jump.
     Return,
-    /// The same, of a function that lies well: its baseline.
+    /// The same, of a well-aligned function: its baseline.
     AlignedReturn,
 }
 
@@ -184,7 +184,8 @@ impl Counted {
     /// The form begins `at` bytes from the beginning of a page.
     pub(crate) fn new(form: Form, at: usize) -> Result<Self, Box<dyn Error>> {
         let mut memory = CodeMemory::new(SIZE)?;
-        // The loop of a form that is called lies well; what is called lies at the place.
+        // For forms that are called, the loop is well aligned, and the called function is at the
+        // chosen offset.
         let called = match form {
             Form::Return => Some(at),
             Form::AlignedReturn => Some(2 * 4096),

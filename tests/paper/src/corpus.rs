@@ -1,8 +1,8 @@
-//! The corpus: real programs from published packages, built with and without probes, and what it
-//! takes to compare their runs.
+//! The corpus: real programs from published packages, built with and without probes, and the tools
+//! to compare their runs.
 //!
-//! The sources come from packages fetched by name; the drivers are our own. What was built is kept
-//! in `target/paper`, by a hash of everything that it was made from.
+//! The sources come from packages that are fetched by name; the drivers are part of this crate.
+//! Builds are kept in `target/paper`, by a hash of all inputs.
 
 pub(crate) mod child;
 pub(crate) mod floor;
@@ -25,15 +25,15 @@ pub(crate) enum Build {
     /// The same with `-finstrument-functions`.
     Probed,
     /// The probed program with every hook call overwritten by a nop, every tail jump to a hook by a
-    /// return: what no runtime can beat.
+    /// return: the lower bound for any runtime.
     Floor,
-    /// The probed program with every site switched off as we do it.
+    /// The probed program with every site switched off as the product does it.
     Latent,
-    /// gcc, -O2, at a fixed place.
+    /// gcc, -O2, at a fixed address.
     Fixed,
     /// The same with calls of a profiler that are nops.
     Fentry,
-    /// gcc, -O2, with room at each function's beginning.
+    /// gcc, -O2, with reserved bytes at each function's beginning.
     Patchable,
     /// clang, -O2, with sleds of XRay in all functions.
     Xray,
@@ -88,21 +88,21 @@ impl Build {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Program {
     pub(crate) name: &'static str,
-    /// The file and the text of its driver.
+    /// The file name and the text of its driver.
     pub(crate) driver: (&'static str, &'static str),
-    /// Its package, and folders in there that are searched for headers.
+    /// Its package, and the folders of the package that are searched for headers.
     pub(crate) package: &'static str,
     pub(crate) includes: &'static [&'static str],
-    /// Files of the package, a folder at a time; `*` for all that end in `.c`.
+    /// Files of the package, by folder; `*` for all that end in `.c`.
     pub(crate) sources: &'static [(&'static str, &'static [&'static str])],
     pub(crate) options: &'static [&'static str],
     pub(crate) libraries: &'static [&'static str],
-    /// How much it does in a second or so.
+    /// The amount of work for about a second.
     pub(crate) rounds: &'static str,
 }
 
 impl Program {
-    /// A program of one file of ours, without options; its amount of work is fixed.
+    /// A program of one file of this crate, without options and with a fixed amount of work.
     pub(crate) const fn own(name: &'static str, driver: (&'static str, &'static str)) -> Self {
         Self {
             name,
@@ -235,7 +235,7 @@ pub(crate) const PROGRAMS: [Program; 8] = [
     },
 ];
 
-/// Why the corpus could not be used.
+/// The reason why the corpus cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CorpusError {
     #[error("{0} is missing: install it")]
@@ -255,17 +255,17 @@ impl CorpusError {
     }
 }
 
-/// Everything that is needed to build and run the programs.
+/// The tools and folders to build and run the programs.
 #[derive(Debug)]
 pub(crate) struct Corpus {
     folder: PathBuf,
     sources: Sources,
-    /// Whether clang is there.
+    /// Whether clang is installed.
     pub(crate) clang: bool,
 }
 
 impl Corpus {
-    /// Fetches what is missing.
+    /// Fetches missing packages.
     pub(crate) fn prepare() -> Result<Self, CorpusError> {
         let tools = Self::prepare_tools()?;
         if !Path::new("/usr/include/nlohmann/json.hpp").exists() {
@@ -277,7 +277,7 @@ impl Corpus {
         Ok(Self { sources, ..tools })
     }
 
-    /// Without the sources of packages: for programs of our own.
+    /// Without the sources of packages, for programs of this crate.
     pub(crate) fn prepare_tools() -> Result<Self, CorpusError> {
         if let Some(missing) = ["gcc", "g++", "objdump"].into_iter().find(|tool| !is_there(tool)) {
             return Err(CorpusError::Missing(missing.into()));
@@ -291,12 +291,12 @@ impl Corpus {
         })
     }
 
-    /// The folder for files of one's own.
+    /// The folder for an experiment's own files.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The executable, made if it is not there.
+    /// The executable, which is built if needed.
     pub(crate) fn build(&self, program: &Program, build: Build) -> Result<PathBuf, CorpusError> {
         let face = match build {
             Build::Floor => Some(Face::Nop),
@@ -322,13 +322,13 @@ impl Corpus {
             (true, true) => "clang++",
         };
         let mut command = Command::new(compiler);
-        // Lazily bound calls of hooks lead through stubs that can be found by name.
+        // Lazily bound calls of hooks go through stubs that can be found by name.
         command.args(["-w", "-Wl,-z,lazy"]).args(build.flags());
         self.make(program, command, &format!("{}-{}", program.name, build.name()), "")
     }
 
-    /// What a compiler makes of a program, if it is not there: the file's name is made of `name`, a
-    /// hash and `ending`.
+    /// The output of a compiler, which is made if needed; its file name consists of `name`, a hash
+    /// and `ending`.
     pub(crate) fn make(
         &self,
         program: &Program,
@@ -348,7 +348,7 @@ impl Corpus {
         Ok(made)
     }
 
-    /// A small program of our own, from its text.
+    /// A small program, from its source text.
     pub(crate) fn compile(
         &self,
         name: &str,
@@ -379,7 +379,7 @@ impl Corpus {
         Ok(made)
     }
 
-    /// What a compiler has to know of a program.
+    /// Adds the sources and the options of a program to a compiler's command.
     fn add_sources(&self, program: &Program, command: &mut Command) -> Result<(), CorpusError> {
         let drivers = self.folder.join("drivers");
         let driver = drivers.join(program.driver.0);
@@ -411,7 +411,7 @@ impl Program {
     }
 }
 
-/// Compiles, and puts what was made into its place when it is whole.
+/// Compiles, and renames the output to its final name when it is complete.
 pub(crate) fn finish(
     command: &mut Command,
     name: &str,
@@ -427,7 +427,7 @@ pub(crate) fn finish(
     std::fs::rename(unfinished, made).map_err(CorpusError::io(made.display().to_string()))
 }
 
-/// Where things are built: beside this program's own build.
+/// The folder of all builds, beside this program's own build.
 pub(crate) fn folder() -> Result<PathBuf, CorpusError> {
     let executable = std::env::current_exe().map_err(CorpusError::io("this program's own file"))?;
     let target = executable.ancestors().find(|folder| folder.join("CACHEDIR.TAG").exists());
@@ -437,8 +437,8 @@ pub(crate) fn folder() -> Result<PathBuf, CorpusError> {
     Ok(folder)
 }
 
-/// Waits until no other process has a folder: each would take what the other makes there for its
-/// own, and measure what the other does. It is ours until we end.
+/// Waits until no other process uses a folder, since each would take the other's files for its own,
+/// and measure the other's load. The lock is held until this process ends.
 fn be_alone(folder: &Path) -> Result<(), CorpusError> {
     static OURS: Mutex<Option<File>> = Mutex::new(None);
     let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -455,7 +455,7 @@ fn be_alone(folder: &Path) -> Result<(), CorpusError> {
     Ok(())
 }
 
-/// The preload library, built with this program.
+/// The preload library that was built with this program.
 pub(crate) fn library() -> Result<PathBuf, CorpusError> {
     let executable = std::env::current_exe().map_err(CorpusError::io("this program's own file"))?;
     let folder = executable.parent().unwrap_or(Path::new("."));
@@ -471,7 +471,7 @@ pub(crate) fn is_there(tool: &str) -> bool {
     Command::new(tool).arg("--version").output().is_ok()
 }
 
-/// Runs a program, and compares what it says with what it should say.
+/// Runs a program, and compares its output with the expected one.
 pub(crate) fn run(
     program: &'static Program,
     build: Build,

@@ -1,14 +1,13 @@
-//! What each kind of patch costs, beside an executer that runs the site all the time on another
-//! core.
+//! The cost of each kind of patch, while a thread on another core executes the site all the time.
 //!
 //! | row | what is timed | beside |
 //! |---|---|---|
-//! | `within/issue` | a patch that one store does, until it returns | the store alone |
-//! | `within/visible` | the same and a fence: until others see it | store and fence, on the same line |
+//! | `within/issue` | a patch by one store, until it returns | the store alone |
+//! | `within/visible` | the same and a fence: until other cores see it | store and fence, on the same line |
 //! | `exchange/visible` | five bytes change inside a quadword | the same |
 //! | `straddler/single` | a patch across a line, from its start to its end | its barriers alone, the trap planted |
-//! | `straddler/batch1000` | the same, a thousand at once, for each | the bare stores and barriers of the protocol, for each |
-//! | `async/start` | starting one, for the thread that does | the store of a trap and a fence |
+//! | `straddler/batch1000` | the same, a thousand at once, per patch | the bare stores and barriers of the protocol, per patch |
+//! | `async/start` | starting a patch, for the thread that starts it | the store of a trap and a fence |
 
 #![allow(unsafe_code)]
 
@@ -20,7 +19,7 @@ use wordpatch::live::{self, Width};
 use wordpatch::protocol::{Plan, Step, TRAP};
 use wordpatch::{BarrierError, Batch, FetchOrder, PatchSite, Pending, Policy, Survey, Ticks, Word};
 
-/// Samples in a block, and blocks of each kind.
+/// The number of samples in a block, and of blocks of each kind.
 #[derive(Clone, Copy)]
 struct Size {
     samples: u64,
@@ -78,7 +77,7 @@ pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
     Ok(report)
 }
 
-/// How many barriers a straddler passes under this policy.
+/// The number of barriers that a straddler passes under this policy.
 fn barriers(policy: &Policy) -> usize {
     match policy.order {
         FetchOrder::Upwards => 1,
@@ -86,7 +85,7 @@ fn barriers(policy: &Policy) -> usize {
     }
 }
 
-/// What two readings of the counter cost.
+/// The cost of two readings of the counter.
 fn overhead() -> f64 {
     let mut blocks = Blocks::default();
     for _ in 0..100 {
@@ -123,7 +122,7 @@ impl Bench {
     ) -> Result<Self, Box<dyn Error>> {
         let target = Target::new(shape, placement)?;
         // SAFETY: (1) the memory lives as long as the site; (2) its words begin with an
-        // instruction, or lie inside one that no code enters in the middle; (3) its faces share
+        // instruction, or lie inside one that no thread enters in the middle; (3) its faces share
         // their layout; (4) the harness writes to it only between patches.
         let site = unsafe { survey.adopt(target.word_at(), shape.len(), shape.layout())? };
         let faces = [Face::Old, Face::New];
@@ -162,7 +161,7 @@ impl Bench {
         self.target.store(0, Width::Eight, self.images[face as usize]);
     }
 
-    /// Times starting a patch; finishes it untimed.
+    /// Times the start of a patch; finishes it untimed.
     fn start(&self, face: Face) -> u64 {
         let begin = Ticks::now();
         // SAFETY: (1) a face of the target's shape.
@@ -172,7 +171,7 @@ impl Bench {
         ticks
     }
 
-    /// Runs `act` while a patch is under way.
+    /// Runs `act` while a patch is in progress.
     fn between(&self, face: Face, act: impl FnOnce() -> u64) -> u64 {
         // SAFETY: (1) a face of the target's shape.
         let pending =
@@ -201,8 +200,8 @@ impl Bench {
     }
 }
 
-/// Toggles targets by the subject and by the baseline in turn, block by block, while an executer
-/// runs them.
+/// Toggles targets by the subject and by the baseline in turn, block by block, while a thread
+/// executes them.
 fn pairs(
     targets: &[&Target],
     size: &Size,
@@ -214,7 +213,7 @@ fn pairs(
     let toggles = 2 * size.samples * size.blocks as u64;
     Storm::new()?.run_all(targets, Budget::toggles(toggles), |face| {
         let turn = count / size.samples;
-        // What the harness has stored on the way here is not part of what is timed.
+        // Earlier stores of the harness must not be timed.
         live::fence();
         if turn.is_multiple_of(2) {
             subjects.push(subject(face));

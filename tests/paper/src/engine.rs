@@ -1,17 +1,16 @@
-//! What our engine makes of programs, beside others (`engine`): compiling, starting, running,
-//! memory and code size.
+//! Compares the engine with others (`engine`): compiling, starting, running, memory and code size.
 //!
 //! Each round runs every program once in every engine, one after the other, each in a process of
-//! its own; a ratio is that of two runs of the same round. What a program prints must be the same
-//! in all of them.
+//! its own; a ratio compares two runs of the same round. A program's output must be the same in all
+//! engines.
 //!
 //! | row | what is compared |
 //! |---|---|
-//! | `P/run` | the processors' time of the program, and the same in wasmtime |
-//! | `P/run@no-spectre`, `P/run@node`, `P/run@wasm2c` | ours without mitigations, and other engines: each beside wasmtime too |
-//! | `P/compile`, `P/compile_wall` | from the module's bytes to those of machine code: by the processors' time, and by the clock |
-//! | `P/start`, `P/start_cpu` | from the compiled file's name to the program's first instruction: by the clock, and by the processors' time |
-//! | `P/memory` | by how much the process grows from before the compiled file is loaded |
+//! | `P/run` | the CPU time of the program, and the same in wasmtime |
+//! | `P/run@no-spectre`, `P/run@node`, `P/run@wasm2c` | the engine without mitigations, and other engines, each beside wasmtime |
+//! | `P/compile`, `P/compile_wall` | from the module's bytes to those of machine code: by CPU time, and by the wall clock |
+//! | `P/start`, `P/start_cpu` | from the compiled file's name to the program's first instruction: by the wall clock, and by CPU time |
+//! | `P/memory` | the growth of the process since before the compiled file is loaded |
 //! | `P/size`, `P/file` | bytes of machine code, and of the compiled file |
 //! | `hello/…`, `large/…` | the same of the smallest program and of a module of ten megabytes |
 //! | `geomean/…`, `worst/…` | over the programs: the means of each round, and the program whose median is worst |
@@ -43,17 +42,18 @@ use tools::Tools;
 struct Series {
     subject: Subject,
     kind: Kind,
-    /// Round by round.
+    /// The values, round by round.
     compiled: BTreeMap<Peer, Vec<Figures>>,
     run: BTreeMap<Peer, Vec<Figures>>,
     expected: Option<Vec<u8>>,
-    /// Who cannot run it, and why.
+    /// The engines that cannot run it, with the reasons.
     unable: BTreeMap<Peer, CorpusError>,
 }
 
 type Figure = fn(&Figures) -> u64;
 
-/// Row, subject, figure, whether it is one of compiling, unit. The baseline is wasmtime.
+/// The row, the subject, the figure, whether it is a figure of compiling, the unit. The baseline is
+/// wasmtime.
 const RATIOS: [(&str, Peer, Figure, bool, &str); 9] = [
     ("run", Peer::WasmAot, |run| run.cpu, false, "us"),
     ("run@no-spectre", Peer::NoSpectre, |run| run.cpu, false, "us"),
@@ -121,11 +121,11 @@ impl Series {
         }
     }
 
-    /// Compiles in each engine, in turn.
+    /// Compiles the program in each engine, in turn.
     fn compile(&mut self, tools: &Tools, peers: &[Peer]) -> Result<(), CorpusError> {
         for &peer in peers {
             let made = self.compiled.entry(peer).or_default();
-            // What runs without a file of machine code compiles when it runs; C is compiled once.
+            // Engines without compiled files compile when they run; C is compiled once.
             if !peer.is_ahead_of_time() && (peer != Peer::Wasm2c || !made.is_empty()) {
                 continue;
             }
@@ -137,7 +137,7 @@ impl Series {
         Ok(())
     }
 
-    /// Runs in each engine, in turn.
+    /// Runs the program in each engine, in turn.
     fn run(&mut self, tools: &Tools, peers: &[Peer]) -> Result<(), CorpusError> {
         for &peer in peers {
             if self.unable.contains_key(&peer) {
@@ -161,7 +161,7 @@ impl Series {
         Ok(())
     }
 
-    /// Goes on without a peer, if it need not be there.
+    /// Continues without a peer, if it is optional.
     fn without(&mut self, peer: Peer, error: CorpusError) -> Result<(), CorpusError> {
         if !peer.is_optional() {
             return Err(error);
@@ -181,13 +181,13 @@ impl Series {
         Ratio::of(&blocks(peer), &blocks(Peer::Wasmtime), 0.0).map(|ratio| thousandths(&ratio))
     }
 
-    /// Bytes of machine code, ours and wasmtime's.
+    /// The bytes of machine code, of the engine and of wasmtime.
     fn sizes(&self) -> Result<[u64; 2], CorpusError> {
         let size = |peer| peer::code_size(&self.subject.compiled(peer));
         Ok([size(Peer::WasmAot)?, size(Peer::Wasmtime)?])
     }
 
-    /// Bytes of the compiled files.
+    /// The bytes of the compiled files.
     fn files(&self) -> Result<[u64; 2], CorpusError> {
         let len = |peer| {
             let path = self.subject.compiled(peer);
@@ -197,7 +197,7 @@ impl Series {
         Ok([len(Peer::WasmAot)?, len(Peer::Wasmtime)?])
     }
 
-    /// Those of these names, and the code's size.
+    /// The rows with these names, and the code's size.
     fn rows(&self, report: &mut Report, rows: &[&str]) -> Result<(), CorpusError> {
         let name = self.subject.name;
         for (row, peer, figure, is_compiling, unit) in RATIOS {
@@ -214,19 +214,19 @@ impl Series {
     }
 }
 
-/// Microseconds of nanoseconds, kilobytes of bytes.
+/// Converts nanoseconds to microseconds, or bytes to kilobytes.
 pub(crate) fn thousandths(ratio: &Ratio) -> Ratio {
     Ratio { value: ratio.value / 1e3, baseline: ratio.baseline / 1e3, ..*ratio }
 }
 
-/// A ratio that is the same whenever it is measured.
+/// A ratio of two deterministic values.
 pub(crate) fn exactly([value, baseline]: [u64; 2]) -> Ratio {
     let (value, baseline) = (value as f64 / 1e3, baseline as f64 / 1e3);
     let median = value / baseline;
     Ratio { value, baseline, median, lo: median, hi: median, pairs: 1 }
 }
 
-/// What the programs are.
+/// Describes the programs in the report.
 fn describe(all: &[Series], report: &mut Report) -> Result<(), CorpusError> {
     let mut text = String::from(
         "The programs, with bytes of WebAssembly code and the seconds that wasmtime runs them:",
@@ -241,7 +241,7 @@ fn describe(all: &[Series], report: &mut Report) -> Result<(), CorpusError> {
     Ok(())
 }
 
-/// Over all programs.
+/// The rows over all programs.
 fn summary(all: &[Series], report: &mut Report) -> Result<(), CorpusError> {
     for (row, peer, figure, is_compiling, unit) in RATIOS {
         let values = |series: &Series| {

@@ -1,10 +1,8 @@
-//! Histograms of latency (figure 10): what the default policy sees of a function, beside what a
-//! complete record sees.
+//! Latency histograms (figure 10): those of the default policy, beside those of a complete record.
 //!
-//! The functions of sqlite with the most time are looked at, each by its quantiles under `adaptive`
-//! and under `exact`; the ratio is that of one run of each, taken in turn. An exact record slows
-//! all callees down as well: its own cost is subtracted by the profiler, what it does to caches is
-//! not.
+//! The functions of sqlite with the most time are compared by their quantiles under `adaptive` and
+//! under `exact`; the ratio compares one run of each, taken in turn. An exact record also slows all
+//! callees down: the profiler subtracts its direct cost, but not its effect on caches.
 
 use crate::corpus::{self, Build, Corpus, PROGRAMS};
 use crate::report::{Report, Row};
@@ -16,7 +14,7 @@ use std::process::Command;
 
 const QUANTILES: [&str; 5] = ["mean", "p50", "p90", "p99", "max"];
 
-/// How many functions are shown.
+/// The number of functions that are shown.
 const SHOWN: usize = 8;
 
 pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
@@ -43,7 +41,7 @@ pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
                 let rows = series.entry(name).or_default();
                 for quantile in QUANTILES {
                     let value = &function[quantile];
-                    // Nanoseconds, in thousandths: what is short would be rounded away.
+                    // In thousandths of nanoseconds, since short times would be rounded to zero.
                     if let Some(value) = value["value"].as_f64().or(value.as_f64()) {
                         rows.entry(quantile).or_default()[at].push((value * 1e3) as u64);
                     }

@@ -1,15 +1,15 @@
-//! What toggling a call costs by its place in a line (figure 14): by one byte, and by the
+//! The cost of toggling a call by its offset in a line (figure 14): by one byte, and by the
 //! literature's cases.
 //!
-//! An executer runs the call all the time on another processor. The baseline is the bare store of a
-//! byte, alone or with a fence, on the same line. What it shows is whether a toggle costs more
+//! A thread on another processor executes the call all the time. The baseline is the bare store of
+//! a byte, alone or with a fence, on the same line. The figure shows whether a toggle costs more
 //! where a boundary cuts the call.
 //!
 //! | row | what |
 //! |---|---|
 //! | `WAY/activate/N`, `WAY/deactivate/N` | a toggle of a call that begins N bytes into a line, until it is visible |
-//! | `WAY/issue/activate/N`, `WAY/issue/deactivate/N` | until it returns; reading the clock twice included |
-//! | the same without `N`, or with `worst` | the mean over all places, and the worst of them |
+//! | `WAY/issue/activate/N`, `WAY/issue/deactivate/N` | until it returns; including two readings of the clock |
+//! | the same without `N`, or with `worst` | the mean over all offsets, and the worst of them |
 //!
 //! The ways are `one-byte` and `paper`.
 
@@ -22,10 +22,10 @@ use callpatch::Switch;
 use std::error::Error;
 use wordpatch::{Policy, Ticks, live};
 
-/// Toggles in a block, half of them to on.
+/// The number of toggles in a block; half of them switch on.
 const TOGGLES: usize = 32;
 
-/// What is timed, in the order of [`Kinds`].
+/// The timed operations, in the order of [`Kinds`].
 const KINDS: [&str; 4] = ["activate", "deactivate", "issue/activate", "issue/deactivate"];
 
 pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
@@ -63,10 +63,10 @@ pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
     Ok(report)
 }
 
-/// Toggles and their baseline: visible, and as issued.
+/// Toggles and their baseline, until visible and until issued.
 #[derive(Debug, Default)]
 struct Kinds {
-    /// To on, to off, and the bare store.
+    /// Switching on, switching off, and the bare store.
     visible: [Blocks; 3],
     issued: [Blocks; 3],
 }
@@ -76,7 +76,8 @@ impl Kinds {
     fn ratios(&self) -> [Option<Ratio>; 4] {
         let overhead = overhead();
         let visible = |i: usize| Ratio::of(&self.visible[i], &self.visible[2], overhead);
-        // What is issued costs hardly more than reading the clock: there the clock stays in.
+        // An issued store costs hardly more than reading the clock, so the clock's cost is not
+        // subtracted there.
         let issued = |i: usize| Ratio::of(&self.issued[i], &self.issued[2], 0.0);
         [visible(0), visible(1), issued(0), issued(1)]
     }
@@ -101,7 +102,7 @@ fn beside_an_executer<E: Error + 'static>(
     })
 }
 
-/// Toggles, and then as many bare stores.
+/// Toggles, followed by the same number of bare stores.
 fn block<E: Error + 'static>(
     target: &Loop,
     passes: &Passes,
@@ -109,7 +110,7 @@ fn block<E: Error + 'static>(
     toggle: &dyn Fn(bool) -> Result<(), E>,
     [to_on, to_off, bare]: &mut [Blocks; 3],
 ) -> Result<(), Box<dyn Error>> {
-    // It is on whenever a block begins.
+    // The call is on at the beginning of every block.
     for _ in 0..TOGGLES / 2 {
         for (on, blocks) in [(false, &mut *to_off), (true, &mut *to_on)] {
             let (ticks, outcome) = timed(passes, fenced, || toggle(on));
@@ -117,7 +118,7 @@ fn block<E: Error + 'static>(
             blocks.push(ticks);
         }
     }
-    // The site's own byte, written as it is: as much traffic as a toggle, and nothing changes.
+    // The site's own byte, stored unchanged: as much traffic as a toggle, without a change.
     let (byte, first) = (target.writable(), load(target));
     (0..TOGGLES)
         .for_each(|_| bare.push(timed(passes, fenced, || bench_code::store(byte, first)).0));
@@ -126,14 +127,14 @@ fn block<E: Error + 'static>(
 }
 
 fn load(target: &Loop) -> u8 {
-    // SAFETY: (1) code of our own, which can be read.
+    // SAFETY: (1) readable code of the loop.
     #[allow(unsafe_code)]
     unsafe {
         live::load_byte(target.site())
     }
 }
 
-/// What reading the counter twice costs.
+/// The cost of two readings of the counter.
 fn overhead() -> f64 {
     let mut readings = Blocks::default();
     for _ in 0..1000 {
@@ -144,7 +145,7 @@ fn overhead() -> f64 {
     readings.median(0.0)
 }
 
-/// The ticks of an act, once the executer has run the line again.
+/// The ticks of an act, which begins after the executing thread has run the line again.
 #[inline(always)]
 fn timed<T>(passes: &Passes, fenced: bool, act: impl FnOnce() -> T) -> (u64, T) {
     let before = passes.seen()[1];
@@ -177,7 +178,7 @@ mod tests {
             issued: [60, 30, 20].map(blocks),
         };
         let [on, off, issued_on, issued_off] = kinds.ratios().map(Option::unwrap);
-        // The clock's reading is nothing beside times so long.
+        // The cost of reading the clock is negligible for such long times.
         assert!(
             (on.median - 0.25).abs() < 1e-6 && (off.median - 0.5).abs() < 1e-6,
             "{on:?} {off:?}"

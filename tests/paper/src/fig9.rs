@@ -1,9 +1,9 @@
-//! Figure 9 of the literature: how often fetch is torn, by the length of the wait between trap and
+//! Figure 9 of the literature: the rate of torn fetches by the length of the wait between trap and
 //! back, for each way to cut five bytes.
 //!
-//! The calibration's library measures it. A row `CASE/POSITION/EXECUTERS/WAIT` counts torn toggles,
-//! `n` those beside which an executer was seen; `membarrier` stands where a barrier was passed
-//! instead of a wait.
+//! The calibration's library measures it. A row `CASE/POSITION/EXECUTERS/WAIT` counts torn toggles;
+//! `n` counts those during which a thread was observed to execute. `membarrier` replaces the wait
+//! if a barrier was passed instead.
 
 use crate::progress::Progress;
 use crate::report::{Report, Row};

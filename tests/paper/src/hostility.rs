@@ -1,9 +1,8 @@
-//! The hostility run: programs in surroundings that make life hard, as they are and under the
-//! preload library.
+//! The hostility run: programs in difficult environments, without and with the preload library.
 //!
-//! A row is a situation under a policy: how many profiles there were; its ratio is 0 where the
-//! program behaved as it does alone, and 1 where it did not. What was wrong, and what could not be
-//! met here, are notes.
+//! A row is a situation under a policy, with the number of profiles; its ratio is 0 if the program
+//! behaved as without the library, and 1 if not. Notes list the faults, and the situations that
+//! cannot be tested here.
 
 use crate::corpus;
 use crate::progress::Progress;

@@ -1,9 +1,9 @@
-//! What has been measured already: a file for each run, so that an experiment of hours goes on
-//! where it was interrupted.
+//! The journal of finished runs: a file for each, so that an experiment of hours continues where it
+//! was interrupted.
 //!
-//! The results are those of one build of the profiler; with another the journal begins anew. When
-//! the experiment has ended the folder is renamed: the next one measures again, and the files of
-//! the last are there to look at.
+//! The results belong to one build of the profiler; with another build the journal begins anew. At
+//! the end of the experiment the folder is renamed: the next experiment measures again, and the
+//! files of the last one stay for inspection.
 
 use crate::corpus::CorpusError;
 use serde::Serialize;
@@ -13,14 +13,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// The runs of an experiment.
+/// The finished runs of an experiment.
 #[derive(Debug)]
 pub(crate) struct Journal {
     folder: PathBuf,
 }
 
 impl Journal {
-    /// The one in a folder, of the build whose files are given.
+    /// Opens the journal in a folder, for the build whose files are given.
     pub(crate) fn open(folder: &Path, build: &[&Path]) -> io::Result<Self> {
         let mut hash = DefaultHasher::new();
         for file in build {
@@ -38,24 +38,24 @@ impl Journal {
         Ok(journal)
     }
 
-    /// How many runs it holds.
+    /// The number of its runs.
     pub(crate) fn len(&self) -> usize {
         fs::read_dir(&self.folder).map_or(0, Iterator::count).saturating_sub(1)
     }
 
-    /// What is written under a name.
+    /// The entry under a name.
     pub(crate) fn get<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         serde_json::from_slice(&fs::read(self.file(name)).ok()?).ok()
     }
 
-    /// Writes it, whole or not at all.
+    /// Writes an entry, whole or not at all.
     pub(crate) fn put<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
         let unfinished = self.folder.join("unfinished");
         fs::write(&unfinished, serde_json::to_vec(value)?)?;
         fs::rename(unfinished, self.file(name))
     }
 
-    /// What is written under a name, or is found now and written.
+    /// The entry under a name; if there is none, the result of a new run, which is written.
     pub(crate) fn kept<T: Serialize + DeserializeOwned>(
         &self,
         name: &str,
@@ -69,7 +69,7 @@ impl Journal {
         Ok(found)
     }
 
-    /// The experiment has ended: the journal is kept as the last one.
+    /// Closes the journal at the end of the experiment, and keeps it as the last one.
     pub(crate) fn close(self) -> io::Result<PathBuf> {
         let last = self.folder.with_file_name("last");
         let _ = fs::remove_dir_all(&last);

@@ -1,20 +1,20 @@
-//! What an inactive site costs when it is executed, by its form and by its place.
+//! The cost of executing an inactive site, by its form and its offset.
 //!
 //! A loop with one inactive site in it is run at each of the 64 offsets in a line, and across a
-//! page at each of its bytes. It is compared with the same loop without the site where that lies
-//! best, and with the same loop with a nop of five bytes at the same place: part of what a place
-//! costs is that the loop behind the site lies badly too. All places and forms are run in turn,
+//! page at each of its bytes. It is compared with the same loop without the site at the best
+//! offset, and with the same loop with a five-byte nop at the same offset: part of the cost of an
+//! offset is that the loop after the site is badly aligned, too. All offsets and forms run in turn,
 //! round by round. (Inactive sites in compiled programs: `table3`, rows `…/latent`.)
 //!
-//! `C3` is what an inactive tail call is, the `ret` of a function: the loop calls that, and is
-//! compared with a loop that calls one which lies well. There is no nop to hold it against.
+//! `C3` is an inactive tail call, the `ret` of a function: the loop calls that function, and is
+//! compared with a loop that calls a well-aligned one. There is no nop to compare it with.
 //!
 //! | row | what |
 //! |---|---|
 //! | `FORM` | the mean over all offsets; its interval is the mean of theirs |
 //! | `FORM/median`, `FORM/worst` | the offset in the middle, and the worst |
-//! | `FORM/nop`, `FORM/nop/median`, `FORM/nop/worst` | the same beside a nop of five bytes at the same place |
-//! | `FORM/added` | what a pass takes longer, in picoseconds, beside what a nop adds: the mean over all offsets |
+//! | `FORM/nop`, `FORM/nop/median`, `FORM/nop/worst` | the same beside a five-byte nop at the same offset |
+//! | `FORM/added` | the additional time of a pass, in picoseconds, beside that of a nop: the mean over all offsets |
 //! | `FORM/offset/NN` | the site begins NN bytes into a line |
 //! | `FORM/page/N` | N bytes of it lie before the end of a page |
 
@@ -24,7 +24,7 @@ use crate::sample::{Blocks, Ratio};
 use std::error::Error;
 use wordpatch::Ticks;
 
-/// The nop comes first: the others are held against it.
+/// The nop comes first, since the others are compared with it.
 const FORMS: [(&str, Form); 6] = [
     ("nop5", Form::Nop),
     ("A9", Form::Test),
@@ -34,13 +34,13 @@ const FORMS: [(&str, Form); 6] = [
     ("C3", Form::Return),
 ];
 
-/// Passes in a sample: so many that reading the clock is a thousandth of them.
+/// The number of passes in a sample, such that reading the clock costs a thousandth of their time.
 const PASSES: u64 = 20_000;
 
-/// Samples in a block.
+/// The number of samples in a block.
 const SAMPLES: usize = 4;
 
-/// The offset that lies best, far from a page's end; and the end.
+/// The best offset, far from a page's end; and the end.
 const WELL: usize = 2048;
 const PAGE: usize = 4096;
 const OFFSETS: usize = 64;
@@ -72,13 +72,13 @@ pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
 
 const MTICKS: &str = "mticks";
 
-/// Offsets in a line, then the cuts by a page, with their names.
+/// The offsets in a line, then the cuts by a page, with their names.
 fn places() -> impl Iterator<Item = (String, usize)> {
     let offsets = (0..OFFSETS).map(|offset| (format!("offset/{offset:02}"), WELL + offset));
     offsets.chain((1..6).map(|before| (format!("page/{before}"), PAGE - before)))
 }
 
-/// A loop, and the ticks of a pass in thousandths.
+/// A loop, and the ticks per pass in thousandths.
 #[derive(Debug)]
 struct Series {
     code: Counted,
@@ -91,8 +91,7 @@ impl Series {
     }
 
     fn block(&mut self) {
-        // The first run pays for the loop's pages and for the branches that have to be learned
-        // again.
+        // The first run is a warm-up: it touches the loop's pages and trains the branch predictor.
         self.code.run(PASSES / 10);
         for _ in 0..SAMPLES {
             let start = Ticks::now();
@@ -103,7 +102,7 @@ impl Series {
     }
 }
 
-/// All forms at one place, and what they are compared with beside them.
+/// All forms at one offset, with their baselines.
 #[derive(Debug)]
 struct Place {
     nothing: Series,
@@ -139,7 +138,7 @@ impl Place {
     }
 }
 
-/// Not so the nop itself, and what is no instruction of the loop.
+/// Whether the form replaces a nop: not the nop itself, and no form outside of the loop.
 fn stands_for_a_nop(form: usize) -> bool {
     !matches!(FORMS[form].1, Form::Nop | Form::Return)
 }
@@ -173,7 +172,7 @@ fn summary(name: &str, form: usize, offsets: &[Place], ticks_per_ns: f64, report
     );
 }
 
-/// Of each figure the mean.
+/// The mean of each figure.
 pub(crate) fn mean(ratios: &[Ratio]) -> Option<Ratio> {
     let mean = |of: fn(&Ratio) -> f64| ratios.iter().map(of).sum::<f64>() / ratios.len() as f64;
     (!ratios.is_empty()).then(|| Ratio {

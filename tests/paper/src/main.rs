@@ -1,8 +1,7 @@
 //! `paper EXPERIMENT`: one table or figure of the literature, reproduced on the present machine.
 //!
-//! An experiment runs what it measures and what it is compared with in turn, so that whatever else
-//! the machine does meets both. What it prints is a [`Report`]: a table for people, one JSON object
-//! for programs.
+//! An experiment runs its subjects and their baselines in turn, so that disturbances of the machine
+//! affect both. It prints a [`Report`]: a table for people, one JSON object for programs.
 
 mod bench_code;
 mod corpus;
@@ -236,7 +235,7 @@ fn main() -> ExitCode {
 
 fn ended(outcome: Result<(), Box<dyn std::error::Error>>) -> ExitCode {
     match outcome {
-        // What was measured before an interruption was shown.
+        // The measurements before the interruption were printed.
         Ok(()) if tmax::interrupt::asked() => ExitCode::from(tmax::interrupt::status()),
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

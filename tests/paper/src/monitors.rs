@@ -1,10 +1,10 @@
-//! What built-in monitors cost with compilation (`monitors`): from a module's bytes to the report,
-//! beside the same program without any.
+//! The cost of built-in monitors, compilation included (`monitors`): from a module's bytes to the
+//! report, beside the same program without a monitor.
 //!
 //! Each round runs every program once as it is and once with each monitor, one after the other,
-//! each in a process of its own that compiles the program. A ratio is that of two runs of the same
-//! round, by the processors' time of all threads, compilation included. The rows are named as those
-//! of `wizard`: `P/MONITOR@wasm-aot`, `geomean/…` and `worst/…`.
+//! each in a process of its own that compiles the program. A ratio compares two runs of the same
+//! round by the CPU time of all threads, compilation included. The rows are named like those of
+//! `wizard`: `P/MONITOR@wasm-aot`, `geomean/…` and `worst/…`.
 
 use crate::corpus::{Corpus, CorpusError};
 use crate::engine::peer::{self, Subject};
@@ -15,7 +15,7 @@ use crate::selection::Selection;
 use crate::wizard::{Runs, rows};
 use std::error::Error;
 
-/// What is attached, in turn: alone, and all that have code of their own together.
+/// The attached monitors, in turn: each alone, and all that have their own code together.
 const MONITORS: [&[&str]; 8] = [
     &["hotness"],
     &["branches"],

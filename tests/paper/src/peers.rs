@@ -1,15 +1,15 @@
-//! Peers: what others take for the same, measured on the same machine in the same run.
+//! Peers: the cost of the same operations in other tools, measured on the same machine in the same
+//! run.
 //!
 //! | peer | what it does |
 //! |---|---|
 //! | `xray` | clang's XRay: sleds that are patched |
 //! | `uprobe` | the kernel's probes of programs |
 //! | `uftrace` | records every call of a program built with `-pg` |
-//! | `jvm` | a mutable call site of the Java machine, compiled anew when it changes |
+//! | `jvm` | a mutable call site of the JVM, recompiled when it changes |
 //! | `frida` | rewrites a function's beginning at run time |
 //!
-//! A peer that is not there is named as skipped; `--peers` installs those that are packaged, by
-//! name.
+//! A missing peer is reported as skipped; `--peers` installs the packaged ones, by name.
 
 use crate::corpus;
 use crate::probes::{self, Probes};
@@ -20,7 +20,7 @@ use std::process::Command;
 
 type Measured = Result<Vec<(String, f64, &'static str)>, Box<dyn Error>>;
 
-/// A peer: its name, what it needs, and how it is measured.
+/// A peer: its name, its requirements, and the function that measures it.
 struct Peer {
     name: &'static str,
     tools: &'static [&'static str],
@@ -74,7 +74,7 @@ pub(crate) fn measure(
     Ok(())
 }
 
-/// Lines "row value unit" of a program's output.
+/// Parses lines "row value unit" of a program's output.
 fn answers(command: &mut Command) -> Measured {
     let outcome = probes::run(command)?;
     let text = String::from_utf8_lossy(&outcome.stdout);
@@ -98,7 +98,8 @@ fn xray(probes: &Probes, _quick: bool) -> Measured {
     answers(&mut Command::new(program))
 }
 
-/// Nanoseconds of a call of the target of a build, by its own account: the median of the rounds.
+/// The nanoseconds of a call of a build's target, as reported by the program: the median of the
+/// rounds.
 fn call(command: &mut Command, calls: &str) -> Result<f64, Box<dyn Error>> {
     let outcome = probes::run(command.args(["invoke", calls]))?;
     let text = String::from_utf8(outcome.stdout)?;
@@ -132,7 +133,7 @@ fn uftrace(probes: &Probes, _quick: bool) -> Measured {
     Ok(rows)
 }
 
-/// Removes the kernel's probe, whatever happens.
+/// Removes the kernel's probe on drop.
 struct Uprobe(PathBuf);
 
 impl Drop for Uprobe {

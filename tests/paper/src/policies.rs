@@ -1,16 +1,16 @@
-//! How right the policies are: complete traces of the corpus's programs, played against each.
+//! The accuracy of the policies: complete traces of the corpus's programs, replayed against each.
 //!
-//! A trace is taken once; each policy is then simulated on it several times, with different chance.
-//! Nothing that measuring changes about a program is in the comparison.
+//! A trace is recorded once; each policy is then simulated on it several times, with different
+//! seeds. The effects of measuring on a program are not part of the comparison.
 //!
 //! | row | what |
 //! |---|---|
 //! | `P/POLICY/exact` | functions whose count is exact, in per cent |
 //! | `P/POLICY/count_median`, `…/count_p90` | errors of the other counts, in per cent |
 //! | `P/POLICY/calls` | error of all calls together, in per cent |
-//! | `P/POLICY/mean_median` | errors of those means of functions that are not complete, in per cent |
+//! | `P/POLICY/mean_median` | errors of the means of functions that are not complete, in per cent |
 //! | `P/POLICY/coverage` | functions with 1,000 calls or more whose mean lies in its interval, in per cent |
-//! | `P/POLICY/cost` | what probes and switches take of the time, in per cent |
+//! | `P/POLICY/cost` | the share of the time for probes and switches, in per cent |
 //! | `all/POLICY/…` | over the functions of all programs |
 
 use crate::corpus::{self, Build, Corpus, PROGRAMS, Program};
@@ -25,7 +25,7 @@ use std::process::Command;
 const POLICIES: [&str; 2] = ["adaptive", "paper"];
 
 pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Error>> {
-    // Who forks has a trace for each child.
+    // A program that forks would have a trace for each child.
     let programs = || PROGRAMS.iter().filter(|program| program.name != "workers");
     let selection = Selection::new(only, programs().map(|program| program.name))?;
     let corpus = Corpus::prepare()?;
@@ -70,7 +70,7 @@ pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Er
     Ok(report)
 }
 
-/// Runs a program under the tracer. The events in the order of time.
+/// Runs a program under the tracer; returns the events in the order of time.
 fn trace(
     corpus: &Corpus,
     program: &'static Program,
@@ -90,14 +90,14 @@ fn trace(
     let records = bytes
         .chunks_exact(RECORD)
         .filter_map(|record| Some(Event::from_bytes(record.try_into().ok()?)));
-    // Places that were taken and never filled are zero.
+    // Records that were reserved and never filled are zero.
     let mut trace: Vec<Event> = records.filter(|event| event.at > Ticks(0)).collect();
     // Events of one thread are in order already; equal instants stay so.
     trace.sort_by_key(|event| event.at);
     if trace.is_empty() { Err(format!("{} left no trace", program.name).into()) } else { Ok(trace) }
 }
 
-/// What a policy got wrong.
+/// The errors of a policy.
 #[derive(Debug, Default)]
 struct Errors {
     functions: usize,

@@ -1,4 +1,4 @@
-//! A program of our own with twenty thousand probes: what tables 1 and 2 are measured on.
+//! A generated program with twenty thousand probes, the subject of tables 1 and 2.
 
 use crate::corpus::floor::{self, Face};
 use crate::corpus::{self, Corpus, CorpusError, child};
@@ -8,7 +8,7 @@ use std::process::Command;
 
 const TEXT: &str = include_str!("../corpus/probes.c");
 
-/// How many probes it has, its target's included.
+/// The number of its probes, including those of its target.
 pub(crate) const PROBES: usize = 20_002;
 
 /// Its builds.
@@ -16,9 +16,9 @@ pub(crate) const PROBES: usize = 20_002;
 pub(crate) struct Probes {
     corpus: Corpus,
     library: PathBuf,
-    /// Instrumented; the hooks come from the library that is preloaded.
+    /// The instrumented build; its hooks come from the preloaded library.
     pub(crate) probed: PathBuf,
-    /// The same with nops in the place of the calls.
+    /// The same with nops instead of the calls.
     pub(crate) floor: PathBuf,
 }
 
@@ -35,7 +35,7 @@ impl Probes {
         Ok(Self { corpus, library, probed, floor })
     }
 
-    /// The build that uses the interface in C.
+    /// The build that uses the C interface.
     pub(crate) fn toggling(&self) -> Result<PathBuf, CorpusError> {
         let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fastinst/include");
         let folder = self.library.parent().unwrap_or(Path::new(".")).display().to_string();
@@ -51,7 +51,7 @@ impl Probes {
         self.corpus.compile("probes.c", TEXT, "gcc", &flags)
     }
 
-    /// Has a command profiled, and its profile thrown away.
+    /// Profiles a command, and discards the profile.
     pub(crate) fn observe(&self, command: &mut Command, policy: &str) -> Result<(), CorpusError> {
         let profiles = self.corpus.folder().join("probes");
         std::fs::create_dir_all(&profiles).map_err(CorpusError::io("a folder for profiles"))?;

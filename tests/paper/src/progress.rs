@@ -1,12 +1,12 @@
-//! How far a long experiment is, on a terminal; and its end at the first interruption, with what
-//! was measured by then.
+//! The progress of a long experiment, on a terminal; and its end at the first interruption, with
+//! the measurements so far.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tmax::interrupt;
 
-/// A bar of so many steps, hidden where stderr is no terminal.
+/// A progress bar, hidden if stderr is not a terminal.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
@@ -14,7 +14,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// From now on an interruption asks, and a second one kills.
+    /// From now on the first interruption requests a stop, and a second one kills the process.
     pub(crate) fn new(steps: u64) -> Result<Self, Box<dyn Error>> {
         let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
         let style =
@@ -23,13 +23,13 @@ impl Progress {
         Ok(Self { bar, stop: interrupt::prepare()? })
     }
 
-    /// So many steps of `what` are done.
+    /// Records that many finished steps of `what`.
     pub(crate) fn passed(&self, what: &str, steps: u64) {
         self.bar.set_message(what.to_owned());
         self.bar.inc(steps);
     }
 
-    /// What is set by an interruption.
+    /// The flag that an interruption sets.
     pub(crate) fn stop(&self) -> &'static AtomicBool {
         self.stop
     }
@@ -38,9 +38,9 @@ impl Progress {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Takes the bar away; what to say of an interruption, if there was one.
+    /// Removes the bar; returns a message about the interruption, if there was one.
     pub(crate) fn end(self) -> Option<String> {
-        // A bar that is finished is at its end.
+        // A finished bar would show its end.
         let percent = self.bar.position() * 100 / self.bar.length().unwrap_or(1).max(1);
         self.bar.finish_and_clear();
         self.is_stopped()

@@ -1,13 +1,13 @@
-//! What probes cost by what they are made of (`providers`): compiled-in hooks, room that compilers
-//! leave, calls of profilers, and nothing at all.
+//! The cost of probes by their provider (`providers`): compiled-in hooks, bytes that compilers
+//! reserve, calls of profilers, and unmodified code.
 //!
-//! Processor time, start and end included, of rounds in which every build of every program runs once
-//! in each state. `idle` has probes in all functions, off; `default` and `exact` are the policies.
+//! CPU time, start and end included, of rounds in which every build of every program runs once in
+//! each state. `idle` has probes in all functions, off; `default` and `exact` are the policies.
 //!
 //! | row | what is compared |
 //! |---|---|
 //! | `PROGRAM/PROVIDER/STATE` | the program with that provider's probes, and the plain build |
-//! | `PROGRAM/hooks/floor` | the build with hooks that are nops, and the plain build: no runtime can beat it |
+//! | `PROGRAM/hooks/floor` | the build with hooks that are nops, and the plain build: the lower bound for any runtime |
 //! | `geomean/PROVIDER/STATE`, `worst/PROVIDER/STATE` | over the programs |
 
 use crate::corpus::{self, Build, Corpus, PROGRAMS, Program};
@@ -21,7 +21,7 @@ use std::error::Error;
 use std::path::Path;
 use std::process::Command;
 
-/// A provider's name, the build that it is for, and the plain build of the same compiler.
+/// A provider's name, its build, and the plain build of the same compiler.
 #[derive(Clone, Copy, Debug)]
 struct Provider {
     name: &'static str,
@@ -37,10 +37,10 @@ const PROVIDERS: [Provider; 5] = [
     Provider { name: "symbols", build: Build::Base, plain: Build::Base },
 ];
 
-/// What the probes do.
+/// The states of the probes.
 const STATES: [&str; 3] = ["idle", "default", "exact"];
 
-/// Microseconds of processor time, round by round, by what was run.
+/// Microseconds of CPU time, round by round, by the name of the run.
 type Times = BTreeMap<String, Vec<u64>>;
 
 pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Error>> {
@@ -89,7 +89,7 @@ pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Er
     Ok(report)
 }
 
-/// Row, subject and baseline.
+/// The row, the subject and the baseline.
 fn pairs(providers: &[Provider]) -> Vec<(String, String, String)> {
     let of = |provider: &Provider| {
         let plain = format!("{:?}", provider.plain);
@@ -102,7 +102,7 @@ fn pairs(providers: &[Provider]) -> Vec<(String, String, String)> {
     providers.iter().flat_map(of).chain([floor]).collect()
 }
 
-/// Everything once.
+/// Runs everything once.
 fn round(
     corpus: &Corpus,
     library: &Path,
@@ -117,7 +117,7 @@ fn round(
         if let Some((provider, state)) = state {
             watch(&mut command, library, corpus.folder(), provider, state);
         }
-        // Programs for gprof write what it reads when they end.
+        // Programs for gprof write its input file at their end.
         command.env("GMON_OUT_PREFIX", corpus.folder().join("gmon"));
         let outcome = corpus::run(program, build, &mut command, &mut expected)?;
         times.entry(name).or_default().push(outcome.cpu.as_micros() as u64);
@@ -139,7 +139,7 @@ fn round(
     Ok(())
 }
 
-/// Has a program watched by one provider, in a state.
+/// Profiles a program with one provider, in a state.
 fn watch(command: &mut Command, library: &Path, folder: &Path, provider: &str, state: &str) {
     let policy = if state == "exact" { "exact" } else { "adaptive" };
     table3::observe(command, library, folder, policy);
@@ -149,12 +149,12 @@ fn watch(command: &mut Command, library: &Path, folder: &Path, provider: &str, s
         command.env("FASTINST_PLANT", "all");
     }
     if state == "idle" {
-        // Outside of what is recorded a program runs its own code.
+        // Outside of recorded spans a program runs its own code.
         command.env("FASTINST_START_ON", "1000h");
     }
 }
 
-/// The times of a subject and of what it is compared with.
+/// The times of a subject and of its baseline.
 fn both<'t>(times: &'t Times, subject: &str, plain: &str) -> Option<[&'t [u64]; 2]> {
     Some([times.get(subject)?, times.get(plain)?])
 }

@@ -1,27 +1,27 @@
 //! Recording, reducing and replaying (`r3`), beside the figures of Wasm-R3 (Baek and others, OOPSLA
-//! 2024): what recording costs, how much is kept, how long a replay is made and runs, and whether
-//! it does the same.
+//! 2024): the cost of recording, the share of events that are kept, the time to generate and to run
+//! a replay, and whether it behaves the same.
 //!
-//! The programs are those of `engine`, with a host to speak of: files, clocks, chance, arguments.
-//! Each round runs every one once as it is, once recorded by the engine, once as it records itself,
-//! and once as its replay, one after the other, each in a process of its own; a ratio is that of
-//! two runs of the same round, by the processors' time. An experiment that was interrupted goes on
-//! where it was.
+//! The programs are those of `engine`, with a non-trivial host: files, clocks, random numbers,
+//! arguments. Each round runs every program once as it is, once recorded by the engine, once as it
+//! records itself, and once as its replay, one after the other, each in a process of its own. A
+//! ratio compares two runs of the same round by CPU time. An interrupted experiment continues where
+//! it was.
 //!
 //! | row | what it is |
 //! |---|---|
 //! | `table5.1/P` | events that recording everything would write: see `kinds` |
-//! | `fig5.1/P`, `fig5.1/P/KIND` | events that are kept, of all and by kind, beside those |
+//! | `fig5.1/P`, `fig5.1/P/KIND` | events that are kept, in all and by kind, beside those |
 //! | `fig5.1/P/rewriting` | events kept by rewriting, beside those that the engine keeps |
-//! | `fig5.2/P` | from the program to its replay, by the clock |
+//! | `fig5.2/P` | from the program to its replay, by the wall clock |
 //! | `fig5.3/P@wasm-aot`, `…@rewriting` | recorded by the engine, and by rewriting, beside the program |
-//! | `fig5.4/P` | the processors' time of making the replay, a kept event; n is their number |
+//! | `fig5.4/P` | the CPU time of generating the replay, per kept event; n is their number |
 //! | `fig5.4/P/all` | the same of all events together |
 //! | `fig5.5/P` | the replay, beside the program |
-//! | `table5.2/ENGINE` | replays that pass all their events there, and how many there are |
-//! | `correct` | programs of which record, replay, record gives the same trace, and replays hold |
+//! | `table5.2/ENGINE` | replays that pass all their events there, and their number |
+//! | `correct` | programs for which record, replay, record yields the same trace, and replays pass |
 //! | `interface/100k/…` | the same of a program that calls its host 100,000 times a second |
-//! | `interface/most/…` | the same of one that calls as often as it can; both are in no mean |
+//! | `interface/most/…` | the same of one that calls as often as possible; neither is in any mean |
 //! | `sum/…`, `mean/…`, `geomean/…`, `worst/…` | over the programs |
 
 mod commands;
@@ -42,14 +42,14 @@ use std::error::Error;
 use std::path::Path;
 use subject::{RATES, Subject};
 
-/// A program, what was found of it, and its rounds.
+/// A program, the findings about it, and its rounds.
 struct Recorded {
     subject: Subject,
     findings: Findings,
     rounds: Vec<Round>,
 }
 
-/// Figure 5.1's means of what remains, by kind.
+/// The literature's means of the remaining events in figure 5.1, by kind.
 const REMAINING: [(&str, f64); 3] = [("loads", 0.0397), ("calls", 0.0465), ("entries", 0.0617)];
 
 pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Error>> {
@@ -104,18 +104,18 @@ fn shown(path: &Path) -> String {
 }
 
 impl Recorded {
-    /// One kind of times of each round.
+    /// The times of one kind, round by round.
     fn each(&self, kind: usize) -> Vec<u64> {
         self.rounds.iter().map(|round| round[kind]).collect()
     }
 
-    /// One kind of times beside the program's own.
+    /// The times of one kind beside the program's own.
     fn ratio(&self, kind: usize) -> Option<Ratio> {
         let blocks = |kind| Blocks::of(self.each(kind));
         Ratio::of(&blocks(kind), &blocks(0), 0.0).map(|ratio| thousandths(&ratio))
     }
 
-    /// Nanoseconds of making the replay, and how many events it is made of.
+    /// The nanoseconds to generate the replay, and the number of its events.
     fn generation(&self) -> (f64, u64) {
         (Blocks::of(self.each(4)).median(0.0), self.findings.kept.all())
     }
@@ -142,11 +142,12 @@ impl Recorded {
     }
 }
 
-/// Times that are compared with the program's own: which, in rows, and at worst in the literature.
+/// Times that are compared with the program's own: their index, their names in rows, and the
+/// literature's worst value.
 const TIMES: [(usize, &str, Option<f64>); 3] =
     [(1, "fig5.3/P@wasm-aot", Some(6.0)), (2, "fig5.3/P@rewriting", None), (3, "fig5.5/P", None)];
 
-/// How much of all events remains.
+/// The share of events that remains.
 fn remaining(programs: &[&Recorded], report: &mut Report) {
     programs.iter().for_each(|one| one.rows(report));
     let (mut kept, mut raw) = (Kinds::default(), Kinds::default());
@@ -173,7 +174,7 @@ fn remaining(programs: &[&Recorded], report: &mut Report) {
     }
 }
 
-/// Means and the worst of times.
+/// The means and the worst of the times.
 fn times(programs: &[&Recorded], report: &mut Report) {
     let count = programs.len().max(1) as f64;
     let wall = programs.iter().map(|one| one.findings.pipeline).sum::<f64>() / count;
@@ -207,7 +208,7 @@ fn times(programs: &[&Recorded], report: &mut Report) {
     );
 }
 
-/// Where replays pass all events, and whether they do the same.
+/// The engines in which replays pass all events, and whether replays behave the same.
 fn portability(commands: &Commands, all: &[Recorded], report: &mut Report) {
     let count = all.len() as u64;
     for engine in commands.engines() {

@@ -1,17 +1,17 @@
-//! What an experiment found: rows with a name that other tools can rely on.
+//! The results of an experiment: rows with stable names for other tools.
 
 use crate::sample::{Blocks, Ratio};
 use serde::Serialize;
 use std::fmt;
 use wordpatch::Machine;
 
-/// The answer of one experiment.
+/// The result of one experiment.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) experiment: &'static str,
     pub(crate) machine: Machine,
     pub(crate) rows: Vec<Row>,
-    /// What the rows mean, in sentences.
+    /// The meaning of the rows, in sentences.
     pub(crate) notes: Vec<String>,
 }
 
@@ -21,20 +21,20 @@ pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) value: f64,
     pub(crate) unit: &'static str,
-    /// The same of what it is compared with, from the same run.
+    /// The same for its baseline, from the same run.
     pub(crate) baseline: Option<f64>,
     /// The median over interleaved pairs, with its 95 % bootstrap interval.
     pub(crate) ratio: Option<f64>,
     pub(crate) lo: Option<f64>,
     pub(crate) hi: Option<f64>,
-    /// The literature's own value, where it has one: of the value, or of the ratio if there is one.
+    /// The literature's value, if it has one: for the value, or for the ratio if there is one.
     pub(crate) paper: Option<f64>,
-    /// How many samples, or pairs of samples.
+    /// The number of samples, or of pairs of samples.
     pub(crate) n: u64,
 }
 
 impl Row {
-    /// A figure that is compared with nothing.
+    /// A figure without a baseline.
     pub(crate) fn plain(name: impl Into<String>, value: f64, unit: &'static str, n: u64) -> Self {
         Self {
             name: name.into(),
@@ -49,7 +49,7 @@ impl Row {
         }
     }
 
-    /// A figure beside another that is the same whenever it is measured.
+    /// A deterministic figure beside another.
     pub(crate) fn counted(name: impl Into<String>, value: u64, baseline: u64) -> Self {
         Self {
             baseline: Some(baseline as f64),
@@ -74,7 +74,7 @@ impl Row {
         }
     }
 
-    /// With what the literature has.
+    /// Adds the literature's value.
     pub(crate) fn beside(self, paper: f64) -> Self {
         Self { paper: Some(paper), ..self }
     }
@@ -85,8 +85,8 @@ impl Report {
         Self { experiment, machine: Machine::here(), rows: Vec::new(), notes: Vec::new() }
     }
 
-    /// A row's sums over programs: the geometric mean of each round, and the program whose median
-    /// is worst. Of each its values and its baseline's, round by round.
+    /// The summary rows over programs: the geometric mean of each round, and the program whose
+    /// median is worst. Each program has its values and its baseline's, round by round.
     pub(crate) fn sum_up<'t>(
         &mut self,
         row: &str,
@@ -107,7 +107,7 @@ impl Report {
     }
 }
 
-/// A number of any size with its significant places.
+/// A number of any size with its significant digits.
 fn short(number: f64) -> String {
     match number.abs() {
         size if size > 0.0 && size < 0.001 => format!("{number:.1e}"),

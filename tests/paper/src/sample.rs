@@ -1,9 +1,9 @@
-//! Interleaved pairs, and what they say.
+//! Interleaved pairs, and their statistics.
 //!
-//! A subject and its baseline are measured in turn, block by block; the ratio of a pair of blocks
-//! is free of whatever changes slowly, and the median over the pairs of whatever comes now and
-//! then. A block is the mean of its samples without the slowest twentieth: the counter's step is
-//! too coarse for a median, and a preemption too long for a mean.
+//! A subject and its baseline are measured in turn, block by block; slow changes do not affect the
+//! ratio of a pair of blocks, and occasional disturbances do not affect the median over the pairs.
+//! A block is the mean of its samples without the slowest twentieth: the counter's step is too
+//! coarse for a median, and a preemption too long for a mean.
 
 use tmax::statistics::Sample;
 
@@ -15,7 +15,7 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// A block for each value.
+    /// One block for each value.
     pub(crate) fn of(values: impl IntoIterator<Item = u64>) -> Self {
         let mut blocks = Self::default();
         for value in values {
@@ -29,7 +29,7 @@ impl Blocks {
         self.open.push(sample);
     }
 
-    /// Ends a block. An empty one counts for nothing.
+    /// Ends a block. An empty block is ignored.
     pub(crate) fn close(&mut self) {
         self.open.sort_unstable();
         let kept = self.open.len() - self.open.len() / 20;
@@ -43,7 +43,7 @@ impl Blocks {
         self.means.len()
     }
 
-    /// The median of the blocks, less what taking the time costs.
+    /// The median of the blocks, less the cost of the clock.
     pub(crate) fn median(&self, overhead: f64) -> f64 {
         Sample::new(self.means.iter().map(|mean| mean - overhead))
             .map_or(f64::NAN, |means| means.median())
@@ -61,12 +61,12 @@ pub(crate) struct Ratio {
     pub(crate) pairs: u64,
 }
 
-/// How often the pairs are drawn anew for the interval.
+/// The number of bootstrap samples for the interval.
 const DRAWS: usize = 2000;
 
 impl Ratio {
-    /// Of blocks that were taken in turn, if there are any; `overhead` is what taking the time
-    /// costs each sample.
+    /// The ratio of blocks that were taken in turn, if there are any; `overhead` is the clock's
+    /// cost in each sample.
     pub(crate) fn of(subject: &Blocks, baseline: &Blocks, overhead: f64) -> Option<Self> {
         let each =
             subject.means.iter().zip(&baseline.means).map(|(s, b)| (s - overhead) / (b - overhead));
@@ -82,8 +82,8 @@ impl Ratio {
         })
     }
 
-    /// The geometric mean of each round over several subjects, in millionths, beside one: of each
-    /// its values and its baseline's, round by round.
+    /// The geometric mean of each round over several subjects, in millionths, beside 1. Each
+    /// subject has its values and its baseline's, round by round.
     pub(crate) fn geometric<V: AsRef<[u64]>>(subjects: &[[V; 2]]) -> Option<Self> {
         let rounds = subjects.iter().flatten().map(|values| values.as_ref().len()).min()?;
         let (mut means, mut ones) = (Blocks::default(), Blocks::default());

@@ -1,7 +1,7 @@
-//! Which programs an experiment is to run: all, or those that were named. A name that none has is
-//! an error, not an experiment without rows.
+//! The programs that an experiment runs: all, or those that were named. An unknown name is an
+//! error, not an experiment without rows.
 
-/// The programs that were asked for.
+/// The requested programs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Selection<'a>(&'a [String]);
 
@@ -14,7 +14,7 @@ pub(crate) struct Unknown {
 }
 
 impl<'a> Selection<'a> {
-    /// Those `names`, each of which is `known`; all, if there are no names.
+    /// Selects `names`, each of which must be `known`; all, if there are no names.
     pub(crate) fn new<'k>(
         names: &'a [String],
         known: impl IntoIterator<Item = &'k str>,
@@ -31,7 +31,7 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// The names that may have been meant, or all.
+/// The names that may have been meant, or all names.
 fn remedy(name: &str, known: &[&str]) -> String {
     let lower = name.to_lowercase();
     let is_near = |known: &&&str| {

@@ -1,12 +1,12 @@
-//! What places for probes cost while they are off, and what exact counts cost (`sites`): beside our
-//! own code without either.
+//! The cost of sites for probes that are off, and of exact counts (`sites`), beside the product's
+//! code without either.
 //!
 //! | row | what is compared |
 //! |---|---|
-//! | `P/functions`, `P/loops` | the processors' time of the program with sites before functions, and with those at loops too |
+//! | `P/functions`, `P/loops` | the CPU time of the program with sites at functions, and with those at loops, too |
 //! | `P/calls+branches`, `P/all` | with those and patchable sites before calls and branches, and before every instruction |
-//! | `P/hotness/builtin@wasm-aot` | the same with code that counts every instruction exactly: what all monitors that count cost, alone or together |
-//! | `P/size`, `P/compile` | bytes of machine code, and the processors' time of compiling, with sites at functions and loops |
+//! | `P/hotness/builtin@wasm-aot` | the same with code that counts every instruction exactly: the cost of all counting monitors, alone or together |
+//! | `P/size`, `P/compile` | bytes of machine code, and the CPU time of compiling, with sites at functions and loops |
 //! | `geomean/…`, `worst/…` | over the programs |
 
 use crate::corpus::{Corpus, CorpusError};
@@ -18,7 +18,7 @@ use crate::sample::{Blocks, Ratio};
 use crate::selection::Selection;
 use std::error::Error;
 
-/// What is compared, in turn; the first is the baseline.
+/// The compared configurations, in turn; the first is the baseline.
 const PEERS: [Peer; 6] = [
     Peer::NoSites,
     Peer::FunctionSites,
@@ -27,7 +27,7 @@ const PEERS: [Peer; 6] = [
     Peer::BranchSites,
     Peer::AllSites,
 ];
-/// Rows of running: their names, and whose they are.
+/// The rows of running: their names, and the indices of their configurations.
 const ROWS: [(&str, usize); 5] = [
     ("functions", 1),
     ("loops", 2),
@@ -36,7 +36,7 @@ const ROWS: [(&str, usize); 5] = [
     ("hotness/builtin@wasm-aot", 3),
 ];
 
-/// One program's runs, by peer and round.
+/// One program's runs, by configuration and round.
 struct Series {
     subject: Subject,
     compiled: [Vec<Figures>; PEERS.len()],

@@ -1,8 +1,8 @@
-//! What the preload library costs programs that hardly live: its start and end, many functions that
-//! are called a few times, libraries that come and go.
+//! The cost of the preload library for short programs: its start and end, many functions that are
+//! called a few times, libraries that are loaded and unloaded.
 //!
-//! Processor time of the process and its children, plain and preloaded in turn. A value is the
-//! median of the differences in µs, the baseline what the program takes alone.
+//! CPU time of the process and its children, plain and preloaded in turn. A value is the median of
+//! the differences in µs; the baseline is the time of the program alone.
 
 use crate::corpus::{self, Corpus, CorpusError, child};
 use crate::progress::Progress;
@@ -13,19 +13,19 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Functions with probes, as the assembler writes them.
+/// Functions with probes, in assembly.
 const FUNCTIONS: &str = include_str!("../../c/hostility/functions.c");
-/// Loads a library and unloads it, again and again.
+/// Loads and unloads a library repeatedly.
 const CHURN: &str = include_str!("../../../fastinst/tests/programs/churn.c");
 const PLUGIN: &str = include_str!("../../../fastinst/tests/programs/plugin.c");
 const PROBED: &str = "-finstrument-functions";
 
-/// A program of about two milliseconds: so many turns of a loop with a load and a store.
+/// A program of about two milliseconds: this many turns of a loop with a load and a store.
 const SPINS: u32 = 1_000_000;
-/// Loads of the library in a run.
+/// The number of loads of the library in a run.
 const CYCLES: u32 = 1_000;
 
-/// A program, its arguments, and by how much its cost is divided.
+/// A program, its arguments, and the divisor of its cost.
 struct Subject {
     name: String,
     program: PathBuf,

@@ -1,9 +1,9 @@
-//! Patches under fire: every offset in a line and every OSR exit of a page, under every adversary,
-//! by the public interface.
+//! Storms through the public interface: every offset in a line and every page crossing, under every
+//! adversary.
 //!
-//! A row counts the torn toggles of one adversary over all places; its `n` are the toggles beside
-//! which an executer was seen at work. The controls do the same with the barrier left out: if they
-//! saw nothing, neither would the storms.
+//! A row counts the torn toggles of one adversary over all places; its `n` counts the toggles
+//! during which a thread was observed to execute. The controls do the same without the barrier: if
+//! they detected no tears, the storms would not, either.
 
 #![allow(unsafe_code)]
 
@@ -14,7 +14,7 @@ use std::time::Duration;
 use tmax::storm::{Adversary, Budget, Placement, Recipe, Shape, Storm, Tally, Target};
 use wordpatch::{PatchSite, Policy};
 
-/// Toggles in each cell: a shape at a place under an adversary.
+/// The toggles in each cell: a shape at a placement under an adversary.
 const LONG: u64 = 100_000;
 const QUICK: u64 = 300;
 
@@ -38,7 +38,7 @@ pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
             sum.add(&tally);
             progress.passed(&format!("{adversary:?}, {} torn", sum.torn), 1);
         }
-        // What an interruption left out has no row.
+        // Cells that an interruption skipped have no row.
         if sum.counted > 0 {
             report.rows.push(torn(format!("adversary/{}", lower(adversary)), &sum));
         }
@@ -64,7 +64,8 @@ fn torn(name: String, tally: &Tally) -> Row {
     Row::plain(name, tally.torn as f64, "torn", tally.counted)
 }
 
-/// Every offset of an instruction in a line, and every way to cut it or two of them by a page.
+/// Every offset of an instruction in a line, and every way in which a page boundary cuts one
+/// instruction or two.
 fn places() -> Vec<(Shape, Placement)> {
     let lines = (0..64).map(|offset| (Shape::Move, Placement::InLine(offset)));
     let pages = |shape: Shape| {

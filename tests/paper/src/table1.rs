@@ -1,15 +1,15 @@
-//! What it costs to have probes at all (table 1): finding and planting them, before the program's
-//! own code runs.
+//! The cost of having probes at all (table 1): finding and planting them, before the program's own
+//! code runs.
 //!
 //! A program with twenty thousand probes that does nothing is run with and without the preload
-//! library, in turn. All of what differs is counted: finding the sites, making trampolines, the
-//! agent's thread, the profile that is written.
+//! library, in turn. The whole difference counts: finding the sites, making trampolines, the
+//! agent's thread, writing the profile.
 //!
 //! | row | what |
 //! |---|---|
-//! | `init/cpu` | processor time, user and system, beside the bare program |
-//! | `init/wall` | what its end is delayed by |
-//! | `init/site` | the difference of processor time, for each probe |
+//! | `init/cpu` | CPU time, user and system, beside the bare program |
+//! | `init/wall` | the delay of its end |
+//! | `init/site` | the difference of CPU time, per probe |
 //! | `init/ticks` | the same in ticks of the counter |
 //! | `init/memory` | memory that became resident |
 

@@ -1,15 +1,15 @@
-//! What probes cost one by one (table 2): switching them, and passing them.
+//! The cost of single probes (table 2): switching and executing them.
 //!
-//! Switches are made through the interface in C, its look-up included, while another thread
-//! executes the probe all the time; the baseline is the bare store of the same byte. What passing
-//! costs is the difference between a loop over an instrumented function and the same loop with nops
-//! in the place of the calls.
+//! Switches go through the C interface, its look-up included, while another thread executes the
+//! probe all the time; the baseline is the bare store of the same byte. The cost of executing is
+//! the difference between a loop over an instrumented function and the same loop with nops instead
+//! of the calls.
 //!
 //! | row | what is timed | beside |
 //! |---|---|---|
 //! | `activate`, `deactivate` | until the switch returns | the store alone |
-//! | `activate/visible`, `deactivate/visible` | and a fence: until others see it | store and fence |
-//! | `rearm/bulk`, `disarm/bulk` | twenty thousand probes in a batch, for each | |
+//! | `activate/visible`, `deactivate/visible` | and a fence: until other cores see it | store and fence |
+//! | `rearm/bulk`, `disarm/bulk` | twenty thousand probes in a batch, per probe | |
 //! | `invoke/off` | a call of a function whose two probes are off | its call with nops |
 //! | `invoke/count` | its entry counted | the same |
 //! | `invoke/pair` | timed from its entry to its end | the same |
@@ -34,7 +34,7 @@ pub(crate) fn measure(quick: bool, install: bool) -> Result<Report, Box<dyn Erro
     Ok(report)
 }
 
-/// How fast the counter is.
+/// The frequency of the counter, in ticks per nanosecond.
 pub(crate) fn ticks_per_ns() -> f64 {
     let (start, began) = (Ticks::now(), Instant::now());
     std::thread::sleep(Duration::from_millis(100));
@@ -75,7 +75,7 @@ fn switches(probes: &Probes, quick: bool, report: &mut Report) -> Result<(), Box
     Ok(())
 }
 
-/// Ticks of a call, in hundredths: one block for each round.
+/// The ticks of a call, in hundredths: one block for each round.
 fn rounds(
     command: &mut Command,
     [calls, pause]: [&str; 2],
@@ -90,8 +90,8 @@ fn rounds(
 }
 
 fn passes(probes: &Probes, quick: bool, report: &mut Report) -> Result<(), Box<dyn Error>> {
-    // Pairs in a burst that a thread's ring has room for: what is timed is the probe, and not the
-    // thread that takes the samples.
+    // The pairs of a burst fit into a thread's ring, so that the probe is timed, and not the thread
+    // that collects the samples.
     const WAYS: [(&str, &str, [&str; 2]); 3] = [
         ("invoke/off", "", ["100000", "1000"]),
         ("invoke/count", "count", ["100000", "1000"]),

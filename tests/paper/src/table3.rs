@@ -1,14 +1,14 @@
-//! What the profiler costs real programs (table 3): slowdown, toggles, samples, memory.
+//! The cost of the profiler for real programs (table 3): slowdown, toggles, samples, memory.
 //!
-//! Each round runs every build of every program once, one after the other; a ratio is that of two
-//! runs of the same round. Each run must print what the uninstrumented program prints.
+//! Each round runs every build of every program once, one after the other; a ratio compares two
+//! runs of the same round. Each run must have the output of the uninstrumented program.
 //!
 //! | row | what is compared |
 //! |---|---|
 //! | `P/slowdown` | profiled, with the default policy, and the uninstrumented build |
-//! | `P/slowdown_vs_floor` | profiled, and the same build with every hook call a nop: what the runtime itself costs |
-//! | `P/floor` | the floor, and the uninstrumented build: what the calls themselves cost |
-//! | `P/latent` | the floor with comparisons (`A9`) instead of nops, as calls are whose trampolines lie anywhere |
+//! | `P/slowdown_vs_floor` | profiled, and the same build with every hook call a nop: the cost of the runtime itself |
+//! | `P/floor` | the floor, and the uninstrumented build: the cost of the calls themselves |
+//! | `P/latent` | the floor with comparisons (`A9`) instead of nops, as in calls with trampolines at arbitrary addresses |
 //! | `P/clang` | clang, instrumented after inlining and profiled, and clang's uninstrumented build |
 //! | `P/toggles_per_s`, `P/samples_per_s`, `P/toggle_share`, `P/agent_share`, `P/memory` | from the profiles |
 //! | `geomean/…`, `worst/…` | over the programs: the means of each round, and the program whose median is worst |
@@ -23,7 +23,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What is run of each program in each round.
+/// The runs of each program in each round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Run {
     Base,
@@ -51,7 +51,7 @@ impl Run {
     }
 }
 
-/// Row, subject, baseline.
+/// The row, the subject, the baseline.
 const RATIOS: [(&str, Run, Run); 5] = [
     ("slowdown", Run::Profiled, Run::Base),
     ("slowdown_vs_floor", Run::Profiled, Run::Floor),
@@ -67,11 +67,11 @@ struct Series {
     cpu: BTreeMap<Run, Vec<u64>>,
     resident: BTreeMap<Run, Vec<u64>>,
     facts: Vec<Facts>,
-    /// What it prints.
+    /// The expected output.
     expected: Option<Vec<u8>>,
 }
 
-/// What profiles of one run say, of all processes together.
+/// The figures from the profiles of one run, of all processes together.
 #[derive(Clone, Copy, Debug, Default)]
 struct Facts {
     cpu: f64,
@@ -131,8 +131,7 @@ fn once(
     if run.is_profiled() {
         let _ = std::fs::remove_dir_all(&profiles);
         std::fs::create_dir_all(&profiles)?;
-        // As users run it: what is written is a profile, and whatever else is made of it is made
-        // later.
+        // As users run it: the run writes a profile only; reports are made later.
         observe(&mut command, library, &profiles, "adaptive");
         command.env("FASTINST_FORMAT", "profile");
     }
@@ -149,7 +148,7 @@ fn once(
     Ok(())
 }
 
-/// Has a program profiled.
+/// Profiles a program.
 pub(crate) fn observe(command: &mut Command, library: &Path, profiles: &Path, policy: &str) {
     for (key, _) in
         std::env::vars_os().filter(|(key, _)| key.to_string_lossy().starts_with("FASTINST_"))
@@ -170,7 +169,7 @@ fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// All profiles of a folder, which are JSON.
+/// All profiles of a folder, as JSON.
 pub(crate) fn profiles(folder: &Path) -> Result<Vec<serde_json::Value>, Box<dyn Error>> {
     files(folder)?.iter().map(|file| Ok(serde_json::from_slice(&std::fs::read(file)?)?)).collect()
 }
@@ -232,7 +231,7 @@ fn ratio(series: &Series, subject: Run, baseline: Run) -> Option<Ratio> {
     Ratio::of(&of(subject)?, &of(baseline)?, 0.0)
 }
 
-/// Over all programs.
+/// The rows over all programs.
 fn summary(programs: &[&'static Program], all: &[Series], report: &mut Report) {
     for (row, subject, baseline) in RATIOS {
         let rows = programs.iter().zip(all).filter_map(|(program, series)| {

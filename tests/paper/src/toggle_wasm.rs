@@ -1,15 +1,15 @@
-//! What switching costs while WebAssembly runs (`toggle-wasm`).
+//! The cost of switching while WebAssembly runs (`toggle-wasm`).
 //!
 //! | row | what it is |
 //! |---|---|
-//! | `toggle/batch100k` | switching the sites of a hundred thousand functions, all of them: nanoseconds for each site and each way |
-//! | `toggle/single` | switching a module of two functions, of which one runs on another thread: for each site and each way |
+//! | `toggle/batch100k` | switching the sites of a hundred thousand functions, all of them: nanoseconds per site and direction |
+//! | `toggle/single` | switching a module of two functions, of which one runs on another thread: per site and direction |
 //! | `toggle/bare` | switching a counter at a single instruction |
-//! | `attach/first_event` | from asking for counts the first time, in a module of a megabyte that runs, to the first count: milliseconds |
-//! | `attach/all_live` | to the moment from which every function counts |
+//! | `attach/first_event` | from the first request for counts, in a running module of a megabyte, to the first count: milliseconds |
+//! | `attach/all_live` | to the time from which every function counts |
 //! | `attach/again` | the same when the module was counted before |
-//! | `attach/longest_turn` | the longest that a thousand turns of the running program's loop take meanwhile, and before: on a machine with fewer processors than threads that compile, what the scheduler does is in it |
-//! | `throughput/off`, `throughput/switched` | calls a second of a loop that is left alone, and of one that is switched all the time |
+//! | `attach/longest_turn` | the longest that a thousand turns of the running program's loop take meanwhile, and before; with fewer processors than compiling threads it includes the scheduler's delays |
+//! | `throughput/off`, `throughput/switched` | calls per second of a loop without switching, and of one that is switched all the time |
 
 use crate::report::{Report, Row};
 use std::error::Error;
@@ -21,7 +21,7 @@ use wasm_aot::probe::{Place, Probes};
 use wasm_aot::{Config, Engine, Linker, Module, Sites, Store};
 
 /// A loop that calls the last of `functions` functions until it is stopped, and counts its turns in
-/// a global that is exported.
+/// an exported global.
 fn program(functions: usize, statements: usize) -> String {
     let mut text = String::from(
         "(module (import \"host\" \"tick\" (func $tick)) (global $turns (export \"turns\") (mut i64) (i64.const 0))\n",
@@ -49,8 +49,8 @@ fn program(functions: usize, statements: usize) -> String {
     text
 }
 
-/// Runs a program on a thread of its own while `act` does something; gives the calls a second that
-/// it made.
+/// Runs a program on its own thread while `act` runs; returns the result of `act` and the calls per
+/// second of the program.
 fn running<R>(module: &Module, act: impl FnOnce() -> R) -> Result<(R, f64), Box<dyn Error>> {
     let engine = Engine::default();
     let mut store = Store::new(&engine, ());
@@ -71,7 +71,7 @@ fn running<R>(module: &Module, act: impl FnOnce() -> R) -> Result<(R, f64), Box<
     let done = std::thread::scope(|scope| {
         let runner = scope.spawn(|| {
             started.store(true, Relaxed);
-            // It is ended by the interruption.
+            // The interruption ends it.
             let _ = run.call(&mut store, i64::MAX);
         });
         while !started.load(Relaxed) {
@@ -90,7 +90,7 @@ fn running<R>(module: &Module, act: impl FnOnce() -> R) -> Result<(R, f64), Box<
     Ok((done, turns as f64 / seconds))
 }
 
-/// Nanoseconds for each site and each way of switching a module on and off.
+/// The nanoseconds per site and direction of switching a module on and off.
 fn toggle(module: &Module, times: u32) -> Result<f64, wasm_aot::Error> {
     module.attach_counts()?;
     let begun = Instant::now();
@@ -103,22 +103,22 @@ fn toggle(module: &Module, times: u32) -> Result<f64, wasm_aot::Error> {
     Ok(each)
 }
 
-/// The longest that a thousand turns have taken since it was last read, in nanoseconds.
+/// The longest time of a thousand turns since it was last read, in nanoseconds.
 static LONGEST: OnceLock<AtomicU64> = OnceLock::new();
 
-/// That time, in milliseconds; from now on it is measured anew.
+/// That time, in milliseconds; resets it.
 fn longest() -> f64 {
     LONGEST.get_or_init(AtomicU64::default).swap(0, Relaxed) as f64 / 1e6
 }
 
-/// What attaching to a program takes, in milliseconds.
+/// The times of attaching to a program, in milliseconds.
 struct Attached {
     first: f64,
     live: f64,
     longest: [f64; 2],
 }
 
-/// Asks for counts, and looks for the first one from another thread.
+/// Requests counts, and polls for the first one from another thread.
 fn attach(module: &Module) -> Result<Attached, wasm_aot::Error> {
     longest();
     std::thread::sleep(Duration::from_millis(100));
@@ -140,7 +140,7 @@ fn attach(module: &Module) -> Result<Attached, wasm_aot::Error> {
     Ok(attached)
 }
 
-/// Milliseconds until everything is counted again.
+/// The milliseconds until everything is counted again.
 fn again(module: &Module) -> Result<f64, wasm_aot::Error> {
     let begun = Instant::now();
     module.attach_counts()?;
@@ -149,7 +149,7 @@ fn again(module: &Module) -> Result<f64, wasm_aot::Error> {
     Ok(waited)
 }
 
-/// Nanoseconds for switching a counter at the first instruction of the module's last function.
+/// The nanoseconds of switching a counter at the first instruction of the module's last function.
 fn bare(module: &Module, times: u32) -> Result<f64, Box<dyn Error>> {
     let probes = Probes::new(module);
     let last = module.imports().count() as u32 + module.sites() as u32
@@ -190,7 +190,8 @@ pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
     for round in 0..rounds {
         batch.push(running(&wide, || toggle(&wide, 20))?.0?);
         single.push(running(&small, || toggle(&small, 100_000))?.0?);
-        // A module of its own in each round: nothing of it was compiled to count before.
+        // A new module in each round, so that none of its functions was compiled for counting
+        // before.
         let large = Module::new(&engine, program(4000 + round, 40))?;
         let attached = running(&large, || attach(&large))?.0?;
         first.push(attached.first);

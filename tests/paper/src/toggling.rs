@@ -1,31 +1,32 @@
-//! Throughput under toggling (figures 11 to 13), and what executers see.
+//! Throughput under toggling (figures 11 to 13), and the states that executing threads see.
 //!
-//! Threads run a loop with one site in it while another toggles that, at regular intervals. Each
-//! figure shows how far that slows them down as toggles become more frequent, for one way to
+//! Threads run a loop with one site in it while another thread toggles the site, at regular
+//! intervals. Each figure shows the slowdown as toggles become more frequent, for one way to
 //! toggle:
 //!
 //! - `fig11`: calls, switched by one byte (in the literature: calls that lie within a line).
 //! - `fig12`: words of which both sides of a line change, replaced by the trap protocol: a `call`,
-//!   which the trap handler executes for threads that reach the trap, and a `mov`, which it cannot.
+//!   which the trap handler emulates for threads that hit the trap, and a `mov`, which it cannot
+//!   emulate.
 //! - `fig13`: calls, toggled by the literature's four cases: `uncut`, and `cutN` with N bytes
 //!   before the end of a line.
 //!
-//! The baseline is the same loop without toggling, in the same round: the thread that would toggle
-//! waits as busily as before, once with the site on and once with it off. What a site that is on
-//! costs is thus not counted as a cost of toggling, see [`Paces`]. Throughput is passes in a
-//! millisecond of the executers' own processor time, see [`processor_time`], beside what is due to
-//! as many passes of each state. Where there is a processor for each thread, a span in which one
-//! had to do without counts for nothing.
+//! The baseline is the same loop without toggling, in the same round: the toggling thread spins
+//! instead, once with the site on and once with it off. So the cost of a site that is on does not
+//! count as a cost of toggling, see [`Paces`]. Throughput is passes per millisecond of the
+//! executing threads' CPU time, see [`processor_time`], beside the expected value for as many
+//! passes of each state. If there is a processor for each thread, a span in which a thread had to
+//! wait for one is ignored.
 //!
 //! | row | what | beside |
 //! |---|---|---|
-//! | `THREADS/still/on`, `…/off` | passes in a millisecond of a site that stays | |
-//! | `THREADS/0` | the same, half on and half off, none waiting on the other CPU | what is due |
-//! | `THREADS/RATE` | passes in a millisecond under toggling | what is due |
-//! | `THREADS/RATE/balance` | passes that saw it on, in per mille | the share that is due for the time that it was on |
+//! | `THREADS/still/on`, `…/off` | passes per millisecond of a site that is not toggled | |
+//! | `THREADS/0` | the same, half on and half off, while the other thread sleeps | the expected value |
+//! | `THREADS/RATE` | passes per millisecond under toggling | the expected value |
+//! | `THREADS/RATE/balance` | passes that saw it on, in per mille | the expected share for the time that it was on |
 //! | `THREADS/RATE/time-on` | the time that it was on, in per mille | |
-//! | `THREADS/RATE/toggles` | toggles in a second that were reached | |
-//! | `retried` | words that were still held by an executer which had taken the patch before forward | |
+//! | `THREADS/RATE/toggles` | toggles per second that were reached | |
+//! | `retried` | words that were still claimed by an executing thread which had finished the patch before | |
 
 use crate::bench_code::Passes;
 use crate::report::{Report, Row};
@@ -40,7 +41,7 @@ mod paces;
 mod processor_time;
 mod subject;
 
-/// Which figure.
+/// The figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Figure {
     OneByte,
@@ -57,7 +58,7 @@ impl Figure {
         }
     }
 
-    /// What is toggled, and what its rows begin with.
+    /// The toggled subjects, with the beginnings of their rows' names.
     fn subjects(self, policy: &Policy) -> Result<Vec<(String, Subject)>, Box<dyn Error>> {
         const WITHIN: usize = 2048 + 16;
         const BOUNDARY: usize = 2048 + 64;
@@ -78,11 +79,11 @@ impl Figure {
     }
 }
 
-/// Toggles in a second; the last is as fast as can be.
+/// Toggles per second; the last is as fast as possible.
 const RATES: [(&str, f64); 6] =
     [("100", 1e2), ("1k", 1e3), ("10k", 1e4), ("100k", 1e5), ("1M", 1e6), ("max", f64::INFINITY)];
 
-/// Stops executers when it is dropped, so that no thread waits for them for ever after a failure.
+/// Stops the executing threads on drop, so that no thread waits for them for ever after a failure.
 #[derive(Debug)]
 pub(crate) struct Stop<'a>(pub(crate) &'a [Passes]);
 
@@ -100,7 +101,7 @@ pub(crate) fn measure(figure: Figure, quick: bool) -> Result<Report, Box<dyn Err
     let mut disturbed = 0;
     for (prefix, subject) in figure.subjects(&policy)? {
         for threads in 1..=cores {
-            // Where threads take turns on a processor, a few turns have to fit into a span.
+            // If threads take turns on a processor, a span has to contain several turns.
             let span = Duration::from_millis(if threads < cores { 20 } else { 60 });
             let passes = (0..threads).map(|_| Passes::default()).collect();
             let series =
@@ -124,17 +125,17 @@ pub(crate) fn measure(figure: Figure, quick: bool) -> Result<Report, Box<dyn Err
     Ok(report)
 }
 
-/// What happened in a span of time.
+/// The observations in a span of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Spell {
-    /// Passes that saw it on, and all.
+    /// Passes that saw the site on, and all passes.
     seen: [u64; 2],
-    /// Ticks that it was on, and all.
+    /// The ticks for which the site was on, and all ticks.
     time: [u64; 2],
     toggles: u64,
-    /// Nanoseconds that executers have worked.
+    /// The CPU time of the executing threads, in nanoseconds.
     worked: u64,
-    /// A thread had to wait for a processor although there is one for each.
+    /// Whether a thread had to wait for a processor although there is one for each.
     disturbed: bool,
 }
 
@@ -149,7 +150,7 @@ impl Spell {
         };
     }
 
-    /// Passes in a millisecond of work.
+    /// Passes per millisecond of work.
     fn pace(&self) -> f64 {
         self.seen[1] as f64 * 1e6 / self.worked.max(1) as f64
     }
@@ -163,13 +164,13 @@ fn share([part, whole]: [u64; 2]) -> f64 {
     part as f64 / whole.max(1) as f64
 }
 
-/// One site and its executers.
+/// One site and its executing threads.
 struct Series<'a> {
     subject: &'a Subject,
     passes: Vec<Passes>,
     span: Duration,
     ticks_per_ns: f64,
-    /// Whether there is a processor for the toggler too.
+    /// Whether there is a processor for the toggling thread, too.
     roomy: bool,
 }
 
@@ -190,7 +191,7 @@ impl Series<'_> {
         Ok(figures)
     }
 
-    /// Everything once. It counts for nothing if it is not known what was due.
+    /// Runs every rate once. Without known expected values the round is ignored.
     fn round(&self, figures: &mut Figures) -> Result<(), Box<dyn Error>> {
         let [on, off] =
             [self.spell(true, || self.stay(true))?, self.spell(true, || self.stay(false))?];
@@ -212,8 +213,8 @@ impl Series<'_> {
         Ok(())
     }
 
-    /// What happens while `act` runs, which is `busy` or asleep. It returns the ticks that the site
-    /// was on, all ticks and the toggles.
+    /// The observations while `act` runs, which is `busy` or asleep. It returns the ticks for which
+    /// the site was on, all ticks and the toggles.
     fn spell(
         &self,
         busy: bool,
@@ -233,8 +234,8 @@ impl Series<'_> {
         Ok(Spell { seen, time: [on, all], toggles, worked, disturbed: self.roomy && in_want })
     }
 
-    /// What executers have done so far. If this thread was sent off in between, its parts do not
-    /// belong together: it looks again.
+    /// The counts of the executing threads so far. If this thread was preempted in between, the
+    /// counts are inconsistent, and it reads them again.
     fn look(&self) -> Result<Look, Box<dyn Error>> {
         let mut left = 100;
         loop {
@@ -249,7 +250,7 @@ impl Series<'_> {
         }
     }
 
-    /// Waits as busily as a toggler does.
+    /// Spins as the toggling thread would.
     fn stay(&self, on: bool) -> Result<Toggled, Box<dyn Error>> {
         self.subject.toggle(on)?;
         let (start, length) = (Ticks::now(), self.span.as_nanos() as f64 * self.ticks_per_ns);
@@ -260,7 +261,7 @@ impl Series<'_> {
         Ok(Toggled { on: if on { all } else { 0 }, all, toggles: 0 })
     }
 
-    /// On for half of the span and off for the other, asleep.
+    /// The site is on for half of the span and off for the other half, and the thread sleeps.
     fn leave_alone(&self) -> Result<Toggled, Box<dyn Error>> {
         let start = Ticks::now();
         self.subject.toggle(true)?;
@@ -272,13 +273,14 @@ impl Series<'_> {
     }
 }
 
-/// Passes that saw it on and all, and the processor time of toggler and executers.
+/// Passes that saw the site on and all passes, and the CPU time of the toggling and the executing
+/// threads.
 struct Look {
     seen: [u64; 2],
     spent: processor_time::Spent,
 }
 
-/// Ticks that it was on, all ticks, and how often it was toggled.
+/// The ticks for which the site was on, all ticks, and the number of toggles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Toggled {
     on: u64,
@@ -286,7 +288,8 @@ struct Toggled {
     toggles: u64,
 }
 
-/// Toggles at intervals until the time is over, on first; leaves it off. Both are in ticks.
+/// Toggles at intervals until the time is over, first to on; leaves the site off. Both times are in
+/// ticks.
 fn keep_toggling(
     interval: f64,
     length: f64,
@@ -343,12 +346,12 @@ struct Figures {
     off: Blocks,
     alone: Cell,
     cells: [Cell; RATES.len()],
-    /// Spans that count for nothing.
+    /// Ignored spans.
     disturbed: u64,
 }
 
 impl Figures {
-    /// Notes what happened at one of the rates, or at none.
+    /// Records a span at one of the rates, or without toggling.
     fn note(&mut self, rate: Option<usize>, spell: &Spell, paces: Paces) {
         if spell.disturbed {
             self.disturbed += 1;
@@ -376,7 +379,7 @@ impl Figures {
             .chain(RATES.iter().map(|(rate, _)| *rate).zip(&self.cells));
         for (rate, Cell { pace, due, whole }) in rates {
             let row = format!("{name}/{rate}");
-            // A rate of which every span was disturbed has no rows.
+            // A rate whose spans were all disturbed has no rows.
             let Some(ratio) = Ratio::of(pace, due, 0.0) else { continue };
             report.rows.push(Row::compared(&row, "1/ms", &ratio));
             let balance = Row::plain(

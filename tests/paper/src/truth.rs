@@ -1,24 +1,24 @@
-//! Whether the profiler's figures are true (`truth`): counts, shares, means and intervals beside
-//! what is known, on a machine that is busy in four ways.
+//! The accuracy of the profiler's figures (`truth`): counts, shares, means and intervals beside
+//! known values, on a machine that is busy in four ways.
 //!
 //! | row | what |
 //! |---|---|
 //! | `CONDITION/calls_median`, `…/calls_p90` | errors of counts that are estimated, in per cent; `…_hot` of functions with 1 % of the time and more |
-//! | `…/coverage`, `…/width_median` | intervals of these counts that hold the truth; half their width beside the value |
+//! | `…/coverage`, `…/width_median` | intervals of these counts that contain the true value; half their width beside the value |
 //! | `…/exact`, `…/exact_wrong` | functions whose count is exact, in per cent; exact counts that are wrong |
-//! | `…/mean_median`, `…/mean_p90` | errors of processor time a call, of functions that burn a known number of turns |
+//! | `…/mean_median`, `…/mean_p90` | errors of CPU time per call, of functions that burn a known number of turns |
 //! | `…/wall_mean_median`, `…/wall_mean_p90` | the same of the mean that is printed, which is wall time where probes timed it |
 //! | `…/self_share_max`, `…/self_share_beyond` | the largest error of a self share, in points; the same less the interval that holds all of them with 95 %, by the number of samples and by how runs of the program differ |
 //! | `…/self_share_outside` | self shares further from the truth than the number of samples explains in 95 of 100, in per cent |
-//! | `…/self_share_coverage` | intervals of self times that hold the truth, as far as that is known |
-//! | `…/told_unknown` | figures of functions with half a percent of the time that are not known, in per cent |
-//! | `…/impossible`, `…/failed` | figures that cannot be; runs that gave no profile |
-//! | `exact/lost`, `exact/busy`, `exact/…` | policy `exact` of the demo: calls lost, processor time beside competitors over that alone, and as above |
-//! | `cost/PROGRAM`, `cost/geomean`, `cost/worst` | processor time over that of the floor |
-//! | `aa/changed`, `compare/found`, `compare/wrong` | what comparing calls changed |
+//! | `…/self_share_coverage` | intervals of self times that contain the true value, as far as that is known |
+//! | `…/told_unknown` | figures of functions with half a percent of the time that are unknown, in per cent |
+//! | `…/impossible`, `…/failed` | impossible figures; runs that gave no profile |
+//! | `exact/lost`, `exact/busy`, `exact/…` | policy `exact` of the demo: calls lost, CPU time beside competitors over that alone, and as above |
+//! | `cost/PROGRAM`, `cost/geomean`, `cost/worst` | CPU time over that of the floor |
+//! | `aa/changed`, `compare/found`, `compare/wrong` | changes that comparisons report |
 //!
-//! Every run is kept as a file under `target/paper/truth`: an interrupted experiment goes on, and
-//! what is wrong can be looked at.
+//! Every run is kept as a file under `target/paper/truth`: an interrupted experiment continues, and
+//! errors can be inspected.
 
 mod clock;
 mod company;
@@ -71,18 +71,18 @@ pub(crate) struct Args {
     figures: bool,
 }
 
-/// How often everything is run.
+/// The numbers of repetitions.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     runs: usize,
-    /// Runs of programs that give enough samples for means.
+    /// The runs of programs that yield enough samples for means.
     long_runs: usize,
     clock_runs: usize,
     costs: usize,
     comparisons: usize,
-    /// Runs on each side of a comparison.
+    /// The runs on each side of a comparison.
     side: usize,
-    /// When no further run begins.
+    /// The time after which no further run begins.
     limit: Option<Duration>,
 }
 
@@ -96,7 +96,7 @@ impl Plan {
         side: 10,
         limit: None,
     };
-    /// Ten minutes, with what a last run takes.
+    /// Ten minutes, plus the time of the last run.
     const QUICK: Self = Self {
         runs: 3,
         long_runs: 1,
@@ -112,7 +112,7 @@ impl Plan {
     }
 }
 
-/// The policy that a profile is taken with.
+/// The policy of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Policy {
     Default,
@@ -135,7 +135,7 @@ impl Policy {
     }
 }
 
-/// The experiment as it goes.
+/// The state of the experiment.
 struct Trial {
     corpus: Corpus,
     launcher: Launcher,
@@ -144,15 +144,15 @@ struct Trial {
     plan: Plan,
     subjects: Vec<(Subject, Truth)>,
     conditions: Vec<Condition>,
-    /// Where the time of a program goes in a condition.
+    /// The distribution of a program's time in a condition.
     shares: BTreeMap<(Condition, &'static str), Runs>,
-    /// Whether the kernel lets us sample.
+    /// Whether the kernel permits sampling.
     has_clock: bool,
     begin: Instant,
     bar: ProgressBar,
-    /// What was left out, one line each.
+    /// The omissions, one line each.
     notes: Vec<String>,
-    /// What is wrong.
+    /// The errors found.
     found: Vec<Finding>,
 }
 
@@ -229,7 +229,8 @@ impl Trial {
         })
     }
 
-    /// The truth of each program. A program that cannot be built or counted is left out.
+    /// Determines the true values of each program. A program that cannot be built or counted is
+    /// left out.
     fn find_truths(&mut self) -> Result<(), Box<dyn Error>> {
         let refused = clock::refused();
         if let Some(why) = &refused {
@@ -258,9 +259,9 @@ impl Trial {
         self.plan.limit.is_some_and(|limit| self.begin.elapsed() > limit)
     }
 
-    /// Rounds go over all conditions and programs, so that an end that comes early leaves something
-    /// of each. What is true is found out in the same rounds, so that it holds for the machine as
-    /// it is when it is judged.
+    /// Each round covers all conditions and programs, so that an early end still leaves results for
+    /// each. The true values are measured in the same rounds, so that they apply to the machine in
+    /// the same state.
     fn judge_conditions(&mut self, report: &mut Report) -> Result<(), Box<dyn Error>> {
         let planned: usize =
             self.subjects.iter().map(|(subject, _)| self.plan.runs_of(subject)).sum();
@@ -304,14 +305,14 @@ impl Trial {
         Ok(())
     }
 
-    /// What is true of a program in a condition.
+    /// The true values of a program in a condition.
     fn truth_in(&self, condition: Condition, subject: usize) -> Truth {
         let (subject, truth) = &self.subjects[subject];
         let shares = self.shares.get(&(condition, subject.name())).cloned();
         Truth { shares, ..truth.clone() }
     }
 
-    /// Adds to where the time of a program goes, if there is time left.
+    /// Adds to the distribution of a program's time, if there is time left.
     fn watch(
         &mut self,
         condition: Condition,
@@ -326,7 +327,7 @@ impl Trial {
         Ok(())
     }
 
-    /// What one run's profile says; `None` if it gave none, or if there is no time left for it.
+    /// The profile of one run; `None` if it gave none, or if there is no time left for it.
     fn profile(
         &self,
         condition: Condition,
@@ -354,8 +355,8 @@ impl Trial {
         }
     }
 
-    /// Policy `exact` of the demo, alone and beside competitors: nothing may be lost, and
-    /// competitors may not make it stand still.
+    /// Policy `exact` of the demo, alone and beside competitors: no call may be lost, and
+    /// competitors must not stall it.
     fn judge_exact(&mut self, report: &mut Report) -> Result<(), Box<dyn Error>> {
         let Some(at) = self.subjects.iter().position(|(subject, _)| subject.name() == "demo")
         else {
@@ -442,7 +443,7 @@ impl Trial {
     }
 }
 
-/// Writes what is wrong, the worst first; returns the worst.
+/// Writes the errors, the worst first; returns the worst.
 fn findings(file: &Path, mut all: Vec<Finding>) -> std::io::Result<String> {
     all.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     let text: String = all.iter().map(|finding| format!("{}\n", finding.text)).collect();
@@ -456,8 +457,8 @@ fn findings(file: &Path, mut all: Vec<Finding>) -> std::io::Result<String> {
     ))
 }
 
-/// The command that is judged and its library. Under cargo the command is built, as it is no
-/// dependency of ours.
+/// The judged command and its library. Under cargo the command is built, as it is not a dependency
+/// of this crate.
 fn judged(given: Option<&Path>) -> Result<(PathBuf, PathBuf), Box<dyn Error>> {
     if let Some(fastinst) = given {
         let fastinst = fs::canonicalize(fastinst)?;

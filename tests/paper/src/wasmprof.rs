@@ -1,22 +1,22 @@
 //! Exact call profiles that rewritten programs keep (`wasmprof`): the tables of a thesis of 2019,
-//! and whether what they report is true.
+//! and the accuracy of the profiles.
 //!
 //! Each round runs every program as it is and profiled, one after the other, each in a process of
-//! its own; a ratio is that of two runs of the same round, by the processors' time. Compilation is
-//! not part of a run.
+//! its own; a ratio compares two runs of the same round by CPU time. Compilation is not part of a
+//! run.
 //!
 //! | row | what is compared |
 //! |---|---|
-//! | `table6.1/P` | the bytes of the profiled module's code and of the program's |
+//! | `table6.1/P` | the bytes of code of the profiled module and of the program |
 //! | `table6.2/P@wasmtime` | compiling both |
 //! | `table6.3/P@ENGINE` | running both; short calls are counted |
-//! | `table6.3/P/time-all@ENGINE` | the same, every call timed, of some that do little but call |
-//! | `table6.3/P/monitor@wasm-aot` | running the program under the engine's monitor, and without |
+//! | `table6.3/P/time-all@ENGINE` | the same with every call timed, for some programs that mostly call |
+//! | `table6.3/P/monitor@wasm-aot` | running the program under the engine's monitor, and without it |
 //! | `table6.3/P/monitor+compiling@wasm-aot` | the same, compiling included |
-//! | `peer/cpu-prof/P@node` | running the program under node's sampling profiler, and without |
-//! | `outputs` | programs that print the same in all ways and engines, and how many there are |
+//! | `peer/cpu-prof/P@node` | running the program under node's sampling profiler, and without it |
+//! | `outputs` | programs with the same output in all ways and engines, and their number |
 //! | `clock@ENGINE` | one reading of the clock by a program |
-//! | `geomean/…`, `worst/…` | over programs: `calls` do little but call, `rest` are the others |
+//! | `geomean/…`, `worst/…` | over programs: `calls` mostly call, `rest` are the others |
 //! | `validation/…` | see `validation` |
 
 mod clock;
@@ -36,11 +36,11 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use whamm_profile::Options;
 
-/// What does little but call: these may cost more.
+/// The programs that mostly call, whose profiles may cost more.
 const CALLS: [&str; 6] =
     ["recursion", "quicksort", "quicksort-int", "quicksort-double", "game", "dispatch"];
 
-/// Programs of which every call is timed, too, with how much they do then.
+/// Programs whose every call is timed, too, with the amount of work for that.
 const TIMED: [(&str, &str); 4] =
     [("recursion", "1"), ("quicksort", "1"), ("quicksort-int", "1"), ("game", "1")];
 
@@ -65,11 +65,11 @@ const KERNELS: [Program; 8] = [
     kernel("game", &["-DGAME", "-DTYPE=int"], "30"),
 ];
 
-/// Times with something, and without it.
+/// The times with a profiler, and without.
 type Pair = [Vec<u64>; 2];
 
-/// A round of a program's runs: times by what is run, of compiling, and whether the outputs are the
-/// program's.
+/// A round of a program's runs: the times of the runs, those of compiling, and whether the outputs
+/// equal the program's.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Round {
     runs: BTreeMap<String, [u64; 2]>,
@@ -85,10 +85,10 @@ struct Series {
     engines: Vec<Peer>,
     /// Whether the engine's monitor and node's profiler are run, too.
     is_default: bool,
-    /// Times, by what is run: with it, and beside it.
+    /// The times by the kind of run: with a profiler, and without.
     runs: BTreeMap<String, Pair>,
     compiled: Pair,
-    /// What prints something else than the program.
+    /// The run whose output differs from the program's, if there is one.
     differs: Option<String>,
 }
 
@@ -147,7 +147,7 @@ fn failed(what: &str, said: &dyn std::fmt::Display) -> CorpusError {
     CorpusError::Failed { what: what.to_owned(), said: said.to_string() }
 }
 
-/// A profiled program beside the program.
+/// The profiled variant of a program.
 fn profiled(plain: &Subject, options: &Options, ending: &str) -> Result<Subject, CorpusError> {
     let what = format!("profiling {}", plain.name);
     let bytes = std::fs::read(&plain.module).map_err(CorpusError::io(what.clone()))?;
@@ -158,7 +158,7 @@ fn profiled(plain: &Subject, options: &Options, ending: &str) -> Result<Subject,
 }
 
 impl Series {
-    /// Adds a program: short calls counted, and, if it does little but call, all timed.
+    /// Adds a program: with short calls counted, and, if it mostly calls, with all calls timed.
     fn prepare(
         tools: &Tools,
         plain: Subject,

@@ -1,25 +1,25 @@
-//! What monitors cost that are modules (`whamm`): attached by our engine, beside the same script in
-//! a rewritten program, the built-in monitor of the same name, and the program alone.
+//! The cost of monitors that are modules (`whamm`), attached by the engine, beside the same script
+//! in a rewritten program, the built-in monitor of the same name, and the program alone.
 //!
 //! Each round runs every program with each monitor in each way, one after the other, each in a
-//! process of its own, and before each monitor once as it is. A ratio is that of a run and the one
-//! alone before it, by the processors' time of running and reporting; matching and compiling are
-//! rows of their own.
+//! process of its own, and before each monitor once as it is. A ratio compares a run with the run
+//! alone before it, by the CPU time of running and reporting; matching and compiling have separate
+//! rows.
 //!
 //! | row | what is compared |
 //! |---|---|
 //! | `P/MONITOR/engine@wasm-aot` | the run under a monitor whose functions are written out, and without |
 //! | `P/MONITOR/called@wasm-aot` | the same with calls of its functions |
 //! | `P/MONITOR/rewriting@wasm-aot` | the rewritten program, and the program |
-//! | `P/MONITOR/builtin@wasm-aot` | code that counts, if the monitor is made of counts, and without |
-//! | `P/MONITOR/hosted@wasm-aot` | calls of its functions through the host: what it takes to have its failures be its own |
-//! | `P/MONITOR/handwritten@wasm-aot` | a module by hand that does the same, written out; it reports nothing |
-//! | `P/MONITOR/transfer@wasm-aot` | the same module with empty functions that are called: what handing over takes |
-//! | `P/MONITOR/existing@wasm-aot` | a module that the existing compiler has made of the same script, where that is installed |
-//! | `P/MONITOR/bind` | the processors' time of starting the monitor, matching it, and compiling the program with it |
-//! | `P/MONITOR/report` | that of its report, which is part of running |
-//! | `bind/10000` | matching 10,000 places of a program and asking the monitor once for each, without compiling |
-//! | `bind/megabyte` | the same of a megabyte of code, with a monitor that has an export for each instruction |
+//! | `P/MONITOR/builtin@wasm-aot` | code that counts, if the monitor consists of counts, and without |
+//! | `P/MONITOR/hosted@wasm-aot` | calls of its functions through the host: the cost of isolating its failures |
+//! | `P/MONITOR/handwritten@wasm-aot` | an equivalent hand-written module, inlined; it reports nothing |
+//! | `P/MONITOR/transfer@wasm-aot` | the same module with empty functions that are called: the cost of passing operands |
+//! | `P/MONITOR/existing@wasm-aot` | the module of the existing compiler for the same script, if that compiler is installed |
+//! | `P/MONITOR/bind` | the CPU time of starting the monitor, matching it, and compiling the program with it |
+//! | `P/MONITOR/report` | the CPU time of its report, which is part of running |
+//! | `bind/10000` | matching 10,000 places of a program and calling the monitor once for each, without compiling |
+//! | `bind/megabyte` | the same for a megabyte of code, with a monitor that has an export for each instruction |
 //! | `geomean/…`, `worst/…` | over the programs |
 
 mod binding;
@@ -38,7 +38,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use whamm::{Destination, LibraryFile, Options, Source};
 
-/// Programs of `engine`: kernels, what does little but call, and applications.
+/// Programs of `engine`: kernels, programs that mostly call, and applications.
 const PROGRAMS: [&str; 10] = [
     "nbody",
     "fannkuch",
@@ -67,7 +67,7 @@ macro_rules! monitor {
 struct Monitor {
     name: &'static str,
     script: &'static str,
-    /// Whether there is a built-in monitor that reports the same, which is made of counts.
+    /// Whether a built-in monitor reports the same from counts.
     is_counted: bool,
 }
 
@@ -83,18 +83,18 @@ const MONITORS: [Monitor; 9] = [
     monitor!("coverage", false),
 ];
 
-/// Monitors whose calls are made in every way: those that are called at each instruction would be
-/// so for hours.
+/// Monitors whose calls are made in every way; monitors that are called at each instruction would
+/// take hours.
 const ABLATED: [&str; 3] = ["branches", "call_graph", "cache_sim"];
 
-/// Monitors whose modules by the existing compiler end within minutes: its maps are functions of
+/// Monitors whose modules by the existing compiler end within minutes; its maps are functions of
 /// its core library.
 const BY_EXISTING: [&str; 4] = ["hotness", "icount", "branches", "loops"];
 
 /// A cache as the monitor's library describes it.
 const CACHE: &str = include_str!("../../../whamm/tests/apps/cache_lines.wat");
 
-/// How a program is looked at.
+/// The way to observe a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
     Engine,
@@ -119,7 +119,7 @@ impl Target {
         Self::Existing,
     ];
 
-    /// Whether one round of several has to do.
+    /// Whether it runs in only one of several rounds.
     fn is_rare(self) -> bool {
         matches!(
             self,
@@ -141,7 +141,7 @@ impl Target {
     }
 }
 
-/// A program's runs with a monitor; nanoseconds.
+/// The runs of a program with a monitor, in nanoseconds.
 #[derive(Debug)]
 struct Series {
     monitor: Monitor,
@@ -197,7 +197,7 @@ pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Er
     Ok(report)
 }
 
-/// What programs and monitors are made ready with.
+/// The tools and folders to prepare programs and monitors.
 struct Workshop {
     folder: PathBuf,
     tools: Tools,
@@ -205,7 +205,7 @@ struct Workshop {
 }
 
 impl Workshop {
-    /// A program with each monitor, in each way.
+    /// The series of a program with each monitor, in each way.
     fn series(&self, plain: &Subject, notes: &mut Vec<String>) -> Result<Vec<Series>, CorpusError> {
         let mut all = Vec::new();
         for monitor in MONITORS {
@@ -237,7 +237,7 @@ impl Workshop {
         match target {
             Target::Builtin => Ok(monitor.is_counted.then(|| plain.clone())),
             Target::Rewriting => rewritten(&self.folder, &self.tools, plain, monitor).map(Some),
-            // Where functions do little but call, the others are called too often for the host.
+            // Other monitors are called too often to go through the host.
             Target::Hosted if monitor.name != "call_graph" => Ok(None),
             Target::Called | Target::Transfer if !ABLATED.contains(&monitor.name) => Ok(None),
             Target::Engine => attached(&self.folder, plain, monitor, Manner::WrittenOut).map(Some),
@@ -249,7 +249,7 @@ impl Workshop {
         }
     }
 
-    /// A program with a monitor that the existing compiler has made.
+    /// A program with a monitor from the existing compiler.
     fn by_existing(
         &self,
         plain: &Subject,
@@ -333,7 +333,7 @@ fn rewritten(
     Ok(subject)
 }
 
-/// The monitor's module goes along in the environment of the process that measures.
+/// The environment of the measuring process contains the monitor's module.
 fn attached(
     folder: &Path,
     plain: &Subject,

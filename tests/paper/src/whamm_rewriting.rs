@@ -1,24 +1,25 @@
-//! What probes cost that were rewritten into a program (`whamm-rewriting`), beside the existing
+//! The cost of probes that were rewritten into a program (`whamm-rewriting`), beside the existing
 //! compiler and a rewrite by hand.
 //!
 //! Each round runs every program once in each engine as it is and with each monitor, one after the
-//! other, each in a process of its own; a ratio is that of two runs of the same round, by the
-//! processors' time, and includes writing the report. The program must say what it says without
-//! probes, and the report must be the same in both engines.
+//! other, each in a process of its own; a ratio compares two runs of the same round by CPU time,
+//! and includes writing the report. The program must have the same output as without probes, and
+//! the report must be the same in both engines.
 //!
 //! | row | what is compared |
 //! |---|---|
 //! | `P/MONITOR/TARGET@ENGINE` | the run of the program with probes, and without |
-//! | `P/MONITOR/advantage@ENGINE` | the run with our probes, and with those of the existing compiler |
-//! | `P/MONITOR/TARGET/size` | bytes that are added, and those of the program |
-//! | `P/MONITOR/smaller` | bytes that are added, ours and the existing compiler's |
-//! | `P/MONITOR/TARGET/instrument` | the processors' time of instrumenting |
-//! | `P/MONITOR/quicker` | the same, ours and the existing compiler's |
+//! | `P/MONITOR/advantage@ENGINE` | the run with the product's probes, and with those of the existing compiler |
+//! | `P/MONITOR/TARGET/size` | added bytes, and those of the program |
+//! | `P/MONITOR/smaller` | added bytes, the product's and the existing compiler's |
+//! | `P/MONITOR/TARGET/instrument` | the CPU time of instrumenting |
+//! | `P/MONITOR/quicker` | the same, the product's and the existing compiler's |
 //! | `geomean/…`, `worst/…` | over the programs: the means of each round, and the program whose median is worst |
 //!
-//! The existing compiler's output is measured in briefer runs of the programs, beside briefer runs
-//! of ours: its imix needs hours else. Targets are `rewriting` (ours, which is one module),
-//! `existing` and `handwritten`, a counter for each basic block without any report.
+//! The existing compiler's output is measured in shorter runs of the programs, beside shorter runs
+//! of the product's: its imix would otherwise need hours. Targets are `rewriting` (the product's,
+//! which is one module), `existing` and `handwritten`, a counter for each basic block without any
+//! report.
 
 pub(crate) mod existing;
 mod handwritten;
@@ -38,14 +39,15 @@ use std::error::Error;
 use std::path::PathBuf;
 use variant::{Length, Runs, Target, Variant};
 
-/// A program, and how much it does where the existing compiler takes part.
+/// A program, and its amount of work beside the existing compiler.
 #[derive(Clone, Copy, Debug)]
 struct Chosen {
     name: &'static str,
-    /// Some dozens of milliseconds: its hotness takes ten times as long as the program.
+    /// A run of some dozens of milliseconds: the existing compiler's hotness takes ten times as
+    /// long as the program.
     brief: &'static str,
-    /// About a millisecond, if the program can do so little: its imix takes thousands of times as
-    /// long.
+    /// A run of about a millisecond, if the program supports that: the existing compiler's imix
+    /// takes thousands of times as long.
     least: Option<&'static str>,
 }
 
@@ -53,7 +55,7 @@ const fn chosen(name: &'static str, brief: &'static str, least: Option<&'static 
     Chosen { name, brief, least }
 }
 
-/// Kernels, what does little but call, and applications.
+/// Kernels, programs that mostly call, and applications.
 const PROGRAMS: [Chosen; 12] = [
     chosen("nbody", "600000", Some("2000")),
     chosen("fannkuch", "9", Some("6")),
@@ -69,10 +71,10 @@ const PROGRAMS: [Chosen; 12] = [
     chosen("lua", "1", None),
 ];
 
-/// So many of them are measured if there is little time.
+/// The number of programs if there is little time.
 const QUICK: usize = 10;
 
-/// Who runs the programs.
+/// The engines that run the programs.
 const ENGINES: [Peer; 2] = [Peer::Wasmtime, Peer::WasmAot];
 
 /// One program, as it is and with probes.
@@ -84,16 +86,16 @@ struct Series {
     variants: Vec<Variant>,
 }
 
-/// How often everything is done.
+/// The numbers of repetitions.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     rounds: usize,
-    /// Of runs beside the existing compiler's.
+    /// The number of runs beside the existing compiler's.
     beside_existing: usize,
     compilations: usize,
 }
 
-/// What is there to make variants with.
+/// The tools to make variants.
 struct Workshop {
     folder: PathBuf,
     tools: Tools,

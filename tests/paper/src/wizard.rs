@@ -1,16 +1,16 @@
-//! What the built-in monitors cost (`wizard`): each beside the same program alone, what others cost
-//! that count, and what the costs of probes consist of.
+//! The cost of the built-in monitors (`wizard`): each beside the same program alone, beside other
+//! tools that count, and a decomposition of the costs of probes.
 //!
 //! Each round runs every program once as it is and once with each monitor, one after the other,
-//! each in a process of its own, which compiles the program for what is observed. A ratio is that
-//! of two runs of the same round, by the processors' time of running and reporting.
+//! each in a process of its own, which compiles the program for its monitors. A ratio compares two
+//! runs of the same round by the CPU time of running and reporting.
 //!
 //! | row | what is compared |
 //! |---|---|
 //! | `P/MONITOR/builtin@wasm-aot` | the run with a monitor, or several joined by `+`, and without |
-//! | `P/MONITOR/rewriting@wasm-aot` | the run of the program rewritten by our compiler, with `hotness` or `branches`, and of the program as it is |
+//! | `P/MONITOR/rewriting@wasm-aot` | the run of the program that the product's compiler has rewritten, with `hotness` or `branches`, and of the program as it is |
 //! | `geomean/…`, `worst/…` | over the programs |
-//! | `peer/NAME/P/MONITOR` | a foreign tool that counts, and the same program without it: `valgrind` and `perf` look at the module as a native program, in brief runs: their own start is in them |
+//! | `peer/NAME/P/MONITOR` | a foreign tool that counts, and the same program without it: `valgrind` and `perf` treat the module as a native program, in short runs, which include their own start |
 //! | `KERNEL/…`, `probe/…` | see `decomposition` |
 
 mod decomposition;
@@ -26,7 +26,7 @@ use crate::selection::Selection;
 use others::Rewritten;
 use std::error::Error;
 
-/// Programs of `engine`: kernels, what does little but call, and applications, three of them with
+/// Programs of `engine`: kernels, programs that mostly call, and applications, three of them with
 /// over half a megabyte of code.
 const PROGRAMS: [&str; 10] = [
     "nbody",
@@ -41,7 +41,7 @@ const PROGRAMS: [&str; 10] = [
     "zstd",
 ];
 
-/// What is attached, in turn.
+/// The attached monitors, in turn.
 const MONITORS: [&[&str]; 11] = [
     &["hotness"],
     &["branches"],
@@ -56,7 +56,7 @@ const MONITORS: [&[&str]; 11] = [
     &["hotness", "opcodes"],
 ];
 
-/// Runs of a program by the processors' time: its own, with each monitor, and rewritten.
+/// The CPU times of a program's runs: its own, with each monitor, and rewritten.
 struct Series {
     subject: Subject,
     plain: Vec<u64>,
@@ -65,7 +65,7 @@ struct Series {
 }
 
 impl Series {
-    /// Whatever was run, by the names of its rows.
+    /// All runs, by the names of their rows.
     fn runs(&self) -> impl Iterator<Item = (String, &[u64])> {
         let monitored = MONITORS.iter().zip(&self.monitored);
         let monitored = monitored
@@ -125,7 +125,7 @@ fn run_all(tools: &Tools, series: &mut Series) -> Result<(), CorpusError> {
     }
     for rewritten in &mut series.rewritten {
         let (figures, said) = peer::run(tools, Peer::WasmAot, &rewritten.subject)?;
-        // The report follows what the program says.
+        // The report follows the program's output.
         if !said.starts_with(&expected) {
             return Err(differs("rewritten"));
         }
@@ -134,14 +134,14 @@ fn run_all(tools: &Tools, series: &mut Series) -> Result<(), CorpusError> {
     Ok(())
 }
 
-/// Runs of a program by the processors' time: as it is, and observed, by the names of rows.
+/// The CPU times of a program's runs: as it is, and observed, by the names of rows.
 pub(crate) struct Runs {
     pub(crate) program: &'static str,
     pub(crate) plain: Vec<u64>,
     pub(crate) observed: Vec<(String, Vec<u64>)>,
 }
 
-/// A row for each program and way to observe it, and over the programs their mean and the worst.
+/// A row for each program and each way to observe it, and the mean and the worst over the programs.
 pub(crate) fn rows(all: &[Runs], report: &mut Report) {
     let names: Vec<&str> = all
         .first()

@@ -1,42 +1,42 @@
-//! A row of the table: a program, the shell line that starts it, and what may come of it.
+//! A row of the table: a program, the shell line that starts it, and the expected result.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What has to be there for a situation.
+/// The requirement of a situation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// Nothing but a compiler.
+    /// Only a compiler.
     Nothing,
-    /// To be the super-user.
+    /// The privileges of the super-user.
     Root,
-    /// A tool of that name.
+    /// A tool with that name.
     Tool(&'static str),
     /// Both.
     RootAnd(&'static str),
 }
 
-/// What the library has to leave behind, besides no trace in what the program does.
+/// The expected output of the library; the program's behaviour must never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// A profile with the program's calls, or one line that says why there is none.
+    /// A profile with the program's calls, or one line with the reason why there is none.
     ProfileOrReason,
-    /// A profile. A line may say that it ends early.
+    /// A profile. A line may report that it ends early.
     Profile,
     /// One line.
     Reason,
-    /// Several processes, each of which may say why it has no profile.
+    /// Several processes, each of which may report why it has no profile.
     Each,
-    /// Neither: the loader does not load the library, so nothing of ours is there to say so.
+    /// Neither: the loader does not load the library, so it cannot report anything.
     NotLoaded,
     /// The kernel or a mount option decides whether the library is loaded.
     Undecided,
 }
 
 impl Expected {
-    /// What is wrong with so many profiles, of which one does or does not hold the program's calls,
-    /// and so many lines.
+    /// The fault, given the number of profiles, whether one of them contains the program's calls,
+    /// and the number of lines.
     pub(super) fn harm(self, profiles: usize, counted: bool, lines: usize) -> Option<String> {
         let found = format!("leaves {profiles} profiles and {lines} lines");
         let right = match self {
@@ -57,13 +57,13 @@ impl Expected {
     }
 }
 
-/// A file that lies beside the program while it runs: its name, its source, how it is compiled.
+/// A file beside the running program: its name, its source, its compiler options.
 pub(super) type Helper = (&'static str, &'static str, &'static [&'static str]);
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation {
-    /// What it is about and, behind a slash, what it does.
+    /// Its topic and, after a slash, its behaviour.
     pub name: &'static str,
     /// The program's source.
     pub source: &'static str,
@@ -71,19 +71,19 @@ pub struct Situation {
     pub flags: &'static [&'static str],
     /// The shell's command line; `$0` is the program.
     pub line: &'static str,
-    /// What lies beside it.
+    /// The files beside it.
     pub(super) helpers: &'static [Helper],
-    /// What has to be there.
+    /// Its requirement.
     pub need: Need,
-    /// What is left behind.
+    /// The expected output of the library.
     pub expected: Expected,
 }
 
-/// How programs with probes are compiled.
+/// The compiler options of programs with probes.
 pub(super) const PROBED: &[&str] = &["-O2", "-finstrument-functions"];
 
 impl Situation {
-    /// A program with probes, of which a profile or a reason remains.
+    /// A program with probes, which must yield a profile or a reason.
     pub(super) const fn new(name: &'static str, source: &'static str, line: &'static str) -> Self {
         let expected = Expected::ProfileOrReason;
         Self { name, source, flags: PROBED, line, helpers: &[], need: Need::Nothing, expected }
@@ -110,7 +110,7 @@ impl Situation {
         !matches!(self.source, "functions.c" | "bare.c" | "masked.c")
     }
 
-    /// What is missing here.
+    /// The missing requirement, if there is one.
     pub(super) fn missing(&self) -> Option<String> {
         let root = || std::fs::metadata("/proc/self").is_ok_and(|data| data.uid() == 0);
         let tool = |name: &str| Command::new(name).arg("--version").output().is_ok();
@@ -128,7 +128,7 @@ impl Situation {
         }
     }
 
-    /// Compiles the program; what the compiler said, if it did not.
+    /// Compiles the program; the compiler's message is the error.
     pub(super) fn compile(&self, to: &Path) -> Result<PathBuf, String> {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let (hostile, known) = (here.join("c/hostility"), here.join("../fastinst/tests/programs"));

@@ -7,14 +7,14 @@ const fn row(name: &'static str, source: &'static str, line: &'static str) -> Si
     Situation::new(name, source, line)
 }
 
-/// What is known to fail, and why. A row goes up into its group when it is mended.
+/// Known failures, with their reasons. A row moves into its group when it is fixed.
 pub fn open() -> impl Iterator<Item = Situation> {
     OPEN.iter().copied()
 }
 
 const OPEN: &[Situation] = &[];
 
-/// All rows that have to be green.
+/// All rows that must pass.
 pub fn situations() -> impl Iterator<Item = Situation> {
     let groups: [&[Situation]; 11] = [
         LIMITS, SANDBOXES, ALLOCATORS, FAMILIES, SIGNALS, STACKS, PLACES, COMPANY, BINARIES, CODE,
@@ -217,7 +217,7 @@ const PLACES: &[Situation] = &[
     ),
 ];
 
-/// A library that stands before what many tools stand before.
+/// A library that interposes functions that many tools interpose.
 const COMPANION: &[&str] = &["-O2", "-shared", "-fPIC"];
 
 const COMPANY: &[Situation] = &[

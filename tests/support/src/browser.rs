@@ -1,5 +1,5 @@
-//! A browser without a window, for pages and drawings: it is asked through a pipe, in the protocol
-//! of its own developer tools.
+//! A headless browser, for pages and drawings. It is controlled through a pipe, by the protocol of
+//! its developer tools.
 
 use crate::{Folder, PATIENCE, skip};
 use serde_json::{Value, json};
@@ -8,14 +8,14 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
-/// Debian's package without a window, and other names of the same browser.
+/// The command of Debian's headless package, and other names of the same browser.
 const NAMES: [&str; 4] =
     ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
 
-/// What a page is shown in.
+/// The properties of the view.
 #[derive(Clone, Copy, Debug)]
 pub struct View {
-    /// Pixels.
+    /// The width in pixels.
     pub width: u32,
     /// See `width`.
     pub height: u32,
@@ -37,10 +37,10 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Starts one with an empty page; where none is installed, the test is [skipped](skip).
+    /// Starts a browser with an empty page; if none is installed, the test is [skipped](skip).
     ///
     /// # Panics
-    /// If one is installed and does not answer.
+    /// If an installed browser does not answer.
     pub fn start() -> Option<Self> {
         let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
         let Some(name) = NAMES.into_iter().find(|name| is_there(name)) else {
@@ -86,7 +86,7 @@ impl Browser {
         Some(browser)
     }
 
-    /// Asks, and waits for the answer; what happens meanwhile is noted.
+    /// Sends a request, and waits for the answer; events meanwhile are recorded.
     fn ask(&mut self, method: &str, parameters: &Value) -> Value {
         self.asked += 1;
         let mut message = json!({ "id": self.asked, "method": method, "params": parameters });
@@ -129,7 +129,7 @@ impl Browser {
         self.open_at(file, "", view);
     }
 
-    /// Shows a file whose address ends like this.
+    /// Shows a file, with `end` appended to its address.
     ///
     /// # Panics
     /// If it does not load.
@@ -148,7 +148,7 @@ impl Browser {
         while self.next("Page.loadEventFired")["method"] != "Page.loadEventFired" {}
     }
 
-    /// What an expression is in the page; promises are waited for.
+    /// The value of an expression in the page; promises are awaited.
     ///
     /// # Panics
     /// If it throws.
@@ -160,10 +160,10 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// What is seen, as PNG.
+    /// A screenshot, as PNG.
     ///
     /// # Panics
-    /// If the browser gives something else.
+    /// If the browser returns something else.
     pub fn picture(&mut self) -> Vec<u8> {
         const LETTERS: &[u8; 64] =
             b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -183,7 +183,7 @@ impl Browser {
         &self.complaints
     }
 
-    /// The addresses of all that was asked for, the page's own included.
+    /// The addresses of all requests, the page's own included.
     pub fn requests(&self) -> &[String] {
         &self.requests
     }

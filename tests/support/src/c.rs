@@ -1,4 +1,4 @@
-//! Programs that tests compile: in C against a crate's libraries, in Rust for WebAssembly.
+//! Compiles programs for tests: in C against a crate's libraries, in Rust for WebAssembly.
 
 use crate::folder::Folder;
 use crate::process::succeed;
@@ -6,8 +6,8 @@ use crate::tool::skip;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds the libraries of a crate below `folder` and returns where they are. They have a folder of
-/// their own because, built alone, they are not the libraries that the other crates of the
+/// Builds the libraries of a crate below `folder` and returns their path. They have a separate
+/// folder because, built alone, they differ from the libraries that the other crates of the
 /// workspace were built with.
 #[track_caller]
 pub fn built_alone(package: &str, folder: &Path) -> PathBuf {
@@ -17,7 +17,7 @@ pub fn built_alone(package: &str, folder: &Path) -> PathBuf {
     folder.join("debug")
 }
 
-/// Compiles a C program, all warnings being errors, with these flags; `program` is where it goes.
+/// Compiles a C program, all warnings being errors, with these flags, to `program`.
 #[track_caller]
 pub fn compile(source: &Path, program: &Path, include: &Path, flags: &[&str]) {
     let mut cc = Command::new("cc");
@@ -25,8 +25,8 @@ pub fn compile(source: &Path, program: &Path, include: &Path, flags: &[&str]) {
     succeed(cc.arg(source).arg("-o").arg(program).args(flags));
 }
 
-/// Compiles a program in Rust for WASI with these flags; nothing, said aloud, where the compiler
-/// has no such target.
+/// Compiles a program in Rust for WASI with these flags; `None` and a message if the compiler has
+/// no such target.
 ///
 /// # Panics
 /// If files cannot be written.

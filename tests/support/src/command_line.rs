@@ -11,12 +11,11 @@ const UNKNOWN: &str = "--no-such-option";
 /// - an option that it does not have is one line on standard error that names it, and exit code 2;
 /// - `-o` is short for `--output`, and nothing else;
 /// - `--color` takes auto, always and never, and is auto by itself; `--json` takes nothing;
-/// - help keeps the width of a terminal of 80 columns, and its loss is reported where it cannot be
-///   written;
-/// - `manual` prints a page of each command, and completions; of no other command;
-/// - readers that leave early are no failure.
+/// - help fits into a terminal of 80 columns, and a failed write of it is reported;
+/// - `manual` prints a page for each command, and completions, and refuses unknown commands;
+/// - readers that close early are no failure.
 ///
-/// `others` are commands that hand their options on to another program.
+/// `others` are commands that pass their options on to another program.
 #[track_caller]
 pub fn follows_the_rules(command: &Path, others: &[&str]) {
     let tool = command.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -89,7 +88,7 @@ impl Walk<'_> {
         command
     }
 
-    /// `--color WHEN`, wherever it is.
+    /// Checks `--color WHEN` in all positions.
     fn colors(&self, help: &str, arguments: &[String]) {
         let said: String = help.split("--color <WHEN>").skip(1).take(1).collect();
         let (said, _) = said.split_once("\n      --").unwrap_or((&said, ""));
@@ -102,16 +101,16 @@ impl Walk<'_> {
         assert!(is_refused, "{arguments:?}: {why}");
     }
 
-    /// A help text in a terminal of 80 columns; and where nothing can be written.
+    /// Checks a help text in a terminal of 80 columns, and without space to write it.
     fn fits(&self, arguments: &[String]) {
         const COLUMNS: usize = 80;
         let help = self.asked(arguments).env("COLUMNS", COLUMNS.to_string()).output();
         let text = String::from_utf8_lossy(&help.expect("it starts").stdout).into_owned();
-        // What has no blank is not broken.
+        // A line without a blank cannot be broken.
         let is_broken = |line: &&str| line.trim().contains(' ');
         let wide = text.lines().filter(is_broken).find(|line| line.chars().count() > COLUMNS);
         assert_eq!(wide, None, "{arguments:?}");
-        // Examples are not wrapped: what is copied from a terminal is a command.
+        // Examples are not wrapped, so that they can be copied as commands.
         let examples = text.lines().skip_while(|line| !line.starts_with("Examples:")).skip(1);
         let of_it = examples.take_while(|line| !line.is_empty());
         for line in of_it {
@@ -126,7 +125,8 @@ impl Walk<'_> {
         assert!(lost.status.code() == Some(1) && is_told, "{arguments:?}: {why}");
     }
 
-    /// Both streams have lost their readers before anything is written.
+    /// Checks that the command ends quietly if both streams have lost their readers before it
+    /// writes.
     fn leaves_quietly(&self, arguments: &[String], code: i32) {
         let closed = || {
             let (reader, writer) = std::io::pipe().expect("a pipe");

@@ -1,11 +1,11 @@
-//! Folders for what tests write.
+//! Folders for the files of tests.
 
 use std::ffi::OsStr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// An empty folder of its own for each caller; it goes when it is dropped, unless the test fails.
+/// A new empty folder for each caller; it is removed on drop, unless the test fails.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
 
@@ -15,7 +15,7 @@ impl Folder {
         Self::below(&std::env::temp_dir(), name)
     }
 
-    /// Below another one.
+    /// Below another folder.
     ///
     /// # Panics
     /// If it cannot be made.
@@ -27,7 +27,7 @@ impl Folder {
         Self(path)
     }
 
-    /// It stays.
+    /// Keeps the folder.
     pub fn keep(self) -> PathBuf {
         let path = self.0.clone();
         std::mem::forget(self);

@@ -1,8 +1,8 @@
-//! Helpers for tests of several crates. Nothing here knows the tested code; only tests depend on
-//! it.
+//! Helpers for tests of several crates. They do not depend on the tested code; only tests depend on
+//! them.
 //!
 //! A test that lacks a tool prints a message and is skipped, or fails if `FASTINST_TEST_REQUIRE` is
-//! set. A test that waits polls with a deadline ([`eventually`]); none asserts a time.
+//! set. A test that waits polls with a deadline ([`eventually`]); none asserts a duration.
 
 mod browser;
 mod c;

@@ -1,14 +1,14 @@
-//! Waiting for something that another thread or process does.
+//! Waits for conditions that other threads or processes cause.
 
 use std::time::{Duration, Instant};
 
-/// Nothing in a test takes as long, unless it hangs.
+/// No step of a test takes this long, unless it hangs.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
-/// How long a poll rests.
+/// The interval between polls.
 pub(crate) const REST: Duration = Duration::from_millis(2);
 
-/// Whether it is so before the time is over: asks again and again.
+/// Polls a condition; returns whether it holds before the time is over.
 pub fn within(time: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + time;
     loop {
@@ -22,10 +22,10 @@ pub fn within(time: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// Waits until it is so.
+/// Waits until a condition holds.
 ///
 /// # Panics
-/// If it is not so after [`PATIENCE`].
+/// If it does not hold after [`PATIENCE`].
 #[track_caller]
 pub fn eventually(what: &str, is_so: impl FnMut() -> bool) {
     assert!(within(PATIENCE, is_so), "not after {PATIENCE:?}: {what}");

@@ -1,4 +1,4 @@
-//! Programs that are run, and may hang.
+//! Runs programs that may hang.
 
 use crate::poll::{PATIENCE, within};
 use std::ffi::OsStr;
@@ -6,18 +6,18 @@ use std::io::Read;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::JoinHandle;
 
-/// A command that an interrupt ends, wherever it is run: a shell has its jobs in the background
-/// ignore interrupts, and what is ignored stays so in all that they start.
+/// A command that SIGINT ends in every environment: a shell makes its background jobs ignore
+/// SIGINT, and all programs that they start inherit that.
 pub fn interruptible(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("env");
     command.arg("--default-signal=INT").arg(program);
     command
 }
 
-/// Runs a command, which succeeds: what it printed.
+/// Runs a command that must succeed; returns its output.
 ///
 /// # Panics
-/// If it does not, with what it said.
+/// If it fails, with its error output.
 #[track_caller]
 pub fn succeed(command: &mut Command) -> Output {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -26,7 +26,7 @@ pub fn succeed(command: &mut Command) -> Output {
     output
 }
 
-/// Runs a command that may hang: then it is killed, and the test fails.
+/// Runs a command; if it hangs, it is killed and the test fails.
 ///
 /// # Panics
 /// If it cannot be started, or hangs.
@@ -36,7 +36,7 @@ pub fn patiently(command: &mut Command) -> Output {
     finished(child.unwrap_or_else(|error| panic!("{command:?}: {error}")), &format!("{command:?}"))
 }
 
-/// Waits for the end of a child, and of what it prints if that goes to pipes.
+/// Waits for the end of a child, and of its output if that goes to pipes.
 ///
 /// # Panics
 /// If it hangs; then it is killed.
@@ -73,7 +73,7 @@ pub fn catches(process: u32, signal: i32) -> bool {
     u64::from_str_radix(caught.trim(), 16).is_ok_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// Sends a signal, by the shell's own `kill`: a test needs no unsafe code for it.
+/// Sends a signal by the shell's own `kill`, so that tests need no unsafe code.
 #[track_caller]
 pub fn send(process: u32, signal: i32) {
     succeed(Command::new("kill").args([format!("-{signal}"), process.to_string()]));

@@ -1,8 +1,8 @@
-//! Commands on a terminal, whose other end is the test's.
+//! Commands on a terminal whose other end belongs to the test.
 //!
 //! # Safety
 //!
-//! This module exists because terminals are made by a function of C.
+//! This module exists because a C function creates terminals.
 #![allow(unsafe_code)]
 
 use crate::{eventually, finished};
@@ -17,12 +17,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct OnTerminal {
     child: Child,
     keys: File,
-    /// All that it has written since a key was pressed.
+    /// All output since the last key.
     written: Arc<Mutex<Vec<u8>>>,
 }
 
 impl OnTerminal {
-    /// Starts it on a terminal of so many columns and lines.
+    /// Starts it on a terminal with this many columns and lines.
     ///
     /// # Panics
     /// If there is no terminal, or no such command.
@@ -44,7 +44,7 @@ impl OnTerminal {
         Self { child, keys: ours, written }
     }
 
-    /// Presses keys; what was written before is forgotten.
+    /// Presses keys; earlier output is discarded.
     ///
     /// # Panics
     /// If the terminal is gone.
@@ -53,7 +53,7 @@ impl OnTerminal {
         self.keys.write_all(keys.as_bytes()).expect("a terminal");
     }
 
-    /// Waits for words of the screen: those between movements of the cursor.
+    /// Waits for words on the screen, which are between cursor movements.
     #[track_caller]
     pub fn shows(&self, what: &str) {
         eventually(what, || {
@@ -62,18 +62,18 @@ impl OnTerminal {
         });
     }
 
-    /// Its status and standard error, when it has ended.
+    /// Its status and standard error, after its end.
     #[track_caller]
     pub fn end(self) -> Output {
         finished(self.child, "a command on a terminal")
     }
 }
 
-/// Both ends of a terminal of a size.
+/// Both ends of a terminal of this size.
 fn terminal(columns: u16, lines: u16) -> (File, File) {
     let (mut ours, mut theirs) = (-1, -1);
     let size = libc::winsize { ws_row: lines, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: (1) places to write to; (2) new descriptors, which no other code has.
+    // SAFETY: (1) buffers to write to; (2) new descriptors, which no other code has.
     unsafe {
         let (name, settings) = (std::ptr::null_mut(), std::ptr::null());
         let made = libc::openpty(&raw mut ours, &raw mut theirs, name, settings, &raw const size);

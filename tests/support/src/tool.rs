@@ -2,13 +2,13 @@
 
 use std::process::Command;
 
-/// Says that a test does not take place; where everything is required, that is a failure.
+/// Reports that a test is skipped; if all tools are required, that is a failure.
 pub fn skip(why: &str) {
     assert!(std::env::var_os("FASTINST_TEST_REQUIRE").is_none(), "{why}");
     println!("SKIPPED: {why}");
 }
 
-/// Whether something was found; if not, a test without it is [skipped](skip).
+/// Whether a tool was found; if not, the test is [skipped](skip).
 pub fn require(found: bool, what: &str) -> bool {
     if !found {
         skip(&format!("{what} is missing: scripts/test installs it"));
@@ -16,7 +16,7 @@ pub fn require(found: bool, what: &str) -> bool {
     found
 }
 
-/// Whether a program of this name is installed; if not, a test without it is [skipped](skip).
+/// Whether a program with this name is installed; if not, the test is [skipped](skip).
 pub fn is_there(name: &str) -> bool {
     require(Command::new(name).arg("--version").output().is_ok(), name)
 }

@@ -1,15 +1,15 @@
-//! An interpreter that does one instruction after the other, and writes down what it does: slow,
-//! small, and without anything of ours.
+//! An interpreter that executes instructions one by one, and records what it does: slow, small, and
+//! without code of the engine.
 //!
-//! It knows integers, one memory, one table, globals, all kinds of control, tail calls and
-//! exceptions: what the programs of the tests are made of.
+//! It supports integers, one memory, one table, globals, all kinds of control, tail calls and
+//! exceptions: the features of the tests' programs.
 
 use std::collections::BTreeMap;
 use wasmparser::{
     BlockType, Catch, ElementItems, ElementKind, ExternalKind, Operator, Parser, Payload, TypeRef,
 };
 
-/// Why a function has not returned.
+/// The reason why a function has not returned.
 #[derive(Clone, Debug)]
 pub(crate) enum Stop {
     Trap,
@@ -23,25 +23,26 @@ pub(crate) struct Exception {
     values: Vec<i64>,
 }
 
-/// What was written down.
+/// The recorded observations.
 #[derive(Default)]
 pub(crate) struct Record {
-    /// How often each instruction was begun, by function and offset in its body.
+    /// The number of times that each instruction was begun, by function and offset in its body.
     pub(crate) counts: BTreeMap<(u32, u32), u64>,
-    /// How often each way of each branch was gone.
+    /// The number of times that each target of each branch was taken.
     pub(crate) ways: BTreeMap<(u32, u32, usize), u64>,
-    /// How often each function was called by each, and in which contexts.
+    /// The number of calls of each function by each, and the contexts.
     pub(crate) calls: BTreeMap<(u32, u32), u64>,
     pub(crate) contexts: BTreeMap<Vec<u32>, u64>,
-    /// The arguments of each function: of the first call, and where another was different.
+    /// The arguments of each function: those of the first call, and `None` where another call's
+    /// differed.
     pub(crate) arguments: BTreeMap<u32, Vec<Option<i64>>>,
     /// Reads and writes by page.
     pub(crate) pages: BTreeMap<u64, [u64; 2]>,
-    /// How often loops were come to from outside, and how many of their iterations a trap, an
-    /// exception or the program's end has cut off.
+    /// The number of entries of loops from outside, and of iterations that a trap, an exception or
+    /// the program's end has cut off.
     pub(crate) entries: BTreeMap<(u32, u32), u64>,
     pub(crate) cut: BTreeMap<(u32, u32), u64>,
-    /// Functions that begin, instructions, and functions that end, in order.
+    /// The begins of functions, the instructions, and the ends of functions, in order.
     pub(crate) lines: Vec<String>,
 }
 
@@ -49,7 +50,7 @@ struct Function<'a> {
     results: usize,
     locals: usize,
     code: Vec<(u32, Operator<'a>)>,
-    /// Where the block that begins at an instruction ends, and where its other side begins.
+    /// The end of the block that begins at an instruction, and the beginning of its `else`.
     ends: BTreeMap<usize, (usize, Option<usize>)>,
 }
 
@@ -70,8 +71,8 @@ pub(crate) struct Interpreter<'a> {
     pub(crate) record: Record,
 }
 
-/// A block that is open: where branches to it go, how many operands lie under it and are passed
-/// with a branch, and its catch clauses.
+/// An open block: the target of branches to it, the number of operands below it and passed with a
+/// branch, and its catch clauses.
 struct Label {
     begins: usize,
     is_loop: bool,
@@ -147,7 +148,7 @@ impl<'a> Interpreter<'a> {
                     .filter(|export| export.kind == ExternalKind::Func)
                     .map(|it| (it.name, it.index))
                     .collect();
-                // Those that have no name of their own are known by these.
+                // Functions without a name get these.
                 self.names = self
                     .exports
                     .iter()
@@ -200,13 +201,13 @@ impl<'a> Interpreter<'a> {
         self.names.get(&function).cloned().unwrap_or_else(|| format!("function {function}"))
     }
 
-    /// Calls a function from outside.
+    /// Calls a function from the host.
     pub(crate) fn enter(&mut self, function: u32, args: Vec<i64>) -> Result<Vec<i64>, Stop> {
         self.stack.clear();
         self.call(function, args)
     }
 
-    /// Calls a function, and what it calls in its place.
+    /// Calls a function, and the functions that it tail-calls.
     fn call(&mut self, mut function: u32, mut args: Vec<i64>) -> Result<Vec<i64>, Stop> {
         loop {
             self.stack.push(function);
@@ -279,7 +280,7 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    /// Whoever in this activation catches an exception goes on.
+    /// Continues at the handler in this activation that catches the exception, if there is one.
     fn catch(&mut self, activation: &mut Activation, stop: Stop) -> Result<(), Stop> {
         let Stop::Thrown(exception) = stop else { return Err(stop) };
         for at in (0..activation.labels.len()).rev() {
@@ -314,7 +315,7 @@ impl<'a> Interpreter<'a> {
         Err(Stop::Thrown(exception))
     }
 
-    /// One instruction.
+    /// Executes one instruction.
     fn step(&mut self, it: &mut Activation) -> Result<Option<Left>, Stop> {
         let code = &self.functions[(it.function - self.imported) as usize];
         let (offset, operator) = code.code[it.at].clone();
@@ -386,7 +387,7 @@ impl<'a> Interpreter<'a> {
                 self.call_from(it, callee)?;
             }
             Operator::ReturnCallIndirect { type_index, .. } => {
-                // Iterations are over when the call begins.
+                // Iterations end when the tail call begins.
                 it.labels.iter_mut().for_each(|label| label.is_loop = false);
                 let callee = self.callee(it, type_index)?;
                 return Ok(Some(self.leave_for(it, callee)));
@@ -472,7 +473,7 @@ impl<'a> Interpreter<'a> {
     }
 }
 
-/// How a function is left.
+/// The way in which a function ends.
 enum Left {
     With(Vec<i64>),
     For(u32, Vec<i64>),
@@ -504,8 +505,8 @@ impl Activation {
         self.labels.push(Label { begins, is_loop: false, target, height, arity, catches });
     }
 
-    /// Goes to a label: to the end of its block, which is an instruction, too, or to the beginning
-    /// of its loop.
+    /// Branches to a label: to the end of its block, which is an instruction, too, or to the
+    /// beginning of its loop.
     fn branch(&mut self, depth: u32) {
         let place = self.labels.len() - 1 - depth as usize;
         let Label { target, height, arity, is_loop, .. } = self.labels[place];
@@ -518,7 +519,7 @@ impl Activation {
     }
 }
 
-/// Where each block ends, and where its other side begins.
+/// The end of each block, and the beginning of its `else`.
 fn ends(code: &[(u32, Operator<'_>)]) -> BTreeMap<usize, (usize, Option<usize>)> {
     let (mut open, mut ends) = (Vec::new(), BTreeMap::new());
     for (at, (_, operator)) in code.iter().enumerate() {

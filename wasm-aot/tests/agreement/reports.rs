@@ -1,13 +1,12 @@
-//! What monitors have to say of a program, if each of its instructions was executed so and so
-//! often.
+//! The expected reports of monitors, given the execution counts of a program's instructions.
 
 use std::collections::BTreeMap;
 use wasm_aot::InstructionCount;
 use wasm_aot::monitor::{Cell, Report};
 use wasmparser::Operator;
 
-/// The functions of a program, by their names, with how often each instruction was executed as
-/// counted by another party.
+/// The functions of a program, by their names, with execution counts of each instruction from an
+/// independent source.
 pub(crate) type Functions<'a> = [(String, Vec<InstructionCount<'a>>)];
 
 /// A report, by columns.
@@ -43,7 +42,7 @@ impl Table<'_> {
         self.0.rows.iter().map(word).collect()
     }
 
-    /// A column of counts, added up by other ones; nothing of what is zero.
+    /// The sums of a column of counts, grouped by other columns, without zeros.
     pub(crate) fn sums(&self, by: &[&str], count: &str) -> Sums {
         let keys: Vec<Vec<String>> = by.iter().map(|name| self.words(name)).collect();
         let each = self.counts(count).into_iter().enumerate();
@@ -55,7 +54,7 @@ impl Table<'_> {
 
 pub(crate) type Sums = BTreeMap<String, u64>;
 
-/// Adds up what belongs together, without what is zero.
+/// Sums by key, without zeros.
 pub(crate) fn sums(each: impl IntoIterator<Item = (String, u64)>) -> Sums {
     let mut sums = Sums::new();
     each.into_iter().for_each(|(key, count)| *sums.entry(key).or_default() += count);
@@ -63,7 +62,7 @@ pub(crate) fn sums(each: impl IntoIterator<Item = (String, u64)>) -> Sums {
     sums
 }
 
-/// Monitors whose reports follow from how often each instruction was executed.
+/// Monitors whose reports follow from the execution counts of instructions.
 pub(crate) const COUNTED: [&str; 9] = [
     "hotness",
     "branches",
@@ -109,7 +108,7 @@ pub(crate) fn compare(what: &str, reports: &[Report], functions: &Functions<'_>)
     assert_eq!(table("coverage").sums(&["function"], "covered"), covered, "{what}: coverage");
     let loops = of(|operator| matches!(operator, Operator::Loop { .. }));
     assert_eq!(table("loops").sums(&["function", "pc"], "iterations"), loops, "{what}: loops");
-    // A branch through a table may trap in none of its ways, and neither does another.
+    // No branch traps, not even one through a table.
     let branches = of(|operator| {
         matches!(operator, Operator::If { .. } | Operator::BrIf { .. } | Operator::BrTable { .. })
     });

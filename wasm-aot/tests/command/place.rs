@@ -1,11 +1,12 @@
-//! A folder of a test's own, and the command run in it.
+//! A folder for one test, in which the command runs.
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use test_support::Folder;
 
-/// A folder with the command's cache and files of a test, gone when the test is over.
+/// A folder with the command's cache and the files of a test, which is removed at the end of the
+/// test.
 pub(crate) struct Place(pub(crate) Folder);
 
 impl Place {
@@ -36,14 +37,14 @@ impl Place {
         self.command().args(args).output().expect("the command starts")
     }
 
-    /// What it printed, if it went well.
+    /// Runs the command, which must succeed; returns its output.
     pub(crate) fn good(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert!(output.status.success(), "{args:?}: {}", errors(&output));
         String::from_utf8(output.stdout).expect("text")
     }
 
-    /// What it complained of in one line, and its exit code.
+    /// Runs the command, which must fail; returns its one-line error, and its exit code.
     pub(crate) fn bad(&self, args: &[&str]) -> (String, i32) {
         let output = self.run(args);
         let text = errors(&output);

@@ -1,4 +1,4 @@
-//! Programs, how they are called, and how often each of their instructions is executed by what they
+//! Programs, the calls of their functions, and the execution counts of their instructions that they
 //! count themselves.
 
 #[path = "spelled.rs"]
@@ -6,8 +6,7 @@ mod spelled;
 
 use wasm_aot::{Caller, Engine, Extern, Instance, Linker, Module, Store, Val};
 
-/// A module in a store, with whatever it imports: functions that give what they are given, or
-/// zeroes.
+/// A module in a store, with all of its imports: functions that return their arguments, or zeroes.
 pub(crate) fn instantiate(engine: &Engine, module: &Module) -> (Store<()>, Option<Instance>) {
     let mut store = Store::new(engine, ());
     let mut linker = Linker::new(engine);
@@ -36,7 +35,7 @@ pub(crate) fn instantiate(engine: &Engine, module: &Module) -> (Store<()>, Optio
     (store, instance)
 }
 
-/// Calls functions by name, with zeroes and ones; how they end does not matter here.
+/// Calls functions by name, with zeroes and ones; their results do not matter here.
 pub(crate) fn call_all(store: &mut Store<()>, instance: Instance, names: &[&str]) {
     for name in names {
         let function = instance.get_func(&mut *store, name).expect("exported");
@@ -53,7 +52,7 @@ pub(crate) fn call_all(store: &mut Store<()>, instance: Instance, names: &[&str]
     }
 }
 
-/// What the program counts itself, by defined function and offset.
+/// The program's own counts, by defined function and offset.
 pub(crate) fn spelled_out(bytes: &[u8], names: &[&str]) -> Option<Vec<((usize, u32), u64)>> {
     let spelled = spelled::spell(bytes);
     let engine = Engine::default();
@@ -74,7 +73,7 @@ pub(crate) fn spelled_out(bytes: &[u8], names: &[&str]) -> Option<Vec<((usize, u
     Some(spelled.instructions.iter().enumerate().map(count).collect())
 }
 
-/// Everything that makes control go somewhere else.
+/// Programs with all kinds of control flow.
 pub(crate) const PROGRAMS: &[(&str, &str)] = &[
     ("straight", r#"(module (func (export "f") (nop) (nop)))"#),
     (
@@ -174,7 +173,7 @@ pub(crate) const PROGRAMS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Any program that ends, and what it exports.
+/// Any program that terminates, and its exports.
 fn arbitrary(
     u: &mut arbtest::arbitrary::Unstructured<'_>,
 ) -> arbtest::arbitrary::Result<Option<Vec<u8>>> {
@@ -201,7 +200,7 @@ fn arbitrary(
     Ok(module.ensure_termination(500).is_ok().then(|| module.to_bytes()))
 }
 
-/// Checks arbitrary programs for a while; `check` returns whether something was executed.
+/// Checks arbitrary programs for some time; `check` returns whether any instruction was executed.
 pub(crate) fn check_arbitrary(largest: u32, check: impl Fn(&[u8]) -> bool) {
     let compared = std::cell::Cell::new(0);
     let property = |u: &mut arbtest::arbitrary::Unstructured<'_>| {

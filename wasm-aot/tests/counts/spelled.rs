@@ -1,5 +1,6 @@
-//! Counting spelled out: a global for each instruction, and in front of each instruction the code
-//! that adds to it. It shares nothing with what is tested, and any engine can run it.
+//! Rewrites a module so that it counts itself: a global for each instruction, and before each
+//! instruction the code that increments it. It shares no code with the engine, and any engine can
+//! run the result.
 
 use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
 use wasm_encoder::{
@@ -8,8 +9,8 @@ use wasm_encoder::{
 };
 use wasmparser::{FunctionBody, Operator, Parser, Payload};
 
-/// A module that counts, and whose instructions they are: function among the defined ones, and
-/// offset in the body.
+/// A module that counts, and the instruction of each counter: the function among the defined ones,
+/// and the offset in the body.
 pub(crate) struct Spelled {
     pub(crate) bytes: Vec<u8>,
     pub(crate) instructions: Vec<(usize, u32)>,
@@ -20,7 +21,7 @@ pub(crate) fn name(counter: usize) -> String {
     format!("count {counter}")
 }
 
-/// Spells counting out in a valid module.
+/// Adds counting code to a valid module.
 pub(crate) fn spell(bytes: &[u8]) -> Spelled {
     let mut shape = Shape::default();
     let payloads: Vec<Payload<'_>> =
@@ -56,7 +57,7 @@ pub(crate) fn spell(bytes: &[u8]) -> Spelled {
 #[derive(Default)]
 struct Shape {
     types: TypeSection,
-    /// Results of each type, and the type of each defined function.
+    /// The result types of each type, and the type of each defined function.
     results: Vec<Vec<ValType>>,
     functions: Vec<u32>,
     globals: u32,
@@ -122,7 +123,7 @@ impl Shape {
             Some((found.0, &bytes[found.1.start as usize..found.1.end as usize]))
         };
         let mut module = Module::new();
-        // In the order in which sections stand: tags are 13, the count of data 12.
+        // In the order of sections: tags are 13, the count of data 12.
         for id in [1, 2, 3, 4, 5, 13, 6, 7, 8, 9, 12, 10, 11] {
             match id {
                 1 => drop(module.section(&self.types)),
@@ -140,7 +141,7 @@ impl Shape {
     }
 }
 
-/// A body that counts. Branches to the function land behind a block around all of it.
+/// A body that counts. Branches out of the function go to the end of a block around the whole body.
 fn counted(
     body: &FunctionBody<'_>,
     wrapper: BlockType,
@@ -162,7 +163,7 @@ fn counted(
         let counter = globals + counter((place - start) as u32);
         let raw =
             body.as_bytes()[(place - start) as usize..(next - start) as usize].iter().copied();
-        // Where control also comes by branching, it comes behind the instruction.
+        // Branches lead to after these instructions, so the counter follows them.
         if matches!(operator, Operator::End | Operator::Loop { .. } | Operator::Delegate { .. }) {
             function.raw(raw);
             add(&mut function, counter);

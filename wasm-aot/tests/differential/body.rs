@@ -1,10 +1,10 @@
-//! One module, several engines: whatever an interpreter sees, our machine code has to do, however
-//! it was compiled.
+//! One module, several engines: the engine's machine code has to behave like an interpreter, in
+//! every configuration.
 //!
-//! A module is made from arbitrary bytes, together with the arguments of its functions. It ends by
-//! itself, since every loop and every function takes from a supply that runs dry, and it makes no
-//! numbers that are not one, since engines may choose their bits. After each call, the results or
-//! the kind of trap, and all memories, tables and globals are compared.
+//! A module is made from arbitrary bytes, together with the arguments of its functions. It
+//! terminates by itself, since every loop and every function takes from a finite supply, and it
+//! produces no NaNs, whose bits engines may choose. After each call, the results or the kind of
+//! trap, and all memories, tables and globals are compared.
 
 use arbtest::arbitrary::{Result, Unstructured};
 use std::fmt::Debug;
@@ -13,15 +13,15 @@ use wasm_aot::{
     Store, Trap, Val, ValType,
 };
 
-/// What can be imported: functions of the host's that give what they are given, or zeroes.
+/// The importable module: host functions that return their arguments, or zeroes.
 const HOST: &str = r#"(module
     (import "host" "number" (func (param i32) (result i32)))
     (import "host" "wide" (func (param i64 f64) (result f64 i64)))
     (import "host" "vector" (func (param v128 i32) (result v128)))
     (import "host" "reference" (func (param funcref externref) (result externref)))"#;
-/// One that neither takes nor gives anything. The interpreter (wasmi 2.0.0) loses the stack of a
-/// caller whose callee ends in a tail call of such a function, if nothing was on that stack, and
-/// ends in a fault; here is a module with which it does:
+/// A function without parameters and results. The interpreter (wasmi 2.0.0) loses the stack of a
+/// caller whose callee ends in a tail call of such a function, if that stack was empty, and faults;
+/// this module shows it:
 ///
 /// ```text
 /// (module (import "host" "nothing" (func $nothing)) (memory 1)
@@ -29,15 +29,15 @@ const HOST: &str = r#"(module
 ///     (func (export "f") (result v128) (call $leave) (v128.load16x4_s (i32.const 0))))
 /// ```
 const NOTHING: &str = r#"(import "host" "nothing" (func))"#;
-/// How many turns of loops and calls of functions a module may make: few, or, one time in eight,
-/// many, so that its versions change under it.
+/// The number of loop turns and calls that a module may make: few, or, one time in eight, many, so
+/// that its variants are switched while it runs.
 const SUPPLY: [u32; 2] = [2_000, 200_000];
-/// How often the functions of a module are called in all.
+/// The total number of calls of a module's functions.
 const CALLS: usize = 12;
-/// How long code may run that ought to have ended by itself.
+/// The time limit of code that should have terminated by itself.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
 
-/// What engines can be compared by.
+/// The comparable outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Outcome {
     /// The bits of results.
@@ -46,25 +46,25 @@ enum Outcome {
     Trap(&'static str),
     /// An uncaught exception.
     Exception,
-    /// Something that engines may differ in, as the depth of their stacks: what follows is not
-    /// compared.
+    /// A difference that is allowed between engines, such as the depth of their stacks: the
+    /// following calls are not compared.
     Incomparable,
 }
 
-/// A module as one engine runs it.
+/// A module in one engine.
 trait Subject {
     /// Calls an exported function.
     fn call(&mut self, name: &str, args: &[u128]) -> Outcome;
-    /// Everything that is exported and can be read.
+    /// The values of all readable exports.
     fn state(&mut self) -> Vec<(String, u128)>;
 }
 
-/// A module in an engine, or how it ended before it was one.
+/// A module in an engine, or the outcome of its instantiation.
 type Start = std::result::Result<Box<dyn Subject>, Outcome>;
 /// Exported functions, and the bits of their arguments.
 type Plan = Vec<(String, Vec<u128>)>;
 
-/// Makes a module, runs it everywhere, and compares; returns whether an interpreter took part.
+/// Makes a module, runs it in all engines, and compares; returns whether an interpreter took part.
 ///
 /// # Panics
 /// If two engines differ.
@@ -80,7 +80,7 @@ pub(crate) fn compare(engines: &[(String, Engine)], u: &mut Unstructured<'_>) ->
     Ok(run_everywhere(engines, &bytes, &plan, with_oracle))
 }
 
-/// Runs a module everywhere and compares; returns whether an interpreter took part.
+/// Runs a module in all engines and compares; returns whether an interpreter took part.
 pub(crate) fn run_everywhere(
     engines: &[(String, Engine)],
     bytes: &[u8],
@@ -144,7 +144,7 @@ fn agree<T: PartialEq + Debug>(bytes: &[u8], about: &str, found: &[(&str, T)]) {
     }
 }
 
-/// Where the module was written to, for the analysis of a difference.
+/// The path to which the module was written, for the analysis of a difference.
 fn shown(bytes: &[u8]) -> String {
     let path =
         std::env::temp_dir().join(format!("wasm-aot-difference-{}.wasm", std::process::id()));
@@ -154,7 +154,7 @@ fn shown(bytes: &[u8]) -> String {
     }
 }
 
-/// The configurations that are compared.
+/// The compared configurations.
 pub(crate) fn engines() -> Vec<(String, Engine)> {
     let choices = [
         (Optimize::None, false, true, Sites::NONE),
@@ -174,7 +174,7 @@ pub(crate) fn engines() -> Vec<(String, Engine)> {
         .collect()
 }
 
-/// What a module may consist of.
+/// The features that a module may have.
 fn shape(u: &mut Unstructured<'_>, with_oracle: bool) -> Result<wasm_smith::Config> {
     Ok(wasm_smith::Config {
         available_imports: Some(
@@ -183,7 +183,7 @@ fn shape(u: &mut Unstructured<'_>, with_oracle: bool) -> Result<wasm_smith::Conf
         ),
         canonicalize_nans: true,
         export_everything: true,
-        // What the interpreter lacks is compared among our own configurations.
+        // Features that the interpreter lacks are compared among the engine's own configurations.
         exceptions_enabled: !with_oracle,
         threads_enabled: !with_oracle,
         relaxed_simd_enabled: false,
@@ -206,7 +206,7 @@ fn shape(u: &mut Unstructured<'_>, with_oracle: bool) -> Result<wasm_smith::Conf
     })
 }
 
-/// Which functions are called with what; none if the module is none that our engine has.
+/// The calls and their arguments; `None` if the engine does not support the module.
 fn plan(engine: &Engine, bytes: &[u8], u: &mut Unstructured<'_>) -> Result<Option<Plan>> {
     let module = match Module::new(engine, bytes) {
         Ok(module) => module,
@@ -251,7 +251,7 @@ fn digest(bytes: &[u8]) -> u128 {
     u128::from(bytes.iter().fold(0xcbf2_9ce4_8422_2325, step))
 }
 
-/// Our machine code.
+/// The engine's machine code.
 mod compiled {
     use super::*;
     use std::sync::Arc;
@@ -265,7 +265,7 @@ mod compiled {
         _restless: Option<Restless>,
     }
 
-    /// A thread that switches a module to and fro.
+    /// A thread that switches a module back and forth.
     struct Restless {
         stop: Arc<AtomicBool>,
         thread: Option<std::thread::JoinHandle<()>>,
@@ -287,7 +287,7 @@ mod compiled {
                             counters = everywhere(&module, &probes);
                         }
                         1 | 7 => drop(live.attach("hotness").expect("attached")),
-                        // It has hooks in some functions only: versions have the others in common.
+                        // It has hooks in some functions only; variants share the others.
                         2 | 8 => drop(live.attach("memory").expect("attached")),
                         3 => drop(live.attach("coverage").expect("attached")),
                         4 | 10 => drop(live.detach("hotness").expect("detached")),
@@ -453,7 +453,7 @@ mod interpreter {
         instance: Instance,
     }
 
-    /// None if it does not have what the module uses.
+    /// `None` if it does not support a feature of the module.
     pub(super) fn instantiate(bytes: &[u8]) -> Option<Start> {
         let mut config = wasmi::Config::default();
         config

@@ -1,16 +1,16 @@
-//! Seeds, and the bytes that decide about what is compared.
+//! Seeds, and the bytes that determine the compared modules.
 
 use std::time::{Duration, Instant};
 
-/// As many bytes as decide about a module.
+/// The number of bytes that determine a module.
 const DECISIONS: usize = 12 << 10;
 
-/// What is said of arguments that are no seeds.
+/// The error for arguments that are no seeds.
 pub(crate) const USAGE: &str = "expected two seeds, the first and the last (0 100000), or minutes \
     and a seed to begin with (--minutes 60 0)";
 
-/// The seeds that a command line asks for: from the first to the last, or from the first on for as
-/// many minutes as it says.
+/// The seeds of a command line: from the first to the last, or from the first on for the given
+/// number of minutes.
 pub(crate) fn asked(args: &[String]) -> Option<Box<dyn Iterator<Item = u64>>> {
     match args {
         [option, minutes, first] if option == "--minutes" => {

@@ -27,7 +27,7 @@ fn listings_and_graphs_have_counts_beside_the_code() {
         dot.contains("f0_1 -> f0_1 [label=\"branch 6\"];") && dot.contains("f0_in -> "),
         "{dot}"
     );
-    // Programs read the same rows as ever.
+    // The rows for programs are the same as before.
     assert_eq!(reports[0].rows, observed(text, &[3, 5], &["hotness"])[0].rows);
 }
 

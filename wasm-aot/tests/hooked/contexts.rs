@@ -8,7 +8,7 @@ fn the_tree_of_contexts_is_what_the_program_says_itself_also_after_traps() {
     let expected = ways(&noted(CALLS, &args), args.len());
     assert!(expected.len() > 10, "{expected:?}");
     let report = &observed(CALLS, &args, &["profile"])[0];
-    // The imported function is called by its own name here.
+    // The imported function has its own name here.
     let found: BTreeMap<String, u64> =
         words(report, "way").into_iter().zip(counts(report, "calls")).collect();
     assert_eq!(found, expected);
@@ -52,7 +52,7 @@ fn time_is_charged_once_and_belongs_to_who_has_spent_it() {
     assert!(nested[0].abs_diff(all) <= own.len() as u64, "{nested:?} {own:?}");
 }
 
-/// A recursion of short calls, leaves below it, and at the end a trap if that is asked for.
+/// A recursion of short calls, with leaves below it, and at the end a trap on request.
 const SHORT_CALLS: &str = r#"(module
     (func $leaf (param i32) (result i32) (i32.add (local.get 0) (i32.const 1)))
     (func $fib (param i32) (result i32)
@@ -77,9 +77,9 @@ fn short_calls_are_counted_and_their_time_is_their_callers() {
         let named = words(report, "function").into_iter().zip(counts(report, "calls"));
         named.filter(|(function, _)| function == name).map(|(_, calls)| calls).sum()
     };
-    // fib(18) makes 8361 calls, of which 4181 come to an end.
+    // fib(18) makes 8361 calls, of which 4181 are leaves.
     assert_eq!((of("fib"), of("leaf")), (4 * 8361, 4 * 4181));
-    // What was counted only has no time; all others' is the total.
+    // Calls that were only counted have no time; the times of all others are the total.
     let own = |report: &Report| -> Vec<Option<u64>> {
         words(report, "self ns").iter().map(|own| own.parse().ok()).collect()
     };
@@ -117,7 +117,8 @@ fn contexts_beyond_memory_are_counted_by_function() {
 
 #[test]
 fn making_contexts_changes_nothing_that_the_program_computes() {
-    // The first call of each function finds no context; here all that a call may pass is in use.
+    // The first call of each function finds no context; here a call uses all possible kinds of
+    // parameters.
     let text = r#"(module
         (func $all (param i64 i32 f64 f64 f64 f64 f64 f64 f64 f64 i64 i64 v128) (result f64)
             (f64.add (f64.add (f64.add (local.get 2) (local.get 3))

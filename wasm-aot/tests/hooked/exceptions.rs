@@ -27,7 +27,7 @@ fn an_exception_of_an_imported_function_ends_its_call_where_it_is_caught() {
             (call $after)
             (block $h (try_table (catch_all $h) (call $passes)))
             (call $after) (i32.const 1)))"#;
-    // So often that calls of each context are timed at first, and only counted later.
+    // Enough calls that those of each context are timed at first, and only counted later.
     for monitor in ["profile", "profile,time-all"] {
         let report = &observed(text, &[1; 40], &[monitor])[0];
         let found: BTreeMap<String, u64> =

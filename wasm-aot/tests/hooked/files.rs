@@ -12,7 +12,7 @@ fn profiles_are_drawn_in_the_forms_of_other_tools() {
         text("folded")
     );
     let svg = text("svg");
-    // What it is of, in which unit, and what its root stands for.
+    // Its subject, its unit, and the meaning of its root.
     for part in ["<svg", "<title>wasm</title>", "widths are CPU time", ">fib", "all CPU time"] {
         assert!(svg.contains(part), "{part}: {svg}");
     }
@@ -83,7 +83,7 @@ fn a_profile_is_a_file_like_those_of_native_programs() {
     let told = profile.functions.iter();
     let told = told.map(|function| (function.label.name.clone(), function.calls.value as u64));
     assert_eq!(told.collect::<BTreeMap<_, _>>(), calls);
-    // Every call has a caller, and the file is one for all reports.
+    // Every call has a caller, and there is one file for all reports.
     for function in &profile.functions {
         let arcs: u64 = function.arcs.iter().map(|arc| arc.samples).sum();
         assert_eq!(arcs as f64, function.calls.value, "{}", function.label.name);

@@ -15,14 +15,15 @@ fn calls_that_are_timed_are_counted_exactly() {
         let found: BTreeMap<String, u64> =
             words(report, "function").into_iter().zip(counts(report, "calls")).collect();
         if policy == "paper" {
-            // What is switched off after its samples is not counted until the next epoch.
+            // A function that is switched off after its samples is not counted until the next
+            // epoch.
             assert!(found.keys().eq(expected.keys()), "{found:?}");
         } else {
             assert_eq!(found, expected, "{policy}");
         }
         let samples: u64 = counts(report, "samples").iter().sum();
         match policy {
-            // Three calls of f have trapped, in others that were open.
+            // Three calls of f have trapped, inside of other open calls.
             "exact" => assert!(
                 samples < expected.values().sum() && samples > expected.values().sum::<u64>() - 10
             ),
@@ -61,7 +62,7 @@ fn calls_are_timed_however_many_were_left_by_traps_and_exceptions_before() {
 
 #[test]
 fn functions_are_timed_as_far_as_compiling_them_for_it_is_within_the_budget() {
-    // Much larger than what is compiled whatever the budget is; and called by a small one.
+    // Much larger than functions that are compiled with any budget; and called by a small one.
     let large = "(drop (i32.const 1000))".repeat(20_000);
     let text = format!(
         r#"(module (func $large {large}) (func $f (export "f") (param i32) (result i32)

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Loops in loops that are left in many ways: to the loop outside, to its middle, by returning, at
-/// their end; and tables.
+/// Nested loops with many kinds of exits: to the outer loop, to its middle, by a return, at their
+/// end; and tables.
 pub(crate) const LOOPS: &str = r#"(module (func $f (export "f") (param i32) (result i32) (local $i i32) (local $j i32)
     (loop $outer
         (local.set $j (i32.const 0))

@@ -6,7 +6,7 @@ use super::*;
 fn a_trace_of_calls_has_every_begin_and_end_in_order() {
     let args = [5, 9, 10, 0, 7, 12, 9];
     let trace = written(CALLS, &args, "trace,calls", "file");
-    // The imported function is no function of the module.
+    // The imported function is not a function of the module.
     let expected = noted(CALLS, &args);
     let mut imported = 0;
     let ours = expected.iter().filter(|note| match note {

@@ -50,7 +50,7 @@ fn what_is_allocated_is_known_by_who_has_asked_for_it_until_it_is_freed() {
         .zip(counts(report, "bytes"))
         .zip(counts(report, "live bytes"))
         .map(|((site, bytes), live)| (site, bytes, live));
-    // What realloc calls is realloc's own business.
+    // Calls inside of realloc are not reported separately.
     let expected = [("make < f", 100, 100), ("f", 70, 0), ("make < f", 50, 0), ("f", 5, 5)];
     assert_eq!(
         rows.collect::<Vec<_>>(),

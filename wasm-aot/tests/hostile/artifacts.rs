@@ -8,10 +8,10 @@ use wasm_aot::{Cache, Config, Engine, Error, Linker, Module, Optimize, Store, ve
 
 const ADD: &str = "(module $sum (memory 1) (data (i32.const 0) \"abc\")
     (func (export \"add\") (param i32 i32) (result i32) (i32.add (local.get 0) (local.get 1))))";
-/// Where our header is in a file, and its room.
+/// The range of the engine's header in a file.
 const HEADER: std::ops::Range<usize> = 4096..8192;
 
-/// A folder that is gone when the test is over.
+/// A folder that is removed at the end of the test.
 struct Folder(test_support::Folder);
 
 impl Folder {
@@ -72,7 +72,7 @@ fn damage_elsewhere_is_refused_unless_it_touches_nothing_that_is_used() {
         match Module::from_file(&engine, &path) {
             Ok(module) => {
                 assert_eq!(sum(&engine, &module), 42, "damage at {at}");
-                // What is for debuggers alone is compared only by `verify`, which compiles again.
+                // Only `verify`, which compiles again, compares the sections for debuggers.
                 one_line(&verify(&path, None).expect_err("other bytes"));
             }
             Err(error) => {
@@ -164,7 +164,7 @@ fn a_cache_that_cannot_be_used_is_no_reason_to_fail() {
             42
         );
     }
-    // A cache that may hold nothing.
+    // A cache with a size limit of zero.
     let empty = folder.0.join("empty");
     assert_eq!(
         sum(&engine, &Cache::at(&empty, 0).module(&engine, ADD.as_bytes()).expect("compiled")),
@@ -209,7 +209,7 @@ fn what_lies_below_a_folder_that_others_may_write_is_not_executed() {
     assert_eq!((sum_of_cached(&place), sum_of_cached(&above.join("new"))), (42, 42));
     assert_eq!(fs::read_dir(&place).expect("a folder").count(), 1, "nothing is kept there");
     assert!(!above.join("new").exists());
-    // Where the sticky bit keeps others from exchanging it, as in /tmp.
+    // The sticky bit keeps other users from replacing the file, as in /tmp.
     allow(0o1777);
     assert_eq!(sum(&engine, &Module::from_file(&engine, &file).expect("trusted")), 42);
     assert_eq!(sum_of_cached(&place), 42);
@@ -228,7 +228,7 @@ fn what_is_damaged_in_a_cache_is_compiled_again_and_replaced() {
     fs::write(&kept, b"nothing of the kind").expect("our file");
     assert_eq!(sum(&engine, &cache.module(&engine, ADD.as_bytes()).expect("compiled")), 42);
     assert_eq!(fs::read(&kept).expect("its bytes"), whole);
-    // Nor is a link followed to where it must not lead.
+    // A link to a forbidden target is not followed, either.
     fs::remove_file(&kept).expect("our file");
     symlink("/etc/passwd", &kept).expect("a link");
     assert_eq!(sum(&engine, &cache.module(&engine, ADD.as_bytes()).expect("compiled")), 42);

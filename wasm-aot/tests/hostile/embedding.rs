@@ -1,4 +1,4 @@
-//! Hosts that panic, fail, nest, interrupt and end things in any order.
+//! Hosts that panic, fail, nest calls, interrupt and drop objects in any order.
 
 use super::{instance, one_line, quick, trap, try_instance};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +10,7 @@ use wasm_aot::{
     MemoryType, Module, SharedMemory, Store, Trap,
 };
 
-/// An instance that imports one function of the host's as `"host" "f"`.
+/// An instance that imports one function of the host as `"host" "f"`.
 fn with_host(store: &mut Store<()>, host: Func, text: &str) -> Instance {
     let mut linker = Linker::new(store.engine());
     linker.define("host", "f", host).expect("a new name");
@@ -398,7 +398,7 @@ fn host_functions_at_the_end_of_the_stack_can_still_work() {
     let mut store = Store::new(&quick(), ());
     let text = "(module (import \"host\" \"f\" (func $f (param i32) (result i32)))
         (func $deep (export \"deep\") (param i32) (result i32) (i32.add (call $f (local.get 0)) (call $deep (i32.add (local.get 0) (i32.const 1))))))";
-    // Each is of a type that no module has brought along, so that a trampoline is compiled.
+    // Each has a type that no module contains, so that a trampoline is compiled.
     let host =
         Func::wrap(&mut store, |mut caller: Caller<'_, ()>, depth: i32| -> Result<i32, Error> {
             if depth % 1_000 == 0 {
@@ -418,7 +418,7 @@ fn host_functions_at_the_end_of_the_stack_can_still_work() {
     assert_eq!(trap(deep.call(&mut store, 0)), Trap::StackOverflow);
 }
 
-/// Counts those that live.
+/// A value that counts its live copies.
 struct Counted(Arc<AtomicI64>);
 
 impl Counted {
@@ -484,7 +484,7 @@ fn what_runs_out_of_stack_while_instantiated_is_a_trap() {
         trap(try_instance(&mut store, "(module (func $f (call $f)) (start $f))")),
         Trap::StackOverflow
     );
-    // A store is of use after that.
+    // The store is usable afterwards.
     let instance =
         instance(&mut store, "(module (func (export \"f\") (result i32) (i32.const 1)))");
     let function =
@@ -512,7 +512,7 @@ fn operations_on_many_bytes_and_elements_are_interrupted() {
         let run = instance.get_typed_func::<(), ()>(&mut store, "f").expect("exported");
         store.set_deadline(Some(Duration::from_millis(20)));
         assert_eq!(trap(run.call(&mut store, ())), Trap::Interrupted, "{body}");
-        // Whoever has been answered is not heard again.
+        // A request that was answered is not delivered again.
         store.set_deadline(None);
         let again = "(module (memory 1) (func (export \"f\") (memory.fill (i32.const 0) (i32.const 1) (i32.const 9))))";
         let again = try_instance(&mut store, again)
@@ -520,8 +520,7 @@ fn operations_on_many_bytes_and_elements_are_interrupted() {
             .get_typed_func::<(), ()>(&mut store, "f");
         again.expect("exported").call(&mut store, ()).expect("no trap");
     }
-    // Operations that are short are looked for when they return: the program is in them almost
-    // always.
+    // Short operations are checked at their return, since the program is inside one almost always.
     let short =
         ["(drop (memory.grow (i32.const 0)))", "(drop (table.grow (ref.null func) (i32.const 0)))"];
     for body in

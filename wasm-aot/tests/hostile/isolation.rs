@@ -1,5 +1,5 @@
-//! No address, index, offset or length leads out of a memory or a table: at every edge, by every
-//! kind of access, however the code was compiled.
+//! No address, index, offset or length leads out of a memory or a table: at every boundary, for
+//! every kind of access, in every configuration.
 
 use super::{instance, one_line, trap, try_instance};
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use wasm_aot::{
 
 const PAGE: u64 = 65536;
 
-/// Instructions that read, and how many bytes; what follows the operand.
+/// Instructions that read, with their widths in bytes, and the code after the operand.
 const LOADS: &[(&str, u64, &str)] = &[
     ("i32.load8_s", 1, ""),
     ("i32.load16_u", 2, ""),
@@ -27,7 +27,7 @@ const LOADS: &[(&str, u64, &str)] = &[
     ("i64.atomic.load", 8, ""),
     ("i32.atomic.load8_u", 1, ""),
 ];
-/// Instructions that write, how many bytes, and what.
+/// Instructions that write, with their widths in bytes, and the values.
 const STORES: &[(&str, u64, &str)] = &[
     ("i32.store8", 1, "(i32.const 1)"),
     ("i64.store16", 2, "(i64.const 1)"),
@@ -64,8 +64,8 @@ fn engines() -> Vec<Engine> {
     choices.iter().map(engine).collect()
 }
 
-/// A module with a function for each access and each offset, called `instruction offset`; it begins
-/// with one page of at most three.
+/// A module with a function for each access and each offset, called `instruction offset`; its
+/// memory has one page initially and three at most.
 fn accesses(wide: bool, offsets: &[u64]) -> String {
     let (ty, kind) = if wide { ("i64", "i64 ") } else { ("i32", "") };
     let mut text = format!("(module (memory (export \"memory\") {kind}1 3)\n");
@@ -100,7 +100,7 @@ fn accesses(wide: bool, offsets: &[u64]) -> String {
     text + ")"
 }
 
-/// Every instruction with its width, and whether it wants its address aligned.
+/// Every instruction with its width, and whether it requires an aligned address.
 fn instructions() -> impl Iterator<Item = (&'static str, u64, bool)> {
     let lanes = [("v128.load32_lane", 4, ""), ("v128.store64_lane", 8, "")];
     LOADS
@@ -209,7 +209,7 @@ fn no_address_of_64_bits_leads_out_of_a_memory() {
     }
 }
 
-/// A memory and a table with everything that works on ranges.
+/// A memory and a table with all instructions on ranges.
 fn ranges(ty: &str) -> String {
     let kind = if ty == "i64" { "i64 " } else { "" };
     format!(

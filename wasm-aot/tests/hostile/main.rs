@@ -1,5 +1,4 @@
-//! Input that an engine ought not to be given, and what it says then: one line and no more, never a
-//! panic, never a crash.
+//! Hostile input to the engine yields an error of one line, never a panic, never a crash.
 
 mod artifacts;
 mod embedding;

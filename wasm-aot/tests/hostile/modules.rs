@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 use wasm_aot::{CompileError, Error, Limits, Linker, Module, Store, Trap, Val};
 
-/// A bit of everything.
+/// A module with a bit of everything.
 const VARIED: &str = r#"(module $varied
     (type $pair (func (param i32 i64) (result i64 i32)))
     (import "host" "f" (func $f (param i32)))
@@ -38,7 +38,7 @@ fn varied() -> Vec<u8> {
     wat::parse_str(VARIED).expect("a module")
 }
 
-/// Compiles, and if that works runs everything for a moment.
+/// Compiles the bytes, and if that works runs all functions briefly.
 fn take(engine: &wasm_aot::Engine, bytes: &[u8]) {
     let module = match Module::new(engine, bytes) {
         Ok(module) => module,
@@ -441,7 +441,7 @@ fn debug_information_that_is_damaged_is_no_reason_to_fail() {
         for name in [".debug_line", ".debug_info", ".debug_abbrev", ".debug_str"] {
             let mut contents = vec![name.len() as u8];
             contents.extend_from_slice(name.as_bytes());
-            // A plausible head, so that readers go on.
+            // A plausible header, so that readers continue.
             contents.extend_from_slice(&[40, 0, 0, 0, 4, 0, 20, 0, 0, 0, 1, 1, 1]);
             contents.extend((0..40).map(|_| {
                 if round % 2 == 0 { numbers.next() as u8 } else { numbers.below(16) as u8 }

@@ -20,7 +20,7 @@ fn a_file_of_machine_code_contains_monitors_that_look_at_it_whenever_it_runs() {
     let file = place.0.join("program.aot").display().to_string();
     place.good(&["compile", &program, "-o", &file, "--monitor", &library, "--monitor", &script]);
     place.good(&["verify", &file]);
-    // What they were made of is not needed any more.
+    // Their sources are not needed any more.
     for name in ["existing.wat", "whamm_core.wat", "calls.mm"] {
         std::fs::remove_file(place.0.join(name)).expect("it was there");
     }
@@ -88,7 +88,7 @@ fn a_file_without_sites_is_compiled_anew_for_monitors_that_come_and_go() {
     let (program, file) =
         (place.file("program.wat", text), place.0.join("program.aot").display().to_string());
     place.good(&["compile", "--sites", "none", &program, "-o", &file]);
-    // It finds nothing, so that the file's code would do for it.
+    // It matches no place, so that the file's code would suffice for it.
     let turns = place.file("turns.wat", TURNS);
     let timed = [
         "--monitor",

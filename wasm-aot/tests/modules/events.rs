@@ -6,7 +6,7 @@ use super::{NOTHING, output_of, run};
 use std::path::Path;
 use std::process::Output;
 
-/// Reports in the rows of the existing compiler.
+/// Reports in the row format of the existing compiler.
 const WHAMM: [&str; 2] = ["--report-format", "whamm"];
 
 #[test]
@@ -24,8 +24,8 @@ fn instructions_of_the_older_encoding_of_exceptions_have_names() {
         assert!(told.lines().any(has), "{name} in {told}");
     }
     assert!(!told.lines().any(|line| line.split_whitespace().any(|word| word == "?")), "{told}");
-    // Scripts name them, too: each is executed once, but for two `try` that stand in others, and a
-    // handler runs where its clause caught.
+    // Scripts can name them, too: each is executed once, except two nested `try`, and a handler
+    // runs if its clause caught.
     let script = "report var tries: u32; report var rethrown: u32; report var ends: u32;
         report var caught: u32; report var caught_all: u32; report var missed: u32;
         wasm:opcode:try:before { tries++; } wasm:opcode:rethrow:before / imm0 == 0 / { rethrown++; }
@@ -46,7 +46,8 @@ fn instructions_of_the_older_encoding_of_exceptions_have_names() {
     }
 }
 
-/// What a script says of a program, attached to it; inside of it, it says the same.
+/// The rows of a script that is attached to a program; rewritten into the program, it must report
+/// the same.
 pub(super) fn rows_of_both_targets(place: &Place, script: &str, program: &str) -> Vec<String> {
     let options =
         whamm::Options { destination: whamm::Destination::Console, ..whamm::Options::default() };
@@ -69,7 +70,7 @@ pub(super) fn rows_of_both_targets(place: &Place, script: &str, program: &str) -
     let monitor = place.file("script.mm", script);
     let attached = rows(&run(place, &WHAMM, &[&monitor], &place.file("program.wat", program)));
     let inside = rows(&run(place, &[], &[], &rewritten_place.display().to_string()));
-    // Code that is replaced has no rows inside of a program.
+    // Replaced code has no rows in a rewritten program.
     let some = |rows: &[String]| -> Vec<String> {
         rows.iter().filter(|row| !row.ends_with(" 0")).cloned().collect()
     };
@@ -108,7 +109,7 @@ fn the_older_encoding_of_exceptions_is_told_alike_on_both_targets() {
                 (drop (call $f (local.get 0)))
                 (local.set 0 (i32.add (local.get 0) (i32.const 1)))
                 (br_if 0 (i32.lt_s (local.get 0) (i32.const 7))))))"#;
-    // Counters of single instructions, of regions, of blocks, in functions and where they end.
+    // Counters of single instructions, of regions, of blocks, in functions and at their ends.
     let script = "report var total: u64; wasm:opcode:*:before { total++; }
         wasm:opcode:*:before { report var n: u32; n++; }
         wasm:opcode:*:before / fid != 1 / { report var last: i32; last = opidx as i32; }
@@ -151,7 +152,7 @@ fn what_gives_nothing_is_replaced_on_both_targets() {
         assert!(told.iter().any(|one| one == row), "{row}: {told:#?}");
     }
     assert!(told.iter().any(|one| one.starts_with("g #0 ") && one.ends_with(" 3")), "{told:#?}");
-    // Among other modes what cannot be replaced is left out.
+    // If there are other modes, instructions that cannot be replaced are left out.
     let rules = place.file("all.mm", "wasm:opcode:br_on_null:* { report var n: u32; n++; }");
     let program =
         r#"(module (func $f (export "_start") (block (br_on_null 0 (ref.func $f)) drop)))"#;
@@ -311,7 +312,7 @@ fn what_happens_in_the_engine_is_told() {
         (func (export "wasm:exit") (call $print (global.get $n))))"#;
     let later = place.file("later.wat", later);
     let running = Running::start(&place, &[&later], &place.file("program.wat", CALLING));
-    // To be asked, the program is stopped, which may take code of its own.
+    // A request stops the program, which may execute extra code.
     let asked = running.number(&["report", "later"]).max(running.number(&["report", "later"]));
     assert!(asked >= 2, "{asked}");
     running.good(&[
@@ -331,7 +332,7 @@ fn what_happens_in_the_engine_is_told() {
     assert!(errors(&done).contains("did you mean memory_grown?"), "{}", errors(&done));
 }
 
-/// A program with everything that the table of differences is about.
+/// A program with all features in the table of differences.
 const VARIOUS: &str = r#"(module (memory (export "memory") 1) (table 4 funcref)
     (global $g (mut i32) (i32.const 1)) (global $h (mut i64) (i64.const 2))
     (func $one (param i32) (result i32) (i32.add (local.get 0) (i32.const 1)))
@@ -368,7 +369,7 @@ const VARIOUS: &str = r#"(module (memory (export "memory") 1) (table 4 funcref)
                 (i32.const 6))))
         (nop)))"#;
 
-/// Scripts of the table that say something else on each target, and why.
+/// Scripts of the table that report different rows on each target, with the reasons.
 const UNLIKE: [(&str, &str); 4] = [
     ("arg0 = 4", "an engine does not change operands"),
     ("opname.addr()", "texts lie in the memory of the monitor, or in one of the program"),

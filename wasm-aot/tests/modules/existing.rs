@@ -1,10 +1,10 @@
-//! Modules as the existing compiler makes them, and by hand in Rust.
+//! Modules in the format of the existing compiler, and written by hand in Rust.
 
 use super::output_of;
 use super::place::{Place, errors};
 
-/// A library of the name that modules of the existing compiler import: prints numbers and words,
-/// and has the memory that words are in.
+/// A library with the name that modules of the existing compiler import: it prints numbers and
+/// words, and contains the memory of the words.
 pub(crate) const CORE: &str = r#"(module
     (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
     (memory (export "memory") 1)
@@ -17,9 +17,9 @@ pub(crate) const CORE: &str = r#"(module
         (if (i32.ge_u (local.get $n) (i32.const 10)) (then (call $putu32 (i32.div_u (local.get $n) (i32.const 10)))))
         (call $putc (i32.add (i32.const 48) (i32.rem_u (local.get $n) (i32.const 10))))))"#;
 
-/// A module as the existing compiler makes them: a record of each site in a memory of its own,
-/// chained by distances; names of functions through a buffer; the names of exports with two blanks
-/// and a comma too many.
+/// A module in the format of the existing compiler: a record of each site in its own memory,
+/// chained by offsets; names of functions through a buffer; export names with two blanks and a
+/// comma too many.
 pub(crate) const EXISTING: &str = r#"(module
     (import "whamm_core" "putc" (func $putc (param i32))) (import "whamm_core" "putu32" (func $putu32 (param i32)))
     (import "whamm_core" "memory" (memory $core 1))
@@ -79,7 +79,7 @@ fn modules_of_the_existing_compiler_are_recognised_and_run() {
     let done = place.run(&["run", "--invoke", "main", "--monitor", &monitor, &program, "7"]);
     assert!(done.status.success(), "{}", errors(&done));
     assert!(errors(&done).contains("the existing compiler has made it"), "{}", errors(&done));
-    // The names' lengths, functions, places, and how often.
+    // The names' lengths, functions, places, and counts.
     assert_eq!(output_of(&done), "3\n4 1 7 7 \n4 1 9 3 \n");
 }
 

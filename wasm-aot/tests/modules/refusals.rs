@@ -1,4 +1,4 @@
-//! Monitors that are refused, and what is noted about them.
+//! Monitors that are refused, and the notes about them.
 
 use super::place::{Place, errors};
 use super::{COUNTING, NOTHING, output_of, run};
@@ -115,7 +115,7 @@ fn an_export_that_fits_nowhere_is_told_beside_those_that_fit_and_is_an_error_if_
     let done = run(&place, &["--strict"], &[&monitor], &program);
     assert_eq!((done.status.code(), output_of(&done).as_str()), (Some(1), ""), "{}", errors(&done));
     assert!(errors(&done).contains("wasm:opcode:nop (local0): at function 0"), "{}", errors(&done));
-    // Something that only some places have means those that have it.
+    // A rule with an operand that only some places have applies to those.
     let some = r#"(module (func (export "wasm:opcode:* (arg0)") (param i32)))"#;
     let done = run(
         &place,
@@ -139,7 +139,7 @@ fn a_text_that_does_not_fit_is_cut_with_a_note_and_is_an_error_if_that_is_wanted
     let monitor = place.file("narrow.wat", monitor);
     let program =
         |name: &str| format!(r#"(module (func $"{name}" (export "_start") nop) (func $b nop))"#);
-    // What is left of a text ends where a character ends.
+    // A shortened text ends at a character boundary.
     for (name, kept) in [("café", "caf"), ("main_loop", "main")] {
         let program = place.file("program.wat", program(name));
         let done = run(&place, &[], &[&monitor], &program);

@@ -1,4 +1,4 @@
-//! Scripts that replace instructions and blocks, as monitors and inside of programs.
+//! Scripts that replace instructions and blocks, as monitors and in rewritten programs.
 
 use super::events::rows_of_both_targets;
 use super::*;
@@ -29,11 +29,11 @@ const VALUES: &str = r#"(module (memory (export "memory") 1)
             (br_if 0 (i32.lt_u (local.get $i) (i32.const 10)))))
     (table funcref (elem $more)))"#;
 
-/// What a program notes, as one number.
+/// The program's records, as one number.
 const NOTED: &str = "report var noted: i64;
     wasm:opcode:call(arg0: i64):before / imm0 == 0 / { noted = noted * 31 + arg0; }\n";
 
-/// What the values of a program come to, under a script, on both targets.
+/// The final number of a program under a script, on both targets.
 fn noted(name: &str, program: &str, script: &str) -> i64 {
     let place = Place::new(&format!("modules-replacement-{name}"));
     let rows = rows_of_both_targets(&place, &(NOTED.to_owned() + script), program);
@@ -41,7 +41,7 @@ fn noted(name: &str, program: &str, script: &str) -> i64 {
     noted.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name}: {rows:#?}"))
 }
 
-/// What a program would note whose steps give so.
+/// The number for a program whose steps record these values.
 fn sum(steps: u32, each: impl Fn(i64) -> Vec<i64>) -> i64 {
     let all = (0..i64::from(steps)).flat_map(each);
     all.fold(0i64, |sum, value| sum.wrapping_mul(31).wrapping_add(value))
@@ -196,7 +196,7 @@ fn the_labels_of_a_table_are_told_on_both_targets() {
     }
 }
 
-/// Blocks of each kind, in functions of their own.
+/// Blocks of each kind, in separate functions.
 const BLOCKS: &str = r#"(module (memory (export "memory") 1)
     (func $note (param i64))
     (func $tell (param i32) (call $note (i64.extend_i32_s (local.get 0))))
@@ -282,7 +282,7 @@ fn blocks_are_replaced_on_both_targets() {
     }
 }
 
-/// Branches, returns and traps behind which there is code.
+/// Branches, returns and traps that are followed by code.
 const JUMPS: &str = r#"(module (memory (export "memory") 1)
     (func $note (param i64))
     (func $tell (param i32) (call $note (i64.extend_i32_s (local.get 0))))

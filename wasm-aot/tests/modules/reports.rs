@@ -1,4 +1,4 @@
-//! What monitors say, and when.
+//! The reports of monitors, and when they are printed.
 
 use super::place::{Place, errors};
 use super::{COUNTING, NOTHING, output_of, run, whamm};
@@ -66,7 +66,7 @@ fn variables_of_scripts_are_tables_with_names_sorted_by_what_they_are() {
     let done = run(&place, &[], &[&script], &program);
     assert_eq!((done.status.code(), output_of(&done).as_str()), (Some(0), ""), "{}", errors(&done));
     assert_eq!(errors(&done), TABLES);
-    // Programs read one row a key.
+    // The format for programs has one row per key.
     let done = run(&place, &["--json"], &[&script], &program);
     let told: serde_json::Value = serde_json::from_slice(&done.stderr).expect("an object");
     let rows = told["all"]["rows"].as_array().expect("rows");
@@ -89,7 +89,7 @@ fn variables_of_scripts_are_tables_with_names_sorted_by_what_they_are() {
         "{csv}"
     );
     assert!(csv.contains("\nall,0,called,\"map<str,u64>\",,,,,nothing,2\n"), "{csv}");
-    // As the existing compiler has it, on stdout, where a program prints that was rewritten.
+    // In the existing compiler's format, on stdout, where a rewritten program prints.
     let done = run(&place, &["--report-format", "whamm"], &[&script], &program);
     let printed = output_of(&done);
     assert!(printed.contains("REPORT CSV FLUSH") && errors(&done).is_empty(), "{printed}");
@@ -189,7 +189,7 @@ fn odd_names_of_functions_stay_whole_in_reports_and_harm_no_terminal() {
     };
     let names = "|\u{1b}[31m|a->1;b|q\",|x;y";
     assert_eq!((of("m", "/key/0").as_str(), of("n", "/value").as_str()), (names, names), "{told}");
-    // People are shown a number where there is no name, and nothing that commands a terminal.
+    // The report for people shows a number if there is no name, and no terminal control characters.
     let done = run(&place, &[], &["calls", &script], &program);
     let told = errors(&done);
     assert!(told.contains("function 4 ") && !told.contains('\u{1b}'), "{told}");

@@ -1,11 +1,11 @@
-//! A program that runs, with monitors, and programs for it.
+//! A running program with monitors, and programs for it.
 
 use super::output_of;
 use super::place::{Place, errors};
 use std::process::{Child, Output, Stdio};
 use test_support::eventually;
 
-/// A program that runs, with monitors; it is stopped when the test is over.
+/// A running program with monitors; it is stopped at the end of the test.
 pub(crate) struct Running<'a> {
     place: &'a Place,
     pub(crate) child: Option<Child>,
@@ -51,24 +51,23 @@ impl<'a> Running<'a> {
         text.trim().parse().unwrap_or_else(|_| panic!("{request:?}: {text}"))
     }
 
-    /// Waits until it answers so.
+    /// Waits until it gives this answer.
     pub(crate) fn await_number(&self, request: &[&str], wanted: i64) {
         eventually(&format!("{request:?}: {wanted}"), || self.number(request) == wanted);
     }
 
-    /// Waits until it says so of itself.
+    /// Waits until it reports this status.
     pub(crate) fn await_status(&self, wanted: &str) {
         eventually(wanted, || self.good(&["status"]).contains(wanted));
     }
 
-    /// Waits until it has had a processor for some while more, in which its monitors could have been
-    /// called.
+    /// Waits until it has had more CPU time, in which its monitors could have been called.
     pub(crate) fn goes_on(&self) {
         let before = self.processor_ticks();
         eventually("it works", || self.processor_ticks() > before + 3);
     }
 
-    /// Hundredths of a second that it has had a processor for (proc_pid_stat(5)).
+    /// Its CPU time in hundredths of a second (proc_pid_stat(5)).
     fn processor_ticks(&self) -> u64 {
         let pid = self.child.as_ref().expect("it runs").id();
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");

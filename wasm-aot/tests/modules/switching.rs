@@ -1,4 +1,4 @@
-//! Monitors that are switched, attached and asked while the program runs.
+//! Monitors that are switched, attached and queried while the program runs.
 
 use super::existing::PROGRAM;
 use super::output_of;
@@ -37,7 +37,7 @@ fn a_burst_of_so_many_calls_is_over_when_they_were_made() {
     assert!(seen >= 1000);
     running.goes_on();
     assert_eq!(running.number(&["report"]), seen, "it rests");
-    // On for so many, and off for a while, again and again.
+    // On for a number of events, and off for some time, repeatedly.
     running.good(&["burst", "1000", "1ms"]);
     running.await_status("observing on, in bursts\n");
     eventually("more is counted", || running.number(&["report"]) > seen);
@@ -169,7 +169,7 @@ fn a_report_comes_again_and_again_until_the_program_ends() {
     let told = place.0.join("told");
     let file = std::fs::File::create(&told).expect("a file");
     let asking = command.stdout(file).stderr(Stdio::piped()).spawn().expect("it starts");
-    // A monitor need not end what it says with the line.
+    // A monitor's output need not end with a newline.
     let len = || std::fs::metadata(&told).expect("a file").len();
     eventually("it is told", || len() > 0);
     let once = len();
@@ -230,7 +230,7 @@ fn rules_functions_and_single_places_are_switched() {
         let text = running.good(&["report"]);
         text.split(' ').map(|number| number.parse::<i64>().expect("a number")).collect::<Vec<_>>()
     };
-    // Which of the three go on from one look to the next.
+    // Which of the three advance from one check to the next.
     let expect = |wanted: [bool; 3]| {
         eventually(&format!("they go on: {wanted:?}"), || {
             let before = report();
@@ -294,8 +294,8 @@ fn a_monitor_ends_by_time_and_by_the_number_of_its_calls() {
     eventually("it counts", || running.number(&["report"]) != 0);
 }
 
-/// Calls a function again and again, and prints a letter whenever its result is another than
-/// before. The function's parts can be replaced.
+/// Calls a function repeatedly, and prints a letter whenever its result changes. Parts of the
+/// function can be replaced.
 const CHANGES: &str = r#"(module
     (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
     (memory (export "memory") 1) (data (i32.const 0) "\10\00\00\00\01\00\00\00")
@@ -351,7 +351,7 @@ fn replaced_blocks_and_branches_are_switched_while_the_program_runs() {
         ] {
             running.good(request);
             let wanted = if matches!(request[0], "attach" | "on") { replaced } else { 'A' };
-            // An activation whose loop is switched between two turns gives what neither does alone.
+            // An activation whose loop is switched between two turns has a result of its own.
             let between = next().filter(|letter| tried != "loop" || *letter == wanted);
             assert_eq!(between.or_else(next), Some(wanted), "{tried}: {request:?}");
         }

@@ -1,5 +1,5 @@
-//! Modules that the existing compiler makes of scripts, attached here, beside the same scripts in
-//! programs that an interpreter runs.
+//! Modules of the existing compiler are attached to programs, and compared with the same scripts in
+//! rewritten programs that an interpreter runs.
 
 use super::library::{PROGRAMS, monitors, program, rewritten, rows};
 use crate::stage::run;
@@ -23,7 +23,7 @@ const ACCEPTED: [&str; 10] = [
     "loops",
 ];
 
-/// Scripts of one variable each, of those that few engines hand over.
+/// Scripts with one variable each, among those that few engines provide.
 const ASKING: [(&str, &str); 8] = [
     ("memory", "wasm:opcode:i32.load8_u:before { report var n: u32; n = memory; }"),
     ("default", "wasm:opcode:br_table:before { report var n: u32; n = default_target; }"),
@@ -43,8 +43,8 @@ const ASKING: [(&str, &str); 8] = [
 
 const VERSION: &str = "2.0.1";
 
-/// Its command, and the module that its output needs beside it, which is part of the package that
-/// cargo has unpacked.
+/// Its command, and the module that its output imports, which is part of the package that cargo has
+/// unpacked.
 fn existing() -> Option<(PathBuf, Vec<u8>)> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/whamm/bin/whamm");
     let said = |command: &PathBuf| Command::new(command).arg("--version").output().ok();
@@ -62,7 +62,7 @@ fn existing() -> Option<(PathBuf, Vec<u8>)> {
     Some((command, core))
 }
 
-/// The module that it makes of a script.
+/// Its module for a script.
 fn made(command: &Path, name: &str, text: &str) -> Vec<u8> {
     let folder = test_support::Folder::new(&format!("wasm-aot-existing-{name}"));
     let (script, module) = (folder.join("script.mm"), folder.join("module.wasm"));

@@ -1,4 +1,4 @@
-//! Scripts, on both of their targets: attached to programs here, and put into programs that another
+//! Scripts on both targets: attached to programs here, and rewritten into programs that another
 //! engine runs.
 
 use crate::engine;
@@ -26,9 +26,9 @@ fn libraries() -> Vec<LibraryFile> {
     }]
 }
 
-/// Rows without what is an implementation's own: addresses, and the number and mode of a probe.
-/// Where a function begins, a rewritten program says where its first instruction stands, and a
-/// monitor says 0.
+/// Rows without implementation-specific values: addresses, and the number and mode of a probe. At a
+/// function's beginning, a rewritten program reports the offset of its first instruction, and a
+/// monitor reports 0.
 pub(crate) fn rows(report: &str) -> Vec<String> {
     let mut list: Vec<String> = Vec::new();
     for line in
@@ -85,7 +85,7 @@ fn agree(script: &Source) {
     PROGRAMS.iter().for_each(|name| drop(agree_on(script, name, &program(name))));
 }
 
-/// What both say.
+/// The rows, on which both targets must agree.
 fn agree_on(script: &Source, name: &str, app: &[u8]) -> Vec<String> {
     let expected = rewritten(script, app);
     for calls in [ProbeCalls::Inlined, ProbeCalls::Direct] {
@@ -101,7 +101,7 @@ fn agree_on(script: &Source, name: &str, app: &[u8]) -> Vec<String> {
     expected
 }
 
-/// A program with debug information, where the compiler can make it.
+/// A program with debug information, if the compiler supports it.
 fn compiled() -> Option<Vec<u8>> {
     let text = "fn main() {
         let square = |n: u32| n * n + 1;

@@ -6,20 +6,20 @@ use wasm_aot::observer::{
 use wasm_aot::wasi::{self, Buffer, Sink, WasiCtx};
 use wasm_aot::{Caller, Engine, Error, Instance, Linker, Module, Store, Val};
 
-/// What a program and a monitor have in common: each has a world of its own.
+/// The host of a program or a monitor; each has its own.
 pub(crate) struct World {
     program: WasiCtx,
     monitor: WasiCtx,
 }
 
-/// A program that is looked at, instantiated.
+/// An observed program, instantiated.
 pub(crate) struct Run {
     store: Store<World>,
     pub(crate) observation: std::sync::Arc<Observation>,
     instance: Result<Instance, Error>,
     printed: Buffer,
     monitors: Vec<Instance>,
-    /// What was seen whenever the program called `log`.
+    /// The observations at each call of `log` by the program.
     pub(crate) told: Told,
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn run(
     run_with(monitors, libraries, program, calls, |_| {})
 }
 
-/// The same with monitors that are made ready in some way.
+/// The same with prepared monitors.
 pub(crate) fn run_with(
     monitors: &[(&str, &[u8])],
     libraries: &[(&str, &[u8])],
@@ -45,7 +45,7 @@ pub(crate) fn run_with(
     let engine = Engine::default();
     let printed = Buffer::default();
     let world = |builder: wasi::WasiCtxBuilder| builder.build().expect("a world");
-    // The existing compiler's core library prints because of the variable.
+    // With this variable the existing compiler's core library prints.
     let monitor =
         world(WasiCtx::builder().stdout(Sink::Buffer(printed.clone())).env("TO_CONSOLE", "true"));
     let mut store = Store::new(&engine, World { program: world(WasiCtx::builder()), monitor });
@@ -71,7 +71,7 @@ pub(crate) fn run_with(
         std::sync::Arc::new(Observation::new(&mut store, observers, &program, calls, None)?);
     let mut linker = Linker::new(&engine);
     wasi::add_to_linker(&mut linker, |world: &mut World| &mut world.program).expect("linked");
-    // In the middle of the program, what the first monitor has seen by then.
+    // During the program, the first monitor's observations so far.
     let (own, first, told) =
         (std::sync::Arc::clone(&observation), instances.first().copied(), Told::default());
     let heard = std::sync::Arc::clone(&told);
@@ -112,7 +112,7 @@ impl Run {
         }
     }
 
-    /// What a memory holds that the first monitor exports.
+    /// The contents of a memory that the first monitor exports.
     pub(crate) fn memory(&mut self, name: &str) -> Vec<u8> {
         self.observation.settle(&mut self.store);
         let memory = self.monitors[0].get_memory(&mut self.store, name).expect("exported");

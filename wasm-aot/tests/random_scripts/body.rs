@@ -1,12 +1,11 @@
-//! One script, one program, both targets: what a script says of a program has to be the same,
-//! whether its probes are in the program's code or in a monitor beside it, and whichever engine
-//! runs it.
+//! One script, one program, both targets: the report of a script about a program must be the same,
+//! whether its probes are rewritten into the program or in an attached monitor, and in every
+//! engine.
 //!
 //! A program is made from arbitrary bytes, with the arguments of its functions, and then a script
-//! for what is in it. The program runs as it was in an interpreter; rewritten in that interpreter
-//! and in our engine; and as it was in our engine, with the script as a monitor whose functions are
-//! written out in the program's code, or called. All have to give the same results and traps, and
-//! the same report.
+//! for its instructions. The original program runs in an interpreter, and in the engine with the
+//! script as a monitor whose functions are inlined or called. The rewritten program runs in the
+//! interpreter and in the engine. All must yield the same results and traps, and the same report.
 
 #[path = "generator.rs"]
 mod generator;
@@ -20,19 +19,19 @@ use wasm_aot::{Engine, Error, Linker, Module, Store, Trap, Val};
 use wasmi::TrapCode;
 use whamm::{Destination, Options, Source};
 
-/// How many turns of loops and calls of functions a program may make.
+/// The number of loop turns and calls that a program may make.
 const SUPPLY: u32 = 3_000;
-/// How often the functions of a program are called in all.
+/// The total number of calls of a program's functions.
 const CALLS: usize = 8;
 
-/// What became of a script and a program.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compared {
-    /// All agreed, monitors too.
+    /// All agreed, including monitors.
     Everywhere,
-    /// All agreed; the script is none that monitors can carry out.
+    /// All agreed; the script is not supported for monitors.
     Rewritten,
-    /// The script is refused, or the program is none that can be compared.
+    /// The script is refused, or the program cannot be compared.
     Nothing,
 }
 
@@ -41,7 +40,7 @@ pub(crate) enum Compared {
 enum Ended {
     With(Vec<u128>),
     Trap(&'static str),
-    /// Engines differ in how deep their stacks are: what follows is not compared.
+    /// Engines differ in the depth of their stacks: the following calls are not compared.
     Incomparable,
 }
 
@@ -60,10 +59,10 @@ enum Given {
     Extern,
 }
 
-/// What came of a run: how calls ended, and the rows of the report.
+/// The outcome of a run: the ends of calls, and the rows of the report.
 type Outcome = (Vec<Ended>, Vec<String>);
 
-/// Makes a program and a script, runs them everywhere, and compares.
+/// Makes a program and a script, runs them in all ways, and compares.
 ///
 /// # Panics
 /// If they differ.
@@ -78,7 +77,7 @@ pub(crate) fn compare(u: &mut Unstructured<'_>) -> Result<Compared> {
     Ok(run_everywhere(&program, &script, &calls))
 }
 
-/// The same for a script, and a program whose functions take nothing.
+/// The same for a script, and a program whose functions have no parameters.
 #[allow(dead_code, reason = "an example goes through seeds only")]
 pub(crate) fn compare_without_arguments(program: &[u8], script: &str) -> Compared {
     let module =
@@ -99,7 +98,7 @@ fn run_everywhere(program: &[u8], script: &Source, calls: &[Call]) -> Compared {
     let rewritten = match whamm::instrument(scripts, &[], program, &options) {
         Ok(output) => output.module,
         Err(said) => {
-            // Behind a branch that is replaced, there may be code without operands.
+            // After a replaced branch there may be code without operands.
             let is_behind = ["br:alt", "br_table:alt", "return:alt"]
                 .iter()
                 .any(|rule| script.text.contains(&format!("wasm:opcode:{rule}")))
@@ -112,7 +111,7 @@ fn run_everywhere(program: &[u8], script: &Source, calls: &[Call]) -> Compared {
     let Some((plain, _)) = interpreted(program, calls, &about) else { return Compared::Nothing };
     let replaces = script.text.contains(":alt");
     let Some(interpreted) = interpreted(&rewritten, calls, &about) else {
-        // What stands in place of calls may have the start function call itself for ever.
+        // The replacement of calls may make the start function call itself for ever.
         assert!(replaces, "the rewritten program does not start{}", about());
         return Compared::Nothing;
     };
@@ -146,18 +145,17 @@ fn run_everywhere(program: &[u8], script: &Source, calls: &[Call]) -> Compared {
     Compared::Everywhere
 }
 
-/// An outcome without the rows of what never happened: code that is replaced has none in a
-/// rewritten program.
+/// An outcome without rows of zero counts: replaced code has no rows in a rewritten program.
 fn without_zeros((ends, mut rows): Outcome) -> Outcome {
     rows.retain(|row| !row.ends_with(" 0") && !row.ends_with(" empty map"));
     (ends, rows)
 }
 
-/// What one outcome has and the other has not.
+/// The entries of one outcome that are missing in the other.
 fn difference(one: &Outcome, other: &Outcome) -> String {
     let only = |a: &Outcome, b: &Outcome| {
         let mut rest = b.1.clone();
-        // A row may come several times: each is another site.
+        // A row may occur several times, once for each site.
         let is_only_here = |row: &&String| {
             let found = rest.iter().position(|other| other == *row);
             found.map(|at| rest.swap_remove(at)).is_none()
@@ -168,7 +166,7 @@ fn difference(one: &Outcome, other: &Outcome) -> String {
     format!("{ends}\nrewritten: {:#?}\nattached: {:#?}", only(one, other), only(other, one))
 }
 
-/// Where both were written to, for the analysis of a difference.
+/// The paths to which both were written, for the analysis of a difference.
 fn shown(program: &[u8], script: &Source) -> String {
     let place = std::env::temp_dir().join(format!("wasm-aot-scripts-{}", std::process::id()));
     let kept = std::fs::write(place.with_extension("wasm"), program)
@@ -181,7 +179,7 @@ fn shown(program: &[u8], script: &Source) -> String {
     }
 }
 
-/// What a program may consist of: what the interpreter has, too.
+/// The features that a program may have: those of the interpreter.
 fn shape(u: &mut Unstructured<'_>) -> Result<wasm_smith::Config> {
     Ok(wasm_smith::Config {
         canonicalize_nans: true,
@@ -209,8 +207,7 @@ fn shape(u: &mut Unstructured<'_>) -> Result<wasm_smith::Config> {
     })
 }
 
-/// Which functions are called with what; none if the interpreter does not have what the program
-/// uses.
+/// The calls and their arguments; `None` if the interpreter lacks a feature of the program.
 fn calls(program: &[u8], u: &mut Unstructured<'_>) -> Result<Option<Vec<Call>>> {
     let Ok(module) = wasmi::Module::new(&interpreter(), program) else { return Ok(None) };
     let functions: Vec<(String, Vec<wasmi::ValType>)> = module
@@ -234,7 +231,7 @@ fn argument(ty: wasmi::ValType, u: &mut Unstructured<'_>) -> Result<Given> {
     Ok(match ty {
         wasmi::ValType::I32 => Given::I32(bits as u32),
         wasmi::ValType::I64 => Given::I64(bits),
-        // Few numbers, and none that is no number: engines may choose its bits.
+        // Few numbers, and no NaN, whose bits engines may choose.
         wasmi::ValType::F32 => Given::F32((bits as i16 as f32 / 4.0).to_bits()),
         wasmi::ValType::F64 => Given::F64((bits as i32 as f64 / 4.0).to_bits()),
         wasmi::ValType::V128 => Given::V128(u128::from(bits) << 50 | u128::from(bits)),
@@ -243,9 +240,9 @@ fn argument(ty: wasmi::ValType, u: &mut Unstructured<'_>) -> Result<Given> {
     })
 }
 
-/// The last report without what is an implementation's own: addresses, names, and the number and
-/// mode of a probe. Where a function begins, a rewritten program says where its first instruction
-/// stands, and a monitor says 0.
+/// The last report without implementation-specific values: addresses, names, and the number and
+/// mode of a probe. At a function's beginning, a rewritten program reports the offset of its first
+/// instruction, and a monitor reports 0.
 fn rows(report: &str) -> Vec<String> {
     let last = report.rsplit_once("\nid, ").map_or("", |(_, rest)| rest);
     let mut list: Vec<String> = Vec::new();
@@ -266,7 +263,7 @@ fn interpreter() -> wasmi::Engine {
     wasmi::Engine::new(&config)
 }
 
-/// A run in the interpreter, with a report if the program makes one; none if it does not start.
+/// A run in the interpreter, with a report if the program prints one; `None` if it does not start.
 fn interpreted(bytes: &[u8], calls: &[Call], about: &dyn Fn() -> String) -> Option<Outcome> {
     let engine = interpreter();
     let module = wasmi::Module::new(&engine, bytes).ok()?;
@@ -386,8 +383,8 @@ fn bits_here(value: &Val) -> u128 {
     }
 }
 
-/// A rewritten program in our engine; none if that does not have what the program uses, or its
-/// stack is less deep.
+/// A run of a rewritten program in the engine; `None` if the engine lacks a feature of the program,
+/// or has a smaller stack.
 fn compiled(bytes: &[u8], calls: &[Call]) -> Option<Outcome> {
     let engine = Engine::default();
     let module = Module::new(&engine, bytes).ok()?;
@@ -417,7 +414,7 @@ fn compiled(bytes: &[u8], calls: &[Call]) -> Option<Outcome> {
     Some((ends, rows(&String::from_utf8_lossy(&report))))
 }
 
-/// A program with a monitor beside it.
+/// A run of a program with an attached monitor.
 fn attached(monitor: &[u8], program: &[u8], calls: &[Call], how: ProbeCalls) -> Option<Outcome> {
     let mut run = stage::run(&[("monitor", monitor)], &[], program, how)
         .unwrap_or_else(|error| panic!("{error}"));

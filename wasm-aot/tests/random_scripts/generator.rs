@@ -1,12 +1,12 @@
-//! Scripts at random: rules that the program has sites for, whatever can be asked there, and
-//! everything that can be kept.
+//! Random scripts: rules for which the program has sites, all values that are available there, and
+//! all kinds of variables.
 
 use arbtest::arbitrary::{Result, Unstructured};
 use std::fmt::Write;
 use wasm_aot_body::events::{Bound, Event, Instruction, Mode, by_code, code_of, instructions};
 use wasm_aot_body::types::Ty;
 
-/// Patterns that mean several instructions, and the modes that these have.
+/// Patterns that match several instructions, and the modes of these.
 const PATTERNS: [(&str, &[&str]); 13] = [
     ("*", &["before", "after"]),
     ("i32.*", &["before", "after"]),
@@ -31,12 +31,12 @@ const TYPES: [(&str, Ty); 6] = [
     ("f32", Ty::F32),
     ("f64", Ty::F64),
 ];
-/// What the two targets know differently by design: programs know of tables what was seen to be put
-/// there, and have no numbers for probes.
+/// Values that differ between the two targets by design: rewritten programs know only the table
+/// entries that they have observed, and have no numbers for probes.
 const APART: [&str; 4] = ["resolved_fid", "target_funcref", "probe_id", "APP_MEMID"];
 
-/// What is not replaced: without it a program might not end, since its supply of turns is
-/// counted; or a label, a caller or a callee takes what no replacement gives.
+/// Instructions that are not replaced: without them a program might not terminate, since they count
+/// its supply of turns; or a label, a caller or a callee takes values that no replacement yields.
 const KEPT: [&str; 13] = [
     "i32.eqz",
     "i32.sub",
@@ -53,10 +53,10 @@ const KEPT: [&str; 13] = [
     "return_call_ref",
 ];
 
-/// What a program has for scripts.
+/// The features of a program that scripts can use.
 pub(crate) struct Present {
     instructions: Vec<&'static Instruction>,
-    /// Functions of one type: a call of the one may be one of the other.
+    /// Functions of one type, so that a call of one may become a call of the other.
     alike: Vec<(u32, u32)>,
 }
 
@@ -67,7 +67,7 @@ fn alike(types: &[u32]) -> Vec<(u32, u32)> {
     all().flat_map(others).filter(|(n, m)| n != m).collect()
 }
 
-/// What a program has for scripts.
+/// Reads the features of a program that scripts can use.
 pub(crate) fn present(bytes: &[u8]) -> Present {
     let mut found = vec![false; instructions().len()];
     let mut types = Vec::new();
@@ -93,13 +93,13 @@ pub(crate) fn present(bytes: &[u8]) -> Present {
     Present { instructions, alike: alike(&types) }
 }
 
-/// A value of a type that a script can compute with, and how it is spelled.
+/// A value of a type that a script can compute with, and its spelling.
 struct Value {
     text: String,
     ty: Ty,
 }
 
-/// What a probe can ask: its values, and the bounds that give them types.
+/// The values that a probe can use, and the bounds that give them types.
 struct Scope {
     values: Vec<Value>,
     bounds: Vec<String>,
@@ -120,7 +120,7 @@ pub(crate) fn script(present: &Present, u: &mut Unstructured<'_>) -> Result<Stri
     Ok(text)
 }
 
-/// A probe that stands in place of an instruction, or of calls.
+/// A probe that replaces an instruction or calls.
 fn replacement(
     text: &mut String,
     number: u32,
@@ -154,7 +154,7 @@ fn replacement(
             scope.ask(event, *mode, u)?;
             let end = match event.variable("res0").map(|found| found.ty) {
                 None if ["br_if", "br_table"].contains(&known.name) => "drop_args();".to_owned(),
-                // A block may give something, or not.
+                // A block may have a result, or not.
                 None if mode == &Mode::BlockAlt && u.ratio(1, 2)? => {
                     format!("return {};", u.int_in_range(0..=9)?)
                 }
@@ -197,7 +197,7 @@ fn probe(
             let rule = *u.choose(&structural)?;
             let event = if rule == "block:end" { Event::BlockEnd } else { Event::FuncEntry };
             scope.ask(event, Mode::None, u)?;
-            // Bounds would choose places by types, and these rules have no place for them.
+            // Bounds would select places by types, which these rules do not allow.
             scope.values.retain(|value| !value.text.starts_with("local"));
             format!("wasm:{rule}")
         }
@@ -241,7 +241,7 @@ fn probe(
 }
 
 impl Scope {
-    /// Some of what can be asked at an event.
+    /// Chooses some of the values that are available at an event.
     fn ask(&mut self, event: Event, mode: Mode, u: &mut Unstructured<'_>) -> Result<()> {
         for (name, definition) in event.variables() {
             if APART.contains(&name.as_str())
@@ -251,7 +251,7 @@ impl Scope {
                 continue;
             }
             if name == "targets" {
-                // There may be fewer: those that are missing are 0.
+                // There may be fewer; missing ones are 0.
                 let which = *u.choose(&["0", "1", "2", "arg0"])?;
                 if which != "arg0" || event.variable_at("arg0", mode, 0).is_some() {
                     self.values.push(Value { text: format!("targets[{which}]"), ty: Ty::U32 });
@@ -276,7 +276,7 @@ impl Scope {
         Ok(())
     }
 
-    /// A number that is no fraction, as a type.
+    /// An integer as a type.
     fn number(&self, ty: &str, u: &mut Unstructured<'_>) -> Result<String> {
         let whole: Vec<&Value> = self
             .values

@@ -1,4 +1,4 @@
-//! Small embedders: one for each way across the boundary that goes through the engine's interface.
+//! Small embedders: one for each kind of call or access in the engine's interface.
 
 use wasm_aot::{
     AsContextMut as _, Caller, Error, ExnRef, Extern, ExternRef, Global, GlobalType, Instance,

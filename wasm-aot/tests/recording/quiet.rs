@@ -1,4 +1,4 @@
-//! A program that is recorded from a quiet point on, after it has changed all that it has.
+//! A program that is recorded from a quiet point on, after it has changed all of its state.
 
 use super::events;
 use std::process::Command;
@@ -12,7 +12,8 @@ use wasm_aot::{
     ValType,
 };
 
-/// Segments in memories and tables of both kinds, a start function, and a step that changes all.
+/// Segments in memories and tables of both kinds, a start function, and a step that changes all
+/// state.
 pub(crate) const PROGRAM: &str = r#"(module
     (import "h" "next" (func $next (param i32) (result i32)))
     (import "h" "memory" (memory $given 1 4))
@@ -50,7 +51,7 @@ pub(crate) const PROGRAM: &str = r#"(module
                 (i32.add (i32.load $given (i32.const 8))
                     (call_indirect $t (type $f) (local.get $n) (i32.const 0)))))))"#;
 
-/// A program that runs, and what it has of its host.
+/// A running program, and its objects from the host.
 struct Running {
     store: Store<()>,
     module: Module,
@@ -89,7 +90,7 @@ impl Running {
     }
 }
 
-/// What is recorded of it from its fourth step on.
+/// The recording of it from its fourth step on.
 pub(crate) fn run(engine: &Engine) -> (Module, Vec<Event>) {
     let mut running = Running::new(engine).expect("it runs");
     let program = running.program();
@@ -196,7 +197,7 @@ fn an_embedder_is_asked_to_record_from_outside() {
     let output = replay.args(["replay", "--check", "run.r3"]).current_dir(&*folder).output();
     let output = output.expect("it starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    // A program that comes to no quiet point says so.
+    // A program that never reaches a quiet point is reported.
     let told = ctl(&["record", "-o", "never.r3"]);
     assert!(told.contains("it has come to no quiet point for 5 seconds"), "{told}");
     assert!(!folder.join("never.r3").exists());

@@ -1,23 +1,23 @@
-//! Bad weather: threads that run a program, and one that changes what stands in it, at random and
-//! as fast as it can.
+//! The environment of storms: threads that run a program, and one that changes its probes, at
+//! random and as fast as possible.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use wasm_aot::probe::{Place, ProbeId, Probes, probe};
 use wasm_aot::{Config, Engine, Error, Instance, Linker, Module, Store, Val};
 
-/// How many threads run the program, and for how long.
+/// The number of threads that run the program, and the duration.
 const THREADS: usize = 2;
 const LENGTH: Duration = Duration::from_millis(250);
 
-/// Turns of the weather without which a storm would prove nothing.
+/// The least number of changes for a storm to be evidence.
 const TURNS: u64 = 20;
 
 /// Pseudo-random numbers.
 pub(crate) struct Dice(u64);
 
 impl Dice {
-    /// One of so many.
+    /// A number below `sides`.
     pub(crate) fn roll(&mut self, sides: usize) -> usize {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -30,9 +30,9 @@ pub(crate) struct Setting {
     engine: Engine,
     pub(crate) module: Module,
     pub(crate) probes: Probes,
-    /// All instructions, by what they are called.
+    /// All instructions, by name.
     instructions: Vec<(&'static str, Place)>,
-    /// How many rounds each thread has begun; very many when it has gone.
+    /// The number of rounds that each thread has begun; very large after the thread has ended.
     rounds: [AtomicU64; THREADS],
 }
 
@@ -58,13 +58,13 @@ impl Setting {
         Self { engine, module, probes, instructions, rounds: Default::default() }
     }
 
-    /// Before the `n`th instruction of that name.
+    /// The place before the `n`th instruction with that name.
     pub(crate) fn before(&self, mnemonic: &str, n: usize) -> Place {
         self.instructions.iter().filter(|(name, _)| *name == mnemonic).nth(n).expect("as many").1
     }
 
-    /// Runs `round` again and again, in several threads with an instance each, while `disturb` does
-    /// what it likes. Tells how many rounds there were.
+    /// Runs `round` repeatedly, in several threads with one instance each, while `disturb` runs.
+    /// Returns the number of rounds.
     pub(crate) fn storm(
         &self,
         mut disturb: impl FnMut(&mut Dice),
@@ -99,8 +99,8 @@ impl Setting {
         all.load(Relaxed)
     }
 
-    /// Waits until each thread has gone on to its next round, and to the one after it. Tells
-    /// whether there are threads that still run.
+    /// Waits until each thread has begun its next round, and the one after it. Returns whether any
+    /// thread still runs.
     pub(crate) fn pass(&self) -> bool {
         let (begun, rounds) =
             (Instant::now(), || self.rounds.each_ref().map(|rounds| rounds.load(Relaxed)));
@@ -112,7 +112,7 @@ impl Setting {
         rounds().iter().any(|rounds| *rounds < GONE)
     }
 
-    /// An instance in a store of its own; `exit` ends the program.
+    /// An instance in its own store; `exit` ends the program.
     pub(crate) fn instance(&self) -> (Store<()>, Instance) {
         let mut store = Store::new(&self.engine, ());
         let mut linker = Linker::new(&self.engine);
@@ -122,10 +122,10 @@ impl Setting {
     }
 }
 
-/// So many rounds has a thread that has gone.
+/// The number of rounds for a thread that has ended.
 const GONE: u64 = 1 << 62;
 
-/// One thread less, also if it panics.
+/// Records the end of a thread, even if it panics.
 struct Leaving<'a>(&'a AtomicUsize, &'a AtomicU64);
 
 impl Drop for Leaving<'_> {
@@ -135,8 +135,8 @@ impl Drop for Leaving<'_> {
     }
 }
 
-/// Probes of all kinds that come, go, rest and stand up again, and counts that are attached and
-/// detached.
+/// Probes of all kinds that are inserted, removed, and switched off and on, and counts that are
+/// attached and detached.
 #[derive(Default)]
 pub(crate) struct Company(Vec<ProbeId>);
 
@@ -174,7 +174,7 @@ pub(crate) fn call(store: &mut Store<()>, instance: Instance, arg: i32) -> Resul
     function.call(store, arg)
 }
 
-/// What the rows of a report have in a column, added up.
+/// The sum of a column over the rows of a report.
 pub(crate) fn sum(report: &wasm_aot::monitor::Report, column: &str) -> u64 {
     let at = report
         .columns
@@ -188,7 +188,7 @@ pub(crate) fn sum(report: &wasm_aot::monitor::Report, column: &str) -> u64 {
     report.rows.iter().map(count).sum()
 }
 
-/// A number, as programs give it.
+/// A number from a program's result.
 pub(crate) fn number(value: Option<Val>) -> i32 {
     match value {
         Some(Val::I32(number)) => number,

@@ -1,5 +1,5 @@
 //! Arbitrary programs: their profiles are equal to the results of an interpreter of their scripts,
-//! which knows neither bytecode nor nodes, and follows them with a stack of its own.
+//! which knows neither bytecode nor nodes, and executes them with its own stack.
 
 mod host;
 
@@ -150,7 +150,7 @@ fn step(u: &mut Unstructured<'_>, functions: usize, depth: u8) -> arbitrary::Res
 const BACK: usize = 1000;
 const WORK: usize = 1001;
 
-/// How a function is left.
+/// The way in which a function ends.
 enum Left {
     Normally,
     Returned,

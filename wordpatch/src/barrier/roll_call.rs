@@ -1,10 +1,10 @@
-//! The signal barrier: every thread is called by a reserved real-time signal and answers from its
-//! handler.
+//! The signal barrier: it sends every thread a reserved real-time signal, and the thread answers
+//! from its handler.
 //!
-//! A call carries its number and the index of a seat; the handler writes the number on the seat. A
-//! seat belongs to one thread during one call. A thread that has not answered keeps the signal; it
-//! is sent no other one by later calls, or they would pile up. What it answers in the end, it
-//! answers to the call that is under way then, on the seat that it has there.
+//! A call sends its number and the index of a seat; the handler writes the number into the seat. A
+//! seat belongs to one thread during one call. A thread that has not answered still has the signal
+//! pending. Later calls do not send it another one, since signals would pile up. Its late answer
+//! counts for the call that is in progress then, in the thread's seat of that call.
 //!
 //! | seat | meaning | changed by |
 //! |---|---|---|
@@ -23,15 +23,15 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How many threads can be waited for.
+/// The most threads that a call can wait for.
 const SEATS: usize = 4096;
 
-/// How long to wait for them. A runnable thread answers within its next time slice, which may be
-/// far away on a crowded machine.
+/// How long a call waits for them. A runnable thread answers in its next time slice, which may come
+/// late on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// A thread and what it has answered, in one word: a handler that comes late must not answer for a
-/// thread that has the seat meanwhile.
+/// A thread and its latest answer, in one word: a late handler must not answer for the thread that
+/// has the seat now.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Seat {
     thread: Tid,
@@ -58,22 +58,22 @@ static ROOM: [AtomicU64; SEATS] = [const { AtomicU64::new(0) }; SEATS];
 /// The number of the current or the latest call.
 static CALL: AtomicU32 = AtomicU32::new(0);
 
-/// Whether a call is under way; taken by the thread that makes it.
+/// Whether a call is in progress; set by the thread that makes it.
 static BUSY: AtomicBool = AtomicBool::new(false);
 
 /// The reserved signal; zero before the first call.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
-/// The reserved signal, if one is.
+/// The reserved signal, if there is one.
 pub(crate) fn signal() -> Option<i32> {
     Some(SIGNAL.load(Ordering::Acquire)).filter(|&signal| signal != 0)
 }
 
-/// Taken while a signal is being reserved.
+/// Held while a thread reserves a signal.
 pub(crate) static RESERVING: Lock<()> = Lock::new(());
 
-/// Reserves a real-time signal that the program does not use. After `fork` the reservation stays,
-/// as handlers do.
+/// Reserves a real-time signal that the program does not use. The reservation survives `fork`, as
+/// handlers do.
 pub(super) fn prepare() -> Result<i32, BarrierError> {
     fork::prepare();
     let _one_at_a_time = RESERVING.lock();
@@ -95,7 +95,7 @@ pub(super) fn prepare() -> Result<i32, BarrierError> {
     Err(BarrierError::NoSignalFree)
 }
 
-/// What a called thread does. Returning from here is what serialises it.
+/// The handler of a called thread. The return from it serialises the thread.
 extern "C" fn answer(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: (1) the kernel passes a valid siginfo_t to a handler installed with SA_SIGINFO.
     #[allow(unsafe_code)]
@@ -108,23 +108,23 @@ extern "C" fn answer(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c
     let sit = |seat: &AtomicU64| {
         let [before, after] =
             [latest.wrapping_sub(1), latest].map(|answer| Seat { thread: this, answer }.word());
-        // Release pairs with the Acquire in `load`: what this thread did before lies before the
+        // Release pairs with the Acquire in `load`: the thread's earlier actions come before the
         // barrier.
         let _ = seat.compare_exchange(before, after, Ordering::Release, Ordering::Relaxed);
     };
     if call == latest {
         ROOM.get(seat).into_iter().for_each(sit);
     } else {
-        // A seat of an earlier call may look the same, so all are tried.
+        // A seat of an earlier call may have the same value, so all are tried.
         ROOM.iter().take_while(|seat| seat.load(Ordering::Relaxed) != 0).for_each(sit);
     }
 }
 
-/// Threads that have not answered an earlier call, and have its signal yet; zero where there is
-/// room. Of more than these, signals pile up.
+/// Threads that have not answered an earlier call and still have its signal pending; zero in a free
+/// entry. The signals of threads beyond these pile up.
 static OWING: [AtomicI32; 64] = [const { AtomicI32::new(0) }; 64];
 
-/// A thread has not answered.
+/// Records that a thread has not answered.
 fn note_owing(thread: Tid) {
     let known = OWING.iter().any(|owing| owing.load(Ordering::Relaxed) == thread.0);
     if !known && let Some(free) = OWING.iter().find(|owing| owing.load(Ordering::Relaxed) == 0) {
@@ -132,8 +132,8 @@ fn note_owing(thread: Tid) {
     }
 }
 
-/// Whether a thread has still to be delivered the signal of an earlier call. By the thread that
-/// calls, when the thread has its seat: it answers there.
+/// Whether the signal of an earlier call is still pending for a thread. Called by the calling
+/// thread after it has given that thread a seat, where the late answer goes.
 fn still_owes(thread: Tid, signal: i32) -> bool {
     let Some(owing) = OWING.iter().find(|owing| owing.load(Ordering::Relaxed) == thread.0) else {
         return false;
@@ -145,7 +145,7 @@ fn still_owes(thread: Tid, signal: i32) -> bool {
     owes
 }
 
-/// Calls every thread but this one and waits for all answers.
+/// Calls every other thread and waits for all answers.
 pub(super) fn pass() -> Result<(), BarrierError> {
     let signal = match signal() {
         Some(signal) => signal,
@@ -154,9 +154,9 @@ pub(super) fn pass() -> Result<(), BarrierError> {
     refuse_vfork_child()?;
     let turn = Turn::take();
     let mut seated = 0;
-    // A listing may miss a thread when others end meanwhile; a second one that finds no new thread
-    // has missed no thread. Threads that start after the first listing have fetched nothing before
-    // the call.
+    // A listing may miss a thread if others end meanwhile; a second one that finds no new thread
+    // has missed none. Threads that start after the first listing have fetched nothing before the
+    // call.
     loop {
         let newcomers = invite(seated, signal, turn.number)?;
         if newcomers == seated {
@@ -174,20 +174,21 @@ pub(super) fn pass() -> Result<(), BarrierError> {
     Ok(())
 }
 
-/// One call at a time.
+/// The right to make a call; one call at a time.
 struct Turn {
     number: u32,
 }
 
 impl Turn {
     fn take() -> Self {
-        // Acquire pairs with the Release in `drop`: seats are reused only after the call before is
-        // over.
+        // Acquire pairs with the Release in `drop`: seats are reused only after the previous call
+        // has ended.
         while BUSY.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err()
         {
             threads::give_way();
         }
-        // Release: a thread that sees the number sees that seats of the call before are over.
+        // Release: a thread that reads the number also sees that the seats of the previous call are
+        // unused.
         Self { number: CALL.fetch_add(1, Ordering::AcqRel).wrapping_add(1) }
     }
 }
@@ -198,12 +199,12 @@ impl Drop for Turn {
     }
 }
 
-/// In a forked child: no thread is left that could be making a call.
+/// In a forked child: no other thread exists that could be making a call.
 pub(crate) fn forget_call() {
     BUSY.store(false, Ordering::Relaxed);
 }
 
-/// Seats and calls every thread that has no seat yet; returns how many are seated.
+/// Gives a seat to every thread that has none, and calls it; returns the number of seats in use.
 fn invite(seated: usize, signal: i32, call: u32) -> Result<usize, BarrierError> {
     let this = threads::current();
     let mut count = seated;
@@ -231,7 +232,7 @@ fn invite(seated: usize, signal: i32, call: u32) -> Result<usize, BarrierError> 
     failure.map_or(Ok(count), Err)
 }
 
-/// The first seat whose thread lives and has not answered.
+/// The first seat whose thread is alive and has not answered.
 fn waiting(seated: usize, call: u32) -> Option<usize> {
     ROOM[..seated]
         .iter()
@@ -239,7 +240,7 @@ fn waiting(seated: usize, call: u32) -> Option<usize> {
         .position(|seat| seat.answer != call && threads::lives(seat.thread))
 }
 
-/// The threads that did not answer: the ids of the first few and how many there are.
+/// The threads that did not answer: the IDs of the first few, and their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Silent {
     signal: i32,
@@ -267,12 +268,12 @@ impl Silent {
         self.signal
     }
 
-    /// How many there are.
+    /// Their number.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Their ids, at most the first eight.
+    /// The IDs of at most the first eight.
     pub fn threads(&self) -> &[Tid] {
         &self.first[..self.count.min(self.first.len())]
     }

@@ -21,13 +21,12 @@ pub(super) fn after_logic(flags: u64, result: u64, width: Width) -> u64 {
         | set(SIGN, result & sign != 0)
 }
 
-/// When a branch is taken.
+/// The condition of a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
-    /// As the low four bits of the opcode say: three choose a combination of flags, the lowest
-    /// negates it.
+    /// The low four bits of the opcode: three select a combination of flags, the lowest negates it.
     Flags(u8),
-    /// When RCX is zero.
+    /// RCX is zero.
     CounterIsZero,
 }
 

@@ -1,4 +1,4 @@
-//! From bytes to what they do.
+//! Decodes bytes into effects.
 //!
 //! ```text
 //!   66 67 F2 F3 2E 3E …   40..4F    op | 0F op    ModRM SIB   displacement   immediate
@@ -6,9 +6,9 @@
 //! ```
 //!
 //! [`row`] is the table: for each opcode the prefixes that may precede it and the function that
-//! reads the rest. A prefix that a row does not name makes the instruction unknown, even where the
-//! processor would ignore it; one that no row names (LOCK, ES, SS, FS, GS) is not even read as a
-//! prefix, and is then an opcode without a row.
+//! reads the rest. A prefix that a row does not list makes the instruction unknown, even where the
+//! processor would ignore it. A prefix that no row lists (LOCK, ES, SS, FS, GS) is not parsed as
+//! one, but as an opcode without a row.
 
 use super::machine::{Part, Register, truncate};
 use super::{Condition, Effect, Instruction, Operand, Target};
@@ -25,32 +25,32 @@ type Prefixes = u8;
 const NONE: Prefixes = 0;
 /// 66: operands of 16 bits.
 const SIZE: Prefixes = 1 << 0;
-/// 67: addresses of 32 bits. Without meaning where there is no address.
+/// 67: addresses of 32 bits. No effect where there is no address.
 const ADDRESS: Prefixes = 1 << 1;
-/// F2: on a branch, keep the bounds registers; without meaning on processors and kernels without
-/// MPX.
+/// F2: on a branch, keep the bounds registers; no effect on processors and kernels without MPX.
 const BOUND: Prefixes = 1 << 2;
-/// F3: part of the opcode of PAUSE and ENDBR, and without meaning before a return.
+/// F3: part of the opcode of PAUSE and ENDBR, and without effect before a return.
 const REPEAT: Prefixes = 1 << 3;
-/// 2E: on a conditional branch a hint; else a segment that 64-bit mode ignores.
+/// 2E: on a conditional branch a hint; otherwise a segment that 64-bit mode ignores.
 const CS: Prefixes = 1 << 4;
-/// 3E: on an indirect branch NOTRACK, on a conditional one a hint; else a segment that 64-bit mode
-/// ignores.
+/// 3E: on an indirect branch NOTRACK, on a conditional one a hint; otherwise a segment that 64-bit
+/// mode ignores.
 const DS: Prefixes = 1 << 5;
-/// 40..4F. A near branch has no operand that its bits could change: it is of 64 bits always.
+/// 40..4F. It does not change a near branch, whose operand always has 64 bits.
 const REX: Prefixes = 1 << 6;
 
-/// What may precede a near branch.
+/// The prefixes that may precede a near branch.
 const BRANCH: Prefixes = BOUND | CS | DS | REX;
-/// What may precede an instruction on registers.
+/// The prefixes that may precede an instruction on registers.
 const OPERAND: Prefixes = SIZE | REX;
-/// What may precede a nop, to make it longer.
+/// The prefixes that may precede a nop, to make it longer.
 const PADDING: Prefixes = SIZE | ADDRESS | CS | DS | REX;
 
-/// The prefixes that may precede an opcode, and what reads the rest of the instruction.
+/// The prefixes that may precede an opcode, and the function that reads the rest of the
+/// instruction.
 type Row = (Prefixes, fn(&mut Code, u8) -> Option<Effect>);
 
-/// The table of all instructions that are known; `0x0f00` and above are the opcodes of two bytes.
+/// The table of all known instructions; `0x0f00` and above are the opcodes of two bytes.
 fn row(opcode: u16) -> Option<Row> {
     Some(match opcode {
         0x70..=0x7f => (BRANCH, |code, opcode| branch(code, opcode, Width::One)),
@@ -84,7 +84,7 @@ fn row(opcode: u16) -> Option<Row> {
 
 /// Decodes the instruction that begins with the first of `bytes` and lies at `at`.
 ///
-/// `bytes` are those that can be read, up to fifteen; none beyond them is looked at.
+/// `bytes` are the readable bytes, up to fifteen; none beyond them are read.
 pub(crate) fn decode(at: CodeAddr, bytes: &[u8]) -> Option<Instruction> {
     let rest = bytes.get(..LONGEST).unwrap_or(bytes);
     let mut code = Code { rest, end: at, prefixes: NONE, rex: 0 };
@@ -142,7 +142,7 @@ fn test_constant(code: &mut Code, opcode: u8) -> Option<Effect> {
     })
 }
 
-/// B0..BF, the one instruction with a constant of eight bytes.
+/// B0..BF, the only instruction with a constant of eight bytes.
 fn move_short(code: &mut Code, opcode: u8) -> Option<Effect> {
     let width = code.width(opcode & 8 != 0);
     let to = code.part(code.extended(opcode & 7, REX_B), width);
@@ -163,15 +163,15 @@ fn register_of_extension_zero(code: &mut Code, opcode: u8) -> Option<(Part, Widt
     }
 }
 
-/// 90 exchanges RAX with itself, which is nothing, unless REX.B makes one of them R8.
+/// 90 exchanges RAX with itself, which has no effect, unless REX.B turns one of them into R8.
 fn nop(code: &mut Code, _: u8) -> Option<Effect> {
     let pause = code.prefixes == REPEAT;
     let plain = code.prefixes & REPEAT == 0 && code.rex & REX_B == 0;
     (pause || plain).then_some(Effect::Skip)
 }
 
-/// Nothing, on processors that do not track indirect branches and on kernels that do not have them
-/// do it.
+/// No effect on processors that do not track indirect branches, or where the kernel has not enabled
+/// that.
 fn end_branch(code: &mut Code, _: u8) -> Option<Effect> {
     let ends = code.prefixes == REPEAT && matches!(code.byte()?, 0xfa | 0xfb);
     ends.then_some(Effect::Skip)
@@ -190,7 +190,7 @@ const REX_R: u8 = 4;
 /// REX.B: the fourth bit of the register in ModRM that may also be memory, or in the opcode.
 const REX_B: u8 = 1;
 
-/// An instruction, as far as it has been read.
+/// An instruction, decoded in part.
 struct Code<'a> {
     /// Not yet read.
     rest: &'a [u8],
@@ -201,7 +201,7 @@ struct Code<'a> {
     rex: u8,
 }
 
-/// The byte that names operands.
+/// The byte that encodes operands.
 #[derive(Clone, Copy)]
 struct ModRm {
     mode: u8,
@@ -213,7 +213,7 @@ struct ModRm {
     low: u8,
 }
 
-/// The operand that a ModRM byte names by its mode and its low field.
+/// The operand that a ModRM byte encodes by its mode and its low field.
 enum Place {
     /// The register with this number.
     Register(u8),
@@ -229,7 +229,7 @@ impl Code<'_> {
         Some(byte)
     }
 
-    /// A number of this width, with its sign.
+    /// A signed number of this width.
     fn signed(&mut self, width: Width) -> Option<i64> {
         let mut value = 0;
         for i in 0..width.bytes() {
@@ -239,20 +239,20 @@ impl Code<'_> {
         Some((value << unused) as i64 >> unused)
     }
 
-    /// A constant for an operand of this width: at most four bytes, and its sign for the rest.
+    /// A constant for an operand of this width: at most four bytes, sign-extended.
     fn constant(&mut self, width: Width) -> Option<u64> {
         let value = self.signed(width.min(Width::Four))?;
         Some(truncate(value as u64, width))
     }
 
-    /// The address this far from the end of the instruction, of which the distance is the last
-    /// part.
+    /// The address at this distance from the end of the instruction, whose last field is the
+    /// distance.
     fn relative(&mut self, width: Width) -> Option<CodeAddr> {
         let distance = self.signed(width)?;
         Some(self.end.offset(distance as isize))
     }
 
-    /// Reads what precedes the opcode. F2 and F3 together have no meaning that can be relied on.
+    /// Reads the prefixes. F2 and F3 together have no reliable meaning.
     fn read_prefixes(&mut self) -> Option<()> {
         while let Some(&byte) = self.rest.first() {
             let prefix = match byte {
@@ -286,8 +286,8 @@ impl Code<'_> {
         })
     }
 
-    /// The operand, if it is a register or memory relative to the instruction pointer; then nothing
-    /// may follow the displacement.
+    /// The operand, if it is a register or memory relative to the instruction pointer; then no
+    /// bytes may follow the displacement.
     fn place(&mut self, modrm: ModRm) -> Option<Place> {
         match (modrm.mode, modrm.low) {
             (3, low) => Some(Place::Register(self.extended(low, REX_B))),
@@ -296,8 +296,8 @@ impl Code<'_> {
         }
     }
 
-    /// Reads over an operand of any kind (Intel SDM volume 2, tables 2-2 and 2-3). REX does not
-    /// change its length.
+    /// Skips an operand of any kind (Intel SDM volume 2, tables 2-2 and 2-3). REX does not change
+    /// its length.
     fn skip_operand(&mut self, modrm: ModRm) -> Option<()> {
         let base = match (modrm.mode, modrm.low) {
             (3, _) => return Some(()),
@@ -312,7 +312,7 @@ impl Code<'_> {
         Some(())
     }
 
-    /// The width of an operand that is not just a byte by its opcode. REX.W prevails over 66.
+    /// The width of an operand whose opcode does not make it a byte. REX.W overrides 66.
     fn width(&self, wide: bool) -> Width {
         match (wide, self.rex & REX_W != 0, self.prefixes & SIZE != 0) {
             (false, ..) => Width::One,
@@ -322,13 +322,13 @@ impl Code<'_> {
         }
     }
 
-    /// The number of a register: three bits, and the fourth in this bit of REX.
+    /// The number of a register: three bits, and a fourth from this bit of REX.
     fn extended(&self, low: u8, bit: u8) -> u8 {
         if self.rex & bit != 0 { low | 8 } else { low }
     }
 
-    /// What the number of a register means: the bytes 4 to 7 are AH to BH without REX, and SPL to
-    /// DIL with it.
+    /// The register with this number. The byte registers 4 to 7 are AH to BH without REX, and SPL
+    /// to DIL with it.
     fn part(&self, number: u8, width: Width) -> Part {
         match (width, self.rex, number) {
             (Width::One, 0, 4..=7) => Part::High(Register::numbered(number - 4)),

@@ -26,7 +26,7 @@ pub(crate) enum Register {
 }
 
 impl Register {
-    /// All of them, by number.
+    /// All registers, by number.
     pub(crate) const ALL: [Self; 16] = [
         Self::Rax,
         Self::Rcx,
@@ -46,7 +46,7 @@ impl Register {
         Self::R15,
     ];
 
-    /// The register with the number that the low four bits of `number` are.
+    /// The register whose number is in the low four bits of `number`.
     pub(super) fn numbered(number: u8) -> Self {
         Self::ALL[usize::from(number & 15)]
     }
@@ -55,7 +55,7 @@ impl Register {
 /// A register or a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// The low bytes of a register, as many as the width says.
+    /// The low bytes of a register, of this width.
     Low(Register, Width),
     /// The second byte of one of the first four registers: AH, CH, DH, BH.
     High(Register),
@@ -83,7 +83,7 @@ impl Part {
     }
 }
 
-/// The low bytes of `value`, as many as the width says.
+/// The low bytes of `value`, of this width.
 pub(super) fn truncate(value: u64, width: Width) -> u64 {
     value & u64::MAX >> (64 - 8 * width.bytes())
 }
@@ -103,11 +103,11 @@ pub(crate) trait Machine {
     /// [`flags`](Self::flags) returned.
     fn set_flags(&mut self, flags: u64);
 
-    /// Says where the thread goes on.
+    /// Sets the address at which the thread continues.
     fn set_instruction_pointer(&mut self, to: CodeAddr);
 
-    /// The bytes at `address`, as many as the width says, as a little-endian number. They are what
-    /// the interrupted instruction reads: if they are not mapped, it would have faulted too.
+    /// The bytes at `address`, of this width, as a little-endian number. The interrupted
+    /// instruction reads them: if they are not mapped, it would have faulted, too.
     fn load(&self, address: u64, width: Width) -> u64;
 
     /// Stores eight bytes at `address`: a slot of the thread's stack, which the interrupted

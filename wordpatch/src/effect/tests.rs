@@ -1,5 +1,4 @@
-//! What the decoder owes its caller, wherever the bytes come from, and what carrying out may not
-//! do.
+//! Properties of the decoder and of emulation that hold for all bytes.
 
 use super::*;
 use std::collections::BTreeMap;
@@ -8,7 +7,7 @@ use std::time::{Duration, Instant};
 mod foreign;
 mod hardware;
 
-/// Numbers that look random and are the same in every run (Steele, Lea, Flood: "Fast splittable
+/// Pseudorandom numbers that are the same in every run (Steele, Lea, Flood: "Fast splittable
 /// pseudorandom number generators", 2014).
 struct Random(u64);
 
@@ -39,7 +38,7 @@ const PREFIXES: [u8; 27] = [
     0x45, 0x46, 0x47, 0x48, 0x49, 0x4a, 0x4b, 0x4c, 0x4d, 0x4e, 0x4f,
 ];
 
-/// First bytes of opcodes, or second ones behind 0F, of which at least one encoding is known.
+/// First bytes of opcodes, or second ones after 0F, with at least one known encoding.
 fn known_opcodes() -> Vec<Vec<u8>> {
     let one = (0x70..=0x7f).chain(0xb0..=0xbf).map(|opcode| vec![opcode]);
     let more = [
@@ -50,8 +49,7 @@ fn known_opcodes() -> Vec<Vec<u8>> {
     one.chain(more.map(|opcode| vec![opcode])).chain(two).collect()
 }
 
-/// A thread that exists only in a test. Memory that was not written reads as a number of its
-/// address.
+/// A simulated thread. Memory that was not written reads as a function of its address.
 #[derive(Clone, Debug, PartialEq)]
 struct Thread {
     registers: [u64; 16],
@@ -102,8 +100,8 @@ impl Machine for Thread {
     }
 }
 
-/// The fuzz body: whatever the bytes and the thread are, nothing panics, and the answer keeps to
-/// the bytes that were given.
+/// The fuzz body: for any bytes and any thread, nothing panics, and the result depends on the given
+/// bytes only.
 fn decode_and_carry_out(bytes: &[u8], thread: &mut Thread, shadow_stack: bool) {
     let at = thread.at;
     let Some(instruction) = decode(at, bytes) else { return };

@@ -26,14 +26,14 @@ pub fn allowed() -> Result<Vec<Cpu>, OsError> {
         )?;
         set.assume_init()
     };
-    // SAFETY: (1) every number asked for is below the set's size.
+    // SAFETY: (1) every number is below the set's size.
     Ok((0..libc::CPU_SETSIZE as usize)
         .filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) })
         .map(Cpu)
         .collect())
 }
 
-/// Keeps the calling thread on these processors.
+/// Restricts the calling thread to these processors.
 pub fn keep_to(cpus: &[Cpu]) -> Result<(), OsError> {
     // SAFETY: (1) all-zero is a valid, empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };

@@ -1,4 +1,4 @@
-//! Which processor this is.
+//! Identifies the processor.
 
 use std::arch::x86_64::{__cpuid, __cpuid_count};
 
@@ -46,7 +46,7 @@ pub fn has_clflushopt() -> bool {
     __cpuid(0).eax >= 7 && __cpuid_count(7, 0).ebx & 1 << 23 != 0
 }
 
-/// The microcode's revision as the kernel prints it, if it does.
+/// The microcode's revision as the kernel prints it, if it prints one.
 pub fn microcode() -> Option<String> {
     let info = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = info.lines().find(|line| line.starts_with("microcode"))?;

@@ -1,41 +1,43 @@
-//! Descriptors of ours in another program's process: high, closed on exec, and never taken for the
-//! program's.
+//! The library's descriptors in another program's process: with high numbers, closed on exec, and
+//! never confused with the program's.
 //!
-//! A program closes all descriptors that there are, counts them, or expects the lowest number. A
-//! descriptor that stays open is moved to the top of what the process may have, at once. The
-//! program may close it all the same, at any moment, and get its number for a file of its own: so
-//! before each use, and before it is closed, it is compared with what was opened.
+//! A program may close all descriptors, count them, or expect the lowest number. So a descriptor
+//! that stays open is moved at once to the top of the numbers that the process may use. The program
+//! may still close it at any time, and reuse its number for a file of its own. So before each use,
+//! and before it is closed, the descriptor is compared with what was opened.
 //!
-//! From the call on that has returned it, a descriptor is a number here. The standard library's
-//! owned ones would be closed without a look, and end the process if the program has closed them.
+//! From its creation on, a descriptor is a plain number here. The standard library's owned
+//! descriptors are closed without such a check, and abort the process if the program has closed
+//! them.
 //!
 //! # Safety
 //!
-//! This module exists because descriptors are numbers.
+//! This module exists because descriptors are plain numbers.
 #![allow(unsafe_code)]
 
 use super::{OsError, check};
 
-/// A descriptor of ours, as long as it is that.
+/// A descriptor of the library, valid as long as it refers to the file that was opened.
 #[derive(Debug)]
 pub struct Own {
     number: i32,
     identity: (u64, u64),
 }
 
-/// The kernel's table reaches up to the highest number, and is copied at every fork: no more than a
-/// page or two.
+/// The kernel's table extends to the highest number, and is copied at every fork; so it must not
+/// exceed a page or two.
 const MOST: libc::c_int = 1000;
 
 impl Own {
-    /// Moves a socket's descriptor up that a system call has just returned. Fails if the program
-    /// has closed it meanwhile, and leaves alone what is no socket: a file that has got its number.
+    /// Moves a socket's descriptor, which a system call has just returned, to a high number. Fails
+    /// if the program has closed it meanwhile, and does not touch a file of the program that has
+    /// got its number.
     pub fn take_socket(low: i32) -> Result<Self, OsError> {
         let (identity, kind) = look(low)?;
         if kind != libc::S_IFSOCK {
             return Err(OsError { call: "fstat", errno: libc::ENOTSOCK });
         }
-        // Closed when it is dropped, if it is still what it is now.
+        // Closed on drop, if it still refers to the same file.
         let low = Self { number: low, identity };
         let highest = highest().ok_or(OsError { call: "getrlimit", errno: libc::EMFILE })?;
         let lowest = highest.min(MOST);
@@ -49,17 +51,17 @@ impl Own {
         }
     }
 
-    /// The one of these parts: in a forked child, which has a copy.
+    /// The descriptor with these parts: for a forked child, which has a copy.
     pub fn inherited(number: i32, identity: (u64, u64)) -> Self {
         Self { number, identity }
     }
 
-    /// Its number, and what it is, for [`inherited`](Self::inherited).
+    /// Its number and the identity of its file, for [`inherited`](Self::inherited).
     pub fn parts(&self) -> (i32, (u64, u64)) {
         (self.number, self.identity)
     }
 
-    /// Its number, if it is still ours.
+    /// Its number, if it still refers to the file that was opened.
     pub fn number(&self) -> Option<i32> {
         look(self.number).is_ok_and(|(is, _)| is == self.identity).then_some(self.number)
     }
@@ -68,20 +70,20 @@ impl Own {
 impl Drop for Own {
     fn drop(&mut self) {
         if let Some(number) = self.number() {
-            // SAFETY: (1) ours, and not used any more.
+            // SAFETY: (1) the library's descriptor, no longer used.
             unsafe { libc::close(number) };
         }
     }
 }
 
-/// Where the upper half of the numbers begins that descriptors of this process may have; `None` if
+/// The start of the upper half of the numbers that descriptors of this process may have; `None` if
 /// there are few.
 pub(super) fn highest() -> Option<libc::c_int> {
     let limit = super::limits::of(libc::RLIMIT_NOFILE).unwrap_or(u64::MAX);
     (limit >= 256).then_some(limit.min(1 << 20) as libc::c_int / 2)
 }
 
-/// What is open under a number: the device and the number of the file, and its kind.
+/// The file under a number: its device, its inode and its kind.
 fn look(number: i32) -> Result<((u64, u64), libc::mode_t), OsError> {
     // SAFETY: (1) a record to write to.
     unsafe {
@@ -107,22 +109,21 @@ mod tests {
         let own = opened();
         let number = own.number().unwrap();
         assert!(number >= highest().unwrap().min(MOST), "{number}");
-        // SAFETY: (1) asks for flags.
+        // SAFETY: (1) reads flags.
         let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
         assert_eq!(flags & libc::FD_CLOEXEC, libc::FD_CLOEXEC);
         drop(own);
-        // SAFETY: (1) asks for flags.
+        // SAFETY: (1) reads flags.
         assert_eq!(unsafe { libc::fcntl(number, libc::F_GETFD) }, -1);
     }
 
     #[test]
     fn one_that_the_program_has_closed_already_or_has_for_a_file_is_refused() {
         let low = File::open("/dev/null").unwrap();
-        // As high as no other test's.
-        // SAFETY: (1) numbers only.
+        // Higher than any number of another test. SAFETY: (1) numbers only.
         let number =
             unsafe { libc::fcntl(low.as_raw_fd(), libc::F_DUPFD, highest().unwrap() + 99) };
-        // SAFETY: (1) as a program closes all that there are.
+        // SAFETY: (1) as a program that closes all descriptors.
         unsafe { libc::close(number) };
         assert_eq!(Own::take_socket(number).unwrap_err().errno, libc::EBADF);
         assert_eq!(Own::take_socket(low.as_raw_fd()).unwrap_err().errno, libc::ENOTSOCK);
@@ -134,11 +135,12 @@ mod tests {
         let own = opened();
         let number = own.number().unwrap();
         let other = File::open("/proc/self/maps").unwrap();
-        // SAFETY: (1) as a program closes what it does not know, and gets the number for a file.
+        // SAFETY: (1) as a program that closes an unknown descriptor, and reuses the number for a
+        // file.
         assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), number) }, number);
         assert_eq!(own.number(), None);
         drop(own);
-        // SAFETY: (1) the copy that was made above.
+        // SAFETY: (1) the copy made above.
         let copy = unsafe { File::from_raw_fd(number) };
         assert!(copy.metadata().is_ok(), "it is open");
     }

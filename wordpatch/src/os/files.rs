@@ -24,14 +24,14 @@ fn open_with(path: &CStr, flags: libc::c_int) -> Result<OwnedFd, OsError> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// How long a file of this process may become (RLIMIT_FSIZE). Longer ones are refused, and the
-/// kernel sends SIGXFSZ, which kills: whatever makes a file longer looks at this first. Usable in a
-/// signal handler.
+/// The largest size of a file that this process may write (RLIMIT_FSIZE). Beyond it the kernel
+/// refuses to write and sends SIGXFSZ, which kills the process: code that extends a file checks
+/// this first. Usable in a signal handler.
 pub fn largest() -> u64 {
     super::limits::of(libc::RLIMIT_FSIZE).unwrap_or(u64::MAX)
 }
 
-/// How long a file is. Usable in a signal handler.
+/// The size of a file. Usable in a signal handler.
 pub fn size(file: &impl AsRawFd) -> Result<u64, OsError> {
     // SAFETY: (1) a record to write to.
     unsafe {
@@ -59,14 +59,13 @@ pub fn read_start<'a>(path: &CStr, buffer: &'a mut [u8]) -> Result<&'a [u8], OsE
     Ok(&buffer[..filled])
 }
 
-/// Writes `bytes` at the offset that is `to`, as /proc/self/mem wants it. Usable in a signal
-/// handler.
+/// Writes `bytes` at offset `to`, as /proc/self/mem expects. Usable in a signal handler.
 ///
 /// # Safety
 /// `file` is the process's own memory, and the caller may change the bytes at `to`.
 pub unsafe fn write_memory(file: &impl AsRawFd, to: CodeAddr, bytes: &[u8]) -> Result<(), OsError> {
-    // SAFETY: (1) `bytes` is readable; (2) what the kernel writes through the file is the caller's
-    // to answer for.
+    // SAFETY: (1) `bytes` is readable; (2) the caller is responsible for the bytes that the kernel
+    // changes.
     let n = unsafe {
         libc::pwrite(file.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), to.get() as libc::off_t)
     };
@@ -76,12 +75,12 @@ pub unsafe fn write_memory(file: &impl AsRawFd, to: CodeAddr, bytes: &[u8]) -> R
     }
 }
 
-/// Reads memory of this process by its address: what is not mapped is an error.
+/// Reads memory of this process by its address; unmapped memory is an error.
 pub fn read_own(address: usize, buffer: &mut [u8]) -> Result<(), OsError> {
     let to = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let from = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: buffer.len() };
-    // SAFETY: (1) one part each, and the first is writable for its length; (2) the kernel reads the
-    // other, or says that it cannot.
+    // SAFETY: (1) one buffer each, and the first is writable for its length; (2) the kernel reads
+    // the second, or returns an error.
     let read = unsafe {
         libc::syscall(
             libc::SYS_process_vm_readv,
@@ -99,7 +98,7 @@ pub fn read_own(address: usize, buffer: &mut [u8]) -> Result<(), OsError> {
     }
 }
 
-/// Waits until a stream takes more, for `patience` at most.
+/// Waits until a stream accepts more bytes, for `patience` at most.
 pub fn await_room(writing: &impl AsRawFd, patience: Duration) {
     await_event(writing, libc::POLLOUT, patience);
 }
@@ -111,7 +110,7 @@ fn await_event(file: &impl AsRawFd, events: libc::c_short, patience: Duration) {
         let mut poll = libc::pollfd { fd: file.as_raw_fd(), events, revents: 0 };
         // SAFETY: (1) one structure, valid across the call.
         let ready = unsafe { libc::poll(&mut poll, 1, left.as_millis() as libc::c_int) };
-        // Interrupted: the rest of the time is waited for.
+        // Interrupted: wait for the rest of the time.
         if ready != -1 || super::errno() != libc::EINTR {
             return;
         }

@@ -1,6 +1,6 @@
-//! What the process may have of a resource (getrlimit(2)).
+//! Resource limits of the process (getrlimit(2)).
 
-/// The limit of a resource as it holds now; `None` where there is none. Usable in a signal handler.
+/// The current limit of a resource; `None` if it has none. Usable in a signal handler.
 pub fn of(resource: libc::__rlimit_resource_t) -> Option<u64> {
     // SAFETY: (1) a limit to write to.
     let limit = unsafe {

@@ -1,5 +1,5 @@
-//! What is mapped where: /proc/thread-self/maps, which is there also after the process's first
-//! thread has ended.
+//! The memory mappings of a process, from /proc/thread-self/maps, which still exists after the
+//! process's first thread has ended.
 
 use super::OsError;
 use crate::addr::CodeAddr;
@@ -13,25 +13,25 @@ pub struct Mapping {
     pub start: CodeAddr,
     /// The byte after its last.
     pub end: CodeAddr,
-    /// May be read.
+    /// Whether it can be read.
     pub read: bool,
-    /// May be written.
+    /// Whether it can be written.
     pub write: bool,
-    /// May be executed.
+    /// Whether it can be executed.
     pub execute: bool,
-    /// Where in its file it begins.
+    /// Its offset in its file.
     pub offset: u64,
     /// The file, a name in brackets, or nothing.
     pub path: String,
 }
 
 impl Mapping {
-    /// Whether it holds `address`.
+    /// Whether it contains `address`.
     pub fn contains(&self, address: CodeAddr) -> bool {
         self.start <= address && address < self.end
     }
 
-    /// What may be done with it, as the kernel writes it.
+    /// Its permissions, in the kernel's notation.
     pub fn permissions(&self) -> String {
         let letters = [(self.read, 'r'), (self.write, 'w'), (self.execute, 'x')];
         letters.map(|(allowed, letter)| if allowed { letter } else { '-' }).into_iter().collect()
@@ -63,13 +63,13 @@ pub fn mappings() -> Result<Vec<Mapping>, OsError> {
     read("/proc/thread-self/maps", "open /proc/thread-self/maps")
 }
 
-/// All mappings of another process, by any thread of it: its first may have ended.
+/// All mappings of another process, through any of its threads: the first may have ended.
 pub fn mappings_of(process: i32, thread: i32) -> Result<Vec<Mapping>, OsError> {
     read(&format!("/proc/{process}/task/{thread}/maps"), "open /proc/PID/task/TID/maps")
 }
 
 fn read(path: &str, call: &'static str) -> Result<Vec<Mapping>, OsError> {
-    // The kernel does not say how long it is: with room for all of it it is read at once.
+    // The kernel does not report the table's length; with enough space it is read at once.
     const USUAL: usize = 16 << 10;
     let mut table = Vec::with_capacity(USUAL);
     File::open(path)
@@ -78,7 +78,7 @@ fn read(path: &str, call: &'static str) -> Result<Vec<Mapping>, OsError> {
     Ok(String::from_utf8_lossy(&table).lines().filter_map(Mapping::parse).collect())
 }
 
-/// The mapping that holds `address`.
+/// The mapping that contains `address`.
 pub fn mapping_at(address: CodeAddr) -> Result<Option<Mapping>, OsError> {
     Ok(mappings()?.into_iter().find(|m| m.contains(address)))
 }

@@ -4,7 +4,7 @@
 use super::{OsError, check};
 
 fn membarrier(command: libc::c_int) -> Result<libc::c_long, OsError> {
-    // SAFETY: (1) the call reads its three numbers and touches no memory of ours.
+    // SAFETY: (1) the call reads its three numbers and touches no memory of the process.
     check("membarrier", unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) })
 }
 
@@ -19,8 +19,8 @@ pub fn register() -> Result<(), OsError> {
     membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE).map(drop)
 }
 
-/// After it returns, no thread of this process runs on bytes it fetched before. Registers by itself
-/// where that is still to do, as after `exec`.
+/// After it returns, no thread of this process runs on bytes it fetched before. Registers first if
+/// needed, as after `exec`.
 pub fn sync_core() -> Result<(), OsError> {
     let command = libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE;
     match membarrier(command) {

@@ -1,13 +1,12 @@
-//! The only door to the kernel: mappings, protections, barriers, threads and signals, for every
-//! crate of the workspace.
+//! All system calls of the workspace: mappings, protections, barriers, threads and signals.
 //!
-//! Whatever may be called from a signal handler says so; those functions neither allocate nor take
-//! a lock.
+//! Functions that are usable in a signal handler are documented as such; they neither allocate nor
+//! take a lock.
 //!
 //! # Safety
 //!
-//! This module exists because system calls are unsafe by nature. It contains no policy: what it is
-//! asked to map, protect or send is decided, and proved right, by its callers.
+//! This module exists because system calls are unsafe by nature. It contains no policy: its callers
+//! decide what to map, protect or send, and are responsible for it.
 #![allow(unsafe_code)]
 
 pub mod affinity;
@@ -37,7 +36,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct OsError {
     /// The call, as its manual page names it.
     pub call: &'static str,
-    /// What the kernel answered.
+    /// The kernel's error number.
     pub errno: i32,
 }
 
@@ -62,37 +61,37 @@ pub fn errno() -> i32 {
     unsafe { *libc::__errno_location() }
 }
 
-/// Sets the thread's `errno`: a signal handler has to leave it as it found it.
+/// Sets the thread's `errno`: a signal handler has to restore it.
 pub fn set_errno(value: i32) {
     // SAFETY: as in `errno`.
     unsafe { *libc::__errno_location() = value }
 }
 
-/// Whether this process has privileges that its caller has not, as with setuid: then it follows no
-/// wish of the environment.
+/// Whether this process has privileges that its caller lacks, as with setuid: then it ignores
+/// settings of the environment.
 pub fn is_privileged() -> bool {
-    // SAFETY: (1) the call takes a number and touches no memory of ours.
+    // SAFETY: (1) the call takes a number and touches no memory.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-/// Whether the loader keeps it (RTLD_NODELETE), or never unloads it.
+/// Whether the loader keeps the library (RTLD_NODELETE), or never unloads it.
 static STAYS: AtomicBool = AtomicBool::new(false);
 
-/// The loader never unloads the shared library that this code is part of: it was preloaded. So it
-/// need not be asked.
+/// Records that the shared library which contains this code was preloaded. The loader never unloads
+/// it, so no call is needed to keep it.
 pub(crate) fn is_preloaded() {
     STAYS.store(true, Ordering::Relaxed);
 }
 
-/// Keeps the shared library that this code is part of, if it is part of one, mapped for as long as
-/// the process lives: `dlclose` must not take away what the kernel and the C library were given to
-/// call.
+/// Keeps the shared library that contains this code, if there is one, mapped for as long as the
+/// process lives: `dlclose` must not unmap functions that the kernel and the C library were given
+/// to call.
 pub fn stay_loaded() {
     if STAYS.load(Ordering::Relaxed) {
         return;
     }
     // SAFETY: (1) both calls take and return C strings and handles of the loader; (2) the handle is
-    // given up on purpose.
+    // leaked on purpose.
     unsafe {
         let mut here: libc::Dl_info = std::mem::zeroed();
         if libc::dladdr(stay_loaded as *const libc::c_void, &mut here) != 0 {
@@ -101,7 +100,7 @@ pub fn stay_loaded() {
     }
 }
 
-/// The result of a call that says failure with -1.
+/// The result of a call that reports failure by -1.
 fn check(call: &'static str, result: libc::c_long) -> Result<libc::c_long, OsError> {
     if result == -1 { Err(OsError::last(call)) } else { Ok(result) }
 }

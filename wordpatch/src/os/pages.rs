@@ -1,4 +1,4 @@
-//! Pages: mapping, protecting, and files of memory.
+//! Pages: mapping and protecting memory, and memory files.
 
 use super::{OsError, check};
 use crate::addr::CodeAddr;
@@ -8,10 +8,10 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 /// The size of a page on x86-64.
 pub const PAGE: usize = 4096;
 
-/// What may be done with a page.
+/// The protection of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
-    /// Nothing.
+    /// No access.
     None,
     /// Read.
     Read,
@@ -44,12 +44,12 @@ pub const fn round_up(len: usize) -> usize {
 /// handler.
 ///
 /// # Safety
-/// The caller owns those pages, or keeps every access that others make to them possible.
+/// The caller owns those pages, or keeps possible every access that other code makes to them.
 pub unsafe fn protect(start: CodeAddr, len: usize, protection: Protection) -> Result<(), OsError> {
     let first = start.align_down(PAGE);
     let bytes = round_up(start.get() + len - first.get());
-    // SAFETY: (1) the caller, see # Safety. The system call itself: what stands before the C
-    // library's function keeps pages of ours writable.
+    // SAFETY: (1) the caller, see # Safety. A direct system call: the function that interposes the
+    // C library's keeps the library's pages writable.
     let result =
         unsafe { libc::syscall(libc::SYS_mprotect, first.get(), bytes, protection.flags()) };
     check("mprotect", result).map(drop)
@@ -60,13 +60,13 @@ pub unsafe fn protect(start: CodeAddr, len: usize, protection: Protection) -> Re
 pub enum Place {
     /// The kernel chooses it.
     Anywhere,
-    /// Exactly there, and only if nothing is mapped there yet.
+    /// Exactly this one, and only if nothing is mapped there yet.
     Free(CodeAddr),
-    /// Exactly there, replacing any mapping.
+    /// Exactly this one, replacing any mapping.
     Over(CodeAddr),
 }
 
-/// What is mapped: flags, a file, and where in it.
+/// The source of a mapping: flags, a file, and an offset in it.
 type Source = (libc::c_int, libc::c_int, usize);
 
 fn map(
@@ -99,8 +99,8 @@ fn map(
     if let Place::Free(wanted) = place
         && at != wanted
     {
-        // Kernels before 4.17 take the place for a hint.
-        // SAFETY: (1) the mapping is ours since the call above and no other code knows of it.
+        // Kernels before 4.17 treat the address as a hint. SAFETY: (1) the call above made the
+        // mapping, and no other code has its address.
         unsafe { unmap(at, len)? };
         return Err(OsError { call: "mmap", errno: libc::EEXIST });
     }
@@ -134,7 +134,7 @@ pub unsafe fn map_file_at(
     map(place, len, protection, (libc::MAP_SHARED, file.as_raw_fd(), offset))
 }
 
-/// Maps a part of `file`, from a whole page on, of which this process has a copy as soon as it
+/// Maps a part of `file`, from a whole page on, of which this process gets a private copy when it
 /// writes to it.
 ///
 /// # Safety
@@ -155,22 +155,23 @@ pub fn populate(start: CodeAddr, len: usize) {
     const MADV_POPULATE_WRITE: libc::c_int = 23;
     let first = start.align_down(PAGE);
     let bytes = round_up(start.get() + len - first.get());
-    // SAFETY: (1) advice that changes no contents: what is not mapped, or not writable, is refused.
+    // SAFETY: (1) advice that changes no contents: the kernel refuses memory that is not mapped or
+    // not writable.
     unsafe { libc::madvise(first.get() as *mut libc::c_void, bytes, MADV_POPULATE_WRITE) };
 }
 
-/// Makes the kernel fill the pages with zeros in every child of a fork, however it is made. Kernels
+/// Makes the kernel fill the pages with zeros in every child process, however it is made. Kernels
 /// before 4.14 cannot.
 pub fn wipe_on_fork(start: CodeAddr, len: usize) -> Result<(), OsError> {
-    // SAFETY: (1) advice that changes nothing in this process; what is not private and anonymous is
-    // refused.
+    // SAFETY: (1) advice that changes nothing in this process; the kernel refuses memory that is
+    // not private and anonymous.
     let result =
         unsafe { libc::madvise(start.get() as *mut libc::c_void, len, libc::MADV_WIPEONFORK) };
     check("madvise", result.into()).map(drop)
 }
 
-/// Reserves address space without memory: [`protect`] gives it memory, part by part. Until then it
-/// is not charged to the process, and not locked, even if the program has locked all of its memory
+/// Reserves address space without memory: [`protect`] makes parts of it usable. Until then it is
+/// not charged to the process, and not locked, even if the program has locked all of its memory
 /// (mlockall(2)).
 pub fn reserve(len: usize) -> Result<CodeAddr, OsError> {
     // SAFETY: (1) a new mapping.
@@ -182,11 +183,11 @@ pub fn reserve(len: usize) -> Result<CodeAddr, OsError> {
 /// Keeps untouched pages from taking memory if all memory is locked. If nothing is locked, it does
 /// nothing.
 pub fn unlock(start: CodeAddr, len: usize) {
-    // SAFETY: (1) numbers; whatever it is, it changes no contents.
+    // SAFETY: (1) numbers; the call changes no contents of any memory.
     unsafe { libc::munlock(start.get() as *const libc::c_void, len) };
 }
 
-/// How much memory is available for the process: the machine's, or the rest of its container's.
+/// The memory that is available to the process: the machine's, or what is left of its container's.
 pub fn memory() -> usize {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     // MemTotal is its first line, in kilobytes (proc_meminfo(5)).
@@ -215,12 +216,12 @@ pub fn map_sparse(at: CodeAddr, len: usize, protection: Protection) -> Result<()
     unsafe { map_private(Place::Free(at), len, Protection::None)? };
     unlock(at, len);
     let start = at.get() as *mut libc::c_void;
-    // SAFETY: (1) numbers, and advice that changes no contents of a mapping of ours.
+    // SAFETY: (1) numbers, and advice that changes no contents of the new mapping.
     unsafe {
         libc::madvise(start, len, libc::MADV_NOHUGEPAGE);
         libc::madvise(start, len, libc::MADV_DONTDUMP);
     }
-    // SAFETY: (1) the mapping is ours since the call above and no other code knows of it.
+    // SAFETY: (1) the call above made the mapping, and no other code has its address.
     let protected = unsafe { protect(at, len, protection) };
     if protected.is_err() {
         // SAFETY: as above.
@@ -234,7 +235,7 @@ pub fn map_sparse(at: CodeAddr, len: usize, protection: Protection) -> Result<()
 /// whether memory files may be executed.
 pub fn map_shared(place: Place, len: usize, protection: Protection) -> Result<CodeAddr, OsError> {
     let place = match place {
-        // What is there would be lost: see `move_over`.
+        // The mapping there would be lost: see `move_over`.
         Place::Over(_) => return Err(OsError { call: "mmap", errno: libc::EEXIST }),
         place => place,
     };
@@ -246,10 +247,10 @@ pub fn map_shared(place: Place, len: usize, protection: Protection) -> Result<Co
     )
 }
 
-/// Maps shared memory a second time, somewhere else: a length of zero says so (mremap(2)).
+/// Maps shared memory a second time, at another address, by a length of zero (mremap(2)).
 ///
 /// # Safety
-/// The caller owns the `len` bytes at `start`, which [`map_shared`] has made.
+/// The caller owns the `len` bytes at `start`, which [`map_shared`] has mapped.
 pub unsafe fn again(
     start: CodeAddr,
     len: usize,
@@ -262,7 +263,7 @@ pub unsafe fn again(
         return Err(OsError::last("mremap"));
     }
     let second = CodeAddr::new(second as usize);
-    // SAFETY: (1) new, and not known to any other code.
+    // SAFETY: (1) new, and no other code has its address.
     unsafe {
         if let Err(error) = protect(second, len, protection) {
             unmap(second, len)?;
@@ -320,7 +321,7 @@ pub unsafe fn unmap(start: CodeAddr, len: usize) -> Result<(), OsError> {
 /// Returns the memory of private pages to the kernel; they stay mapped and are zero from now on.
 ///
 /// # Safety
-/// No code uses what is on `[start, start + len)`, and the caller owns it.
+/// No code uses the contents of `[start, start + len)`, and the caller owns it.
 pub unsafe fn discard(start: CodeAddr, len: usize) -> Result<(), OsError> {
     // SAFETY: (1) the caller, see # Safety.
     let result =
@@ -332,7 +333,7 @@ pub unsafe fn discard(start: CodeAddr, len: usize) -> Result<(), OsError> {
 /// that its mappings never fault.
 pub fn shared_file(name: &CStr, len: usize) -> Result<OwnedFd, OsError> {
     // Kernels since 6.3 may be configured to refuse files that can be executed (memfd_create(2));
-    // older ones do not know the flag.
+    // older kernels do not know the flag.
     const MFD_NOEXEC_SEAL: libc::c_uint = 0x8;
     let create = |flags| {
         // SAFETY: (1) `name` is a C string that lives across the call.
@@ -346,7 +347,7 @@ pub fn shared_file(name: &CStr, len: usize) -> Result<OwnedFd, OsError> {
     // SAFETY: (1) `fd` was opened by the call above and no other code has it.
     let file = unsafe { OwnedFd::from_raw_fd(fd) };
     resize(&file, len)?;
-    // SAFETY: (1) an open file of ours.
+    // SAFETY: (1) the file opened above.
     let sealed = unsafe {
         libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW)
     };
@@ -354,13 +355,13 @@ pub fn shared_file(name: &CStr, len: usize) -> Result<OwnedFd, OsError> {
     Ok(file)
 }
 
-/// Gives a file its length. A limit of the process (RLIMIT_FSIZE) is a refusal: the kernel would
-/// also send SIGXFSZ, which kills.
+/// Gives a file its length. A length above the process's limit (RLIMIT_FSIZE) is an error here: the
+/// kernel would also send SIGXFSZ, which kills.
 fn resize(file: &OwnedFd, len: usize) -> Result<(), OsError> {
     if super::files::largest() < len as u64 {
         return Err(OsError { call: "ftruncate", errno: libc::EFBIG });
     }
-    // SAFETY: (1) an open file of ours.
+    // SAFETY: (1) an open file of the caller.
     check("ftruncate", unsafe { libc::ftruncate(file.as_raw_fd(), len as libc::off_t) }.into())
         .map(drop)
 }

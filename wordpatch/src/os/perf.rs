@@ -1,10 +1,10 @@
 //! Sampling clocks of the kernel: the software event `task-clock` of perf_event_open(2), which
-//! looks at a thread each time that it has used a period of CPU time, and writes what it saw into a
+//! samples a thread each time that it has used a period of CPU time, and writes the sample into a
 //! ring that is mapped here. It uses no signal and no timer, so waiting threads are not disturbed.
 //!
-//! There is one event and one ring per CPU: an inherited event cannot be mapped otherwise, and a
-//! ring for each thread is refused at some hundred threads. `inherit_thread` (Linux 5.13) passes
-//! the event to later threads, and not to child processes.
+//! There is one event and one ring per CPU: an inherited event cannot be mapped otherwise, and the
+//! kernel refuses a ring for each thread beyond some hundred threads. `inherit_thread` (Linux 5.13)
+//! passes the event to later threads, and not to child processes.
 //!
 //! ```text
 //!   ring:  ┌──────────────┬──────────────────────────────────────────────┐
@@ -15,13 +15,14 @@
 //! ```
 //!
 //! The mapping alone keeps an event alive, so its descriptor is closed at once: the program sees no
-//! descriptor of ours, may close all descriptors, and passes none of ours to its children. A forked
-//! child does not have the mapping (the kernel marks it `VM_DONTCOPY`).
+//! descriptor of the library, may close all descriptors, and passes none of the library to its
+//! children. A forked child does not have the mapping (the kernel marks it `VM_DONTCOPY`).
 //!
 //! # Safety
 //!
 //! This module exists because events are opened and mapped by system calls, and rings are read
-//! while the kernel writes them. All that is unsafe stays in here: a [`Ring`] hands out copies.
+//! while the kernel writes them. No unsafe interface leaves the module: a [`Ring`] hands out
+//! copies.
 
 use super::threads::Tid;
 use super::{OsError, check};
@@ -31,7 +32,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::Duration;
 
-/// What is sampled, and what a sample holds.
+/// The parameters of sampling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
     /// CPU time between two samples of a thread.
@@ -39,13 +40,13 @@ pub struct Sampling {
     /// Time in the kernel is sampled, too: the kernel allows that with perf_event_paranoid up to 1,
     /// or to root.
     pub kernel: bool,
-    /// Bytes of the user's stack in each sample, a multiple of 8; none by 0.
+    /// Bytes of the user's stack in each sample, a multiple of 8; 0 for none.
     pub stack: u32,
     /// Threads that the sampled one starts are sampled, too.
     pub inherit: bool,
 }
 
-/// An event that was opened; others can be led into its ring while this lives.
+/// An open event. Other events can be directed into its ring while this lives.
 #[derive(Debug)]
 pub struct Opened(OwnedFd);
 
@@ -53,12 +54,12 @@ pub struct Opened(OwnedFd);
 #[derive(Debug)]
 pub struct Ring {
     base: NonNull<u8>,
-    /// Of the data, a power of two.
+    /// The size of the data, a power of two.
     size: usize,
     sampling: Sampling,
-    /// A record that lies across the ring's end, in one piece.
+    /// A copy of a record that wraps around the ring's end.
     whole: Vec<u8>,
-    /// The most that was ever found in it, in bytes.
+    /// The largest fill level found, in bytes.
     fullest: usize,
 }
 
@@ -66,16 +67,16 @@ pub struct Ring {
 // moves its tail.
 unsafe impl Send for Ring {}
 
-/// What a thread was doing when its period was over.
+/// A sample of a thread, at the end of a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen<'r> {
     /// The thread.
     pub thread: Tid,
-    /// The address that was executed, perhaps the kernel's.
+    /// The address that was being executed, perhaps in the kernel.
     pub address: u64,
-    /// The user's registers; `None` if the thread has no user's side.
+    /// The user's registers; `None` if the thread has no user context.
     pub user: Option<Registers>,
-    /// The user's stack from its stack pointer on, as far as it was copied.
+    /// The user's stack from its stack pointer on, as far as the kernel copied it.
     pub stack: &'r [u8],
 }
 
@@ -95,11 +96,11 @@ pub struct Registers {
 pub enum Found<'r> {
     /// A sample.
     Sample(Seen<'r>),
-    /// So many samples were lost for lack of room.
+    /// This many samples were lost because the ring was full.
     Lost(u64),
 }
 
-/// What a user can do so that events are not refused.
+/// Advice to the user on how to permit events.
 pub fn remedy(error: &OsError) -> &'static str {
     match error.errno {
         libc::EACCES => "sysctl kernel.perf_event_paranoid=2 allows it",
@@ -113,16 +114,16 @@ pub fn remedy(error: &OsError) -> &'static str {
     }
 }
 
-/// The call that events are opened by.
+/// The system call that opens events.
 const OPEN: &str = "perf_event_open";
 
-/// The kernel's header in front of a ring (struct perf_event_mmap_page, linux/perf_event.h): what
-/// we use lies at these offsets.
+/// The kernel's header in front of a ring (struct perf_event_mmap_page, linux/perf_event.h): the
+/// fields in use have these offsets.
 const DATA_HEAD: usize = 1024;
 const DATA_TAIL: usize = 1032;
 const PAGE: usize = super::pages::PAGE;
 
-/// `struct perf_event_attr` (linux/perf_event.h), as far as it is used: the rest is zero.
+/// `struct perf_event_attr` (linux/perf_event.h), the fields in use; the rest is zero.
 #[repr(C)]
 #[derive(Default)]
 struct Attributes {
@@ -194,7 +195,7 @@ impl Sampling {
 /// Opens the event for a thread on a processor.
 fn open(sampling: &Sampling, thread: Tid, processor: u32) -> Result<OwnedFd, OsError> {
     let attributes = sampling.attributes();
-    // SAFETY: (1) the attributes live across the call and say their own size.
+    // SAFETY: (1) the attributes live across the call and contain their own size.
     let fd = unsafe {
         let no_group: libc::c_int = -1;
         libc::syscall(
@@ -212,8 +213,8 @@ fn open(sampling: &Sampling, thread: Tid, processor: u32) -> Result<OwnedFd, OsE
 }
 
 impl Ring {
-    /// Opens the event for a thread on a processor, with a ring of `size` bytes; of half, a quarter
-    /// and so on, down to `least`, where the kernel refuses to map so much.
+    /// Opens the event for a thread on a processor, with a ring of `size` bytes; if the kernel
+    /// refuses to map that much, of half, a quarter and so on, down to `least`.
     pub fn open(
         sampling: Sampling,
         thread: Tid,
@@ -237,7 +238,7 @@ impl Ring {
         }
     }
 
-    /// What is sampled.
+    /// The parameters of the sampling.
     pub fn sampling(&self) -> Sampling {
         self.sampling
     }
@@ -247,7 +248,7 @@ impl Ring {
         self.size
     }
 
-    /// Whether it was nearly full once, so that samples may be missing.
+    /// Whether it was ever nearly full, so that samples may be missing.
     pub fn was_full(&self) -> bool {
         self.fullest + self.fullest / 4 > self.size
     }
@@ -258,10 +259,10 @@ impl Ring {
         unsafe { &*self.base.as_ptr().add(offset).cast::<AtomicU64>() }
     }
 
-    /// Hands out new records, oldest first, and returns their room to the kernel.
+    /// Hands out new records, oldest first, and returns their space to the kernel.
     pub fn drain(&mut self, mut visit: impl FnMut(Found<'_>)) {
-        // Acquire pairs with the kernel's barrier in front of its store of the head: what lies
-        // below it is written.
+        // Acquire pairs with the kernel's barrier before its store of the head: everything below
+        // the head is written.
         let head = self.counter(DATA_HEAD).load(Acquire);
         let mut tail = self.counter(DATA_TAIL).load(Acquire);
         self.fullest = self.fullest.max(head.wrapping_sub(tail) as usize);
@@ -286,16 +287,16 @@ impl Ring {
             tail += len as u64;
         }
         self.whole = whole;
-        // Release: the kernel writes there only when we have read.
+        // Release: the kernel writes there only after this thread has read.
         self.counter(DATA_TAIL).store(tail, Release);
     }
 
-    /// Copies what lies at a position, which counts up beyond the ring's end and begins anew there.
+    /// Copies the bytes at a position. Positions count up beyond the ring's size and wrap around.
     fn copy(&self, position: u64, to: &mut [u8]) {
         let at = position as usize & (self.size - 1);
         let first = to.len().min(self.size - at);
-        // SAFETY: (1) the data is mapped for `size` bytes behind the control page; (2) the kernel
-        // writes between head and tail only when the tail has passed, which it has not.
+        // SAFETY: (1) the data is mapped for `size` bytes after the control page; (2) the kernel
+        // writes between head and tail only after the tail has moved past, which it has not.
         unsafe {
             let data = self.base.as_ptr().add(PAGE);
             std::ptr::copy_nonoverlapping(data.add(at), to.as_mut_ptr(), first);
@@ -322,23 +323,23 @@ fn map(event: &OwnedFd, size: usize) -> Result<NonNull<u8>, OsError> {
 }
 
 impl Opened {
-    /// Samples another thread into the same ring. Its descriptor stays open, at a high number, as
-    /// long as the process lives.
+    /// Samples another thread into the same ring. The new event's descriptor stays open, at a high
+    /// number, as long as the process lives.
     pub fn join(&self, sampling: &Sampling, thread: Tid, processor: u32) -> Result<(), OsError> {
         const SET_OUTPUT: libc::c_ulong = 0x2405;
         let event = open(sampling, thread, processor)?;
-        // SAFETY: (1) two open events; no memory of ours.
+        // SAFETY: (1) two open events; no memory is passed.
         let led = unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT as _, self.0.as_raw_fd()) };
         check("ioctl(PERF_EVENT_IOC_SET_OUTPUT)", led.into())?;
         let lowest = super::descriptors::highest()
             .ok_or(OsError { call: "getrlimit", errno: libc::EMFILE })?;
-        // SAFETY: (1) an open descriptor; no memory of ours.
+        // SAFETY: (1) an open descriptor; no memory is passed.
         let high = unsafe { libc::fcntl(event.as_raw_fd(), libc::F_DUPFD_CLOEXEC, lowest) };
         check("fcntl(F_DUPFD_CLOEXEC)", high.into()).map(drop)
     }
 }
 
-/// A record's contents. What comes in which order: perf_event_open(2), "MMAP layout".
+/// Parses a record's contents. For the order of the fields see perf_event_open(2), "MMAP layout".
 fn parse<'r>(sampling: &Sampling, kind: u32, contents: &'r [u8]) -> Option<Found<'r>> {
     let mut words = Words(contents);
     match kind {
@@ -365,7 +366,7 @@ fn parse<'r>(sampling: &Sampling, kind: u32, contents: &'r [u8]) -> Option<Found
     }
 }
 
-/// A record's words that were not read yet.
+/// The words of a record that are not parsed yet.
 struct Words<'r>(&'r [u8]);
 
 impl<'r> Words<'r> {
@@ -375,7 +376,8 @@ impl<'r> Words<'r> {
         Some(u64::from_le_bytes(*word))
     }
 
-    /// A size, so many bytes, and how many of them were filled; none and the end if the size is 0.
+    /// A size, that many bytes, and the number of them that were filled. If the size is 0, nothing
+    /// follows it.
     fn stack(&mut self) -> Option<&'r [u8]> {
         let size = self.next()? as usize;
         if size == 0 {
@@ -445,7 +447,7 @@ mod tests {
         assert!(says(OPEN, libc::EINVAL).contains("Linux 5.13"));
     }
 
-    /// The kernel may refuse, in a container; then that is what it says.
+    /// In a container the kernel may refuse; then the test checks the error.
     #[test]
     fn a_thread_that_works_is_seen_and_so_are_those_it_starts() {
         let processors = std::thread::available_parallelism().unwrap().get() as u32;

@@ -1,8 +1,9 @@
-//! Replacing a file: its readers see the old contents or the new ones, and never a part.
+//! Replaces a file atomically: its readers see the old contents or the new ones, and never a part.
 //!
-//! That holds for a process that is killed at any moment. After a power failure a file system may
-//! have the new name and not the contents yet; the file is not waited for until it is on the disk,
-//! since a profile is replaced many times a second, and its program would wait at its end.
+//! That holds even if the process is killed at any time. After a power failure a file system may
+//! have the new name and not the contents yet. The code does not wait until the file is on the disk
+//! (fsync), since a profile is replaced many times a second, and the program would have to wait at
+//! its end.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -10,11 +11,11 @@ use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Drafts that are tried.
+/// The most draft names that are tried.
 const MOST: u32 = 100;
 
 /// A file that is being replaced. Until [`finish`](Self::finish) or [`place`](Self::place) the old
-/// one stays; dropped before, it leaves nothing behind.
+/// one stays. If this is dropped before, the draft is removed.
 #[must_use = "nothing is replaced until `finish` or `place`"]
 #[derive(Debug)]
 pub struct Replacement {
@@ -31,8 +32,8 @@ impl Replacement {
             target.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename))?;
         match fs::metadata(target) {
             Ok(found) if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
-            // Here names stand for what is open or attached: `/dev/stdout` is a link to whatever a
-            // process has there.
+            // Names there refer to open files or to devices: `/dev/stdout` is a link to the
+            // process's standard output.
             _ if target.starts_with("/dev") && !target.starts_with("/dev/shm") => {
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
             }
@@ -42,7 +43,7 @@ impl Replacement {
             }
             _ => {}
         }
-        // One that an earlier process with our number has left does not stand in the way.
+        // A draft that an earlier process with the same process ID has left does not matter.
         for attempt in 0..MOST {
             let number = if attempt == 0 { String::new() } else { format!(".{attempt}") };
             let name = [
@@ -53,8 +54,9 @@ impl Replacement {
             .into_iter()
             .collect::<OsString>();
             let draft = target.with_file_name(name);
-            // Follows no link that another user put there, and never shares a draft.
-            // Its reader refuses a file that a group may write, so that no umask makes it one.
+            // Follows no link that another user put there, and never shares a draft. The reader of
+            // the file refuses a file that a group may write, so the mode must exclude that with
+            // any umask.
             match OpenOptions::new().write(true).create_new(true).mode(0o644).open(&draft) {
                 Ok(file) => {
                     return Ok(Self { file, draft, target: target.to_owned(), renamed: false });
@@ -66,13 +68,13 @@ impl Replacement {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Makes it a file that can be executed.
+    /// Makes the file executable.
     pub fn executable(self) -> io::Result<Self> {
         self.file.set_permissions(fs::Permissions::from_mode(0o755))?;
         Ok(self)
     }
 
-    /// Writes `contents` and puts them in the target's place.
+    /// Writes `contents` and replaces the target.
     pub fn finish(mut self, contents: &[u8]) -> io::Result<()> {
         if super::files::largest() < contents.len() as u64 {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
@@ -81,13 +83,13 @@ impl Replacement {
         self.place()
     }
 
-    /// The draft, for contents that are written piece by piece.
+    /// The draft, for contents that are written by several writes.
     pub fn file(&mut self) -> &mut File {
         &mut self.file
     }
 
-    /// Puts the draft in the target's place, where it can be written to further; once it is there,
-    /// nothing changes.
+    /// Replaces the target by the draft, which can still be written to. A second call has no
+    /// effect.
     pub fn place(&mut self) -> io::Result<()> {
         if !self.renamed {
             fs::rename(&self.draft, &self.target)?;
@@ -100,7 +102,7 @@ impl Replacement {
 impl Drop for Replacement {
     fn drop(&mut self) {
         if !self.renamed {
-            // Nothing better can be done about a draft that cannot be removed.
+            // A draft that cannot be removed is left.
             let _ = fs::remove_file(&self.draft);
         }
     }

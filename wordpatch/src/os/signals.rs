@@ -7,27 +7,29 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// A set of signals.
 pub type Mask = libc::sigset_t;
 
-/// The program's signals blocked for this thread until it is dropped, so that none of its handlers
-/// runs in the middle of what this protects. What a thread does to itself (a fault, a trap) cannot
-/// be blocked without being killed for it, and the signal barrier's signal stays free, since every
-/// thread must be able to answer it. Usable in a signal handler.
+/// Blocks the program's signals on this thread until it is dropped, so that none of the program's
+/// handlers runs meanwhile. Synchronous signals (a fault, a trap) stay unblocked: the kernel kills
+/// a thread that raises one while it is blocked. The signal barrier's signal stays unblocked, too,
+/// since every thread must be able to answer it. Usable in a signal handler.
 #[must_use = "signals are blocked only while this lives"]
 pub struct Blocked {
-    /// `None` where they were blocked at length.
+    /// `None` if [`at_length`](Self::at_length) had blocked them.
     before: Option<Mask>,
 }
 
-/// The thread that has its signals blocked at length, by its thread pointer; zero if there is none.
+/// The thread pointer of the thread for which [`Blocked::at_length`] is in effect; zero if there is
+/// none.
 ///
 /// | value | meaning | changed by |
 /// |---|---|---|
 /// | 0 | none | a thread: to its own |
 /// | a thread pointer | that thread | that thread: to 0; the child of a fork: to 0 |
 ///
-/// A thread compares it with its own, which no other thread stores: so it is always `Relaxed`.
+/// A thread compares it with its own thread pointer, which no other thread stores. So every access
+/// is `Relaxed`.
 static AT_LENGTH: AtomicUsize = AtomicUsize::new(0);
 
-/// The number of the calling thread, which no other living thread has.
+/// The thread pointer of the calling thread, which no other living thread has.
 pub fn thread_pointer() -> usize {
     let pointer;
     // SAFETY: (1) the ABI of x86-64 (System V, thread-local storage) has the thread pointer there.
@@ -38,7 +40,7 @@ pub fn thread_pointer() -> usize {
     pointer
 }
 
-/// In a forked child: the thread may be one of the parent's.
+/// In a forked child: the recorded thread may be one of the parent's.
 pub(crate) fn forget_at_length() {
     AT_LENGTH.store(0, Relaxed);
 }
@@ -50,7 +52,7 @@ impl std::fmt::Debug for Blocked {
 }
 
 impl Blocked {
-    /// Blocks them.
+    /// Blocks all blockable signals.
     pub fn all() -> Self {
         if AT_LENGTH.load(Relaxed) == thread_pointer() {
             return Self { before: None };
@@ -58,10 +60,11 @@ impl Blocked {
         Self { before: Some(block(&blockable())) }
     }
 
-    /// They stay blocked while thousands of locks are taken: until the result is dropped, which has
-    /// to come before this is, [`all`](Self::all) makes no system call on this thread. One thread
-    /// at a time has that. A thread is known by its thread pointer: one that was made by a bare
-    /// clone(2) which shares its maker's is taken for its maker, and must not be made meanwhile.
+    /// Keeps the signals blocked while the thread takes thousands of locks: until the result is
+    /// dropped, [`all`](Self::all) makes no system call on this thread. The result has to be
+    /// dropped before `self`. One thread at a time can have it. A thread is identified by its
+    /// thread pointer. A thread from a bare clone(2) that shares the pointer of its parent thread
+    /// would be taken for that one, so no such thread may be created meanwhile.
     pub fn at_length(&self) -> AtLength {
         let taken = AT_LENGTH.compare_exchange(0, thread_pointer(), Relaxed, Relaxed);
         AtLength { is_taken: taken.is_ok() }
@@ -91,7 +94,7 @@ impl Drop for AtLength {
     }
 }
 
-/// What can be blocked without harm: not what a thread does to itself, not the barrier's signal.
+/// The signals that can safely be blocked: all but synchronous ones and the barrier's signal.
 fn blockable() -> Mask {
     let mut mask = from_outside();
     if let Some(signal) = crate::barrier::reserved_signal() {
@@ -101,16 +104,17 @@ fn blockable() -> Mask {
     mask
 }
 
-/// What a thread raises by what it does, which cannot be blocked without being killed for it.
+/// The synchronous signals, which a thread raises by its own instructions. The kernel kills a
+/// thread that raises one while it is blocked.
 const FROM_INSIDE: [i32; 5] =
     [libc::SIGTRAP, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE];
 
-/// A signal's bit in a set, as the kernel has sets.
+/// A signal's bit in a signal set of the kernel.
 pub(crate) const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 
-/// Every other signal, as the kernel has sets.
+/// The set of all other signals, in the kernel's representation.
 pub(crate) const FROM_OUTSIDE: u64 = {
     let (mut set, mut at) = (!0, 0);
     while at < FROM_INSIDE.len() {
@@ -120,13 +124,13 @@ pub(crate) const FROM_OUTSIDE: u64 = {
     set
 };
 
-/// The first word of a set, which is all of it that the kernel knows.
+/// The first word of a set, the only one that the kernel uses.
 pub(crate) fn word(mask: &Mask) -> u64 {
     // SAFETY: (1) a set begins with that word.
     unsafe { std::ptr::from_ref(mask).cast::<u64>().read() }
 }
 
-/// The set of that first word.
+/// The set with this first word.
 pub(crate) fn set(word: u64) -> Mask {
     let mut mask = empty();
     // SAFETY: as in `word`.
@@ -134,7 +138,7 @@ pub(crate) fn set(word: u64) -> Mask {
     mask
 }
 
-/// Every other signal, but those that the C library keeps for itself.
+/// All other signals, except those that the C library reserves.
 fn from_outside() -> Mask {
     let mut mask = MaybeUninit::uninit();
     // SAFETY: (1) sigfillset initialises the whole set; (2) none of the calls fails on a valid set
@@ -148,7 +152,7 @@ fn from_outside() -> Mask {
     }
 }
 
-/// One signal let in on this thread until it is dropped. Usable in a signal handler.
+/// Unblocks one signal on this thread until it is dropped. Usable in a signal handler.
 #[must_use = "the signal is let in only while this lives"]
 pub struct LetIn {
     before: Mask,
@@ -161,7 +165,7 @@ impl std::fmt::Debug for LetIn {
 }
 
 impl LetIn {
-    /// Lets `signal` in.
+    /// Unblocks `signal`.
     pub fn one(signal: i32) -> Self {
         let mut mask = empty();
         // SAFETY: (1) a valid set and an existing signal.
@@ -176,7 +180,7 @@ impl Drop for LetIn {
     }
 }
 
-/// No signal at all.
+/// The empty set.
 pub fn empty() -> Mask {
     let mut mask = MaybeUninit::uninit();
     // SAFETY: (1) sigemptyset initialises the whole set and cannot fail on a valid pointer.
@@ -191,7 +195,7 @@ pub fn set_mask(mask: &Mask) -> Mask {
     change_mask(libc::SIG_SETMASK, mask)
 }
 
-/// Adds `mask` to what the thread blocks and returns the mask before. Usable in a signal handler.
+/// Adds `mask` to the thread's mask and returns the mask before. Usable in a signal handler.
 pub fn block(mask: &Mask) -> Mask {
     change_mask(libc::SIG_BLOCK, mask)
 }
@@ -206,7 +210,7 @@ fn change_mask(how: libc::c_int, mask: &Mask) -> Mask {
 /// A handler with all three arguments (SA_SIGINFO).
 pub type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
 
-/// What the kernel says of the calling thread's signal stack. Usable in a signal handler.
+/// The kernel's record of the calling thread's signal stack. Usable in a signal handler.
 pub fn stack() -> Result<libc::stack_t, OsError> {
     let mut stack = MaybeUninit::zeroed();
     // SAFETY: (1) the result is written before it is read, by `check`.
@@ -238,7 +242,7 @@ pub fn handler_that_blocks(signal: i32) -> Option<i32> {
     })
 }
 
-/// The name of a signal, as signal(7) has it.
+/// The name of a signal, as in signal(7).
 pub fn name(signal: i32) -> String {
     const NAMES: [&str; 31] = [
         "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
@@ -252,8 +256,8 @@ pub fn name(signal: i32) -> String {
 /// Installs `handler` for `signal` with SA_SIGINFO, SA_ONSTACK and the further `flags`, and returns
 /// the action before.
 ///
-/// Meanwhile every signal from outside is blocked: an alternate stack may have room for one frame
-/// of a processor with large registers, and not for two.
+/// While the handler runs, every asynchronous signal is blocked: with large register sets, an
+/// alternate stack may have space for one signal frame, and not for two.
 ///
 /// # Safety
 /// `handler` does only what a signal handler may.
@@ -278,7 +282,7 @@ pub unsafe fn install(
 /// As for [`install`].
 pub unsafe fn replace(signal: i32, action: &libc::sigaction) -> Result<libc::sigaction, OsError> {
     let mut before = MaybeUninit::zeroed();
-    // SAFETY: (1) both structures are valid; (2) the handler is the caller's to answer for.
+    // SAFETY: (1) both structures are valid; (2) the caller is responsible for the handler.
     unsafe {
         check("sigaction", libc::sigaction(signal, action, before.as_mut_ptr()).into())?;
         Ok(before.assume_init())

@@ -1,12 +1,12 @@
 //! Sockets that only their user can reach: they are in a private folder of the user, and the
-//! credentials of the peer process are checked.
+//! listener checks the credentials of the peer process.
 //!
-//! A preloaded library listens as well. So a listener and its streams make bare system calls only,
-//! which the program cannot interpose, and none of them waits unless the function says so.
+//! A preloaded library listens, too. So a listener and its streams make direct system calls only,
+//! which the program cannot interpose, and no function waits unless its documentation says so.
 //!
 //! # Safety
 //!
-//! This module exists to make sockets, and to ask the kernel for credentials.
+//! This module exists to make sockets, and to read credentials from the kernel.
 #![allow(unsafe_code)]
 
 use super::descriptors::Own;
@@ -20,7 +20,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The folder in which this user's processes have their sockets, whether it is there or not.
+/// The folder for the sockets of this user's processes, whether or not it exists.
 pub fn name_of_folder() -> PathBuf {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR")
         .map(PathBuf::from)
@@ -28,7 +28,7 @@ pub fn name_of_folder() -> PathBuf {
     folder_in(runtime.as_deref(), user())
 }
 
-/// The same of another process, by its user's folder for sockets, if it knows any.
+/// The same for another process, from its user's runtime folder, if that is known.
 pub fn folder_in(runtime: Option<&Path>, user: u32) -> PathBuf {
     match runtime {
         Some(runtime) => runtime.join("fastinst"),
@@ -36,8 +36,8 @@ pub fn folder_in(runtime: Option<&Path>, user: u32) -> PathBuf {
     }
 }
 
-/// The folder in which the user's processes have their sockets. It is made if it is not there; one
-/// that others may enter, or have made, is refused.
+/// The folder for the sockets of the user's processes, which is created if needed. A folder that
+/// other users may enter, or that belongs to another user, is refused.
 pub fn folder() -> io::Result<PathBuf> {
     vetted(&name_of_folder())
 }
@@ -49,7 +49,7 @@ fn vetted(folder: &Path) -> io::Result<PathBuf> {
         }
         _ => {}
     }
-    // No other user may exchange it afterwards, either.
+    // No other user may be able to replace it afterwards, either.
     let folder = trust::folder(folder)?;
     let metadata = fs::symlink_metadata(&folder)?;
     match metadata.is_dir() && metadata.uid() == user() && metadata.mode() & 0o077 == 0 {
@@ -66,11 +66,11 @@ fn vetted(folder: &Path) -> io::Result<PathBuf> {
 pub struct Listener {
     socket: Own,
     path: PathBuf,
-    /// The user of its process then; the process may be another user's since.
+    /// The user of the process at that time; the process may have changed its user since.
     user: u32,
 }
 
-/// How many wait until they are accepted.
+/// The length of the queue of connections.
 const WAITING: usize = 8;
 
 impl Listener {
@@ -80,13 +80,13 @@ impl Listener {
         Self::bind_in(&name_of_folder(), name)
     }
 
-    /// The same in a folder that was named before.
+    /// The same in a given folder.
     pub fn bind_in(folder: &Path, name: &str) -> io::Result<Self> {
         Self::bind_while(folder, name, |_| ())
     }
 
-    /// The program's other threads close descriptors meanwhile: tests do between any two calls, by
-    /// the number that is in use.
+    /// The same, with a hook for tests between any two calls, which gets the current descriptor:
+    /// another thread of the program may close it then.
     fn bind_while(folder: &Path, name: &str, mut meanwhile: impl FnMut(i32)) -> io::Result<Self> {
         let path = vetted(folder)?.join(name);
         let address = address(&path)?;
@@ -99,7 +99,7 @@ impl Listener {
         meanwhile(low);
         let socket = own(low)?;
         meanwhile(socket.parts().0);
-        // The file gets the mode that the socket has, so it never has another one.
+        // The file gets the socket's mode, so it never has another mode.
         call(libc::SYS_fchmod, [number(&socket)?, 0o600, 0, 0])?;
         meanwhile(socket.parts().0);
         let at = (&raw const address).expose_provenance();
@@ -110,7 +110,8 @@ impl Listener {
         Ok(listener)
     }
 
-    /// Waits for a process of the same user, in a process that is ours. Other users are refused.
+    /// Waits for a connection from a process of the same user, for callers that own their process.
+    /// Other users are refused.
     pub fn accept(&self) -> io::Result<UnixStream> {
         loop {
             let fd = number(&self.socket)?;
@@ -127,7 +128,7 @@ impl Listener {
         }
     }
 
-    /// A process of the same user that waits to be accepted, if there is one. Other users are
+    /// A waiting connection from a process of the same user, if there is one. Other users are
     /// refused.
     pub fn accept_now(&self) -> io::Result<Option<Visitor>> {
         let fd = number(&self.socket)?;
@@ -137,14 +138,14 @@ impl Listener {
             return Ok(None);
         }
         let flags = (libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) as usize;
-        // No other thread accepts, so that the one which was seen is there.
+        // No other thread accepts, so the connection that was found is still there.
         let low = call(libc::SYS_accept4, [number(&self.socket)?, 0, 0, flags])?;
         let stream = own(low as i32)?;
         let is_admitted = self.admits(&peer_of(number(&stream)?)?);
         Ok(is_admitted.then_some(Visitor(stream)))
     }
 
-    /// The super-user may do what the user may.
+    /// The super-user is admitted like the user.
     fn admits(&self, peer: &Peer) -> bool {
         [self.user, user(), 0].contains(&peer.user)
     }
@@ -154,7 +155,7 @@ impl Listener {
         &self.socket
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -178,7 +179,7 @@ pub fn connect(name: &str) -> io::Result<UnixStream> {
     }
 }
 
-/// Connects to a socket. Waits for a place in its queue, for `patience` at most.
+/// Connects to a socket. Waits for a free entry in its queue, for `patience` at most.
 pub fn connect_within(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     let address = address(path)?;
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
@@ -191,7 +192,7 @@ pub fn connect_within(path: &Path, patience: Duration) -> io::Result<UnixStream>
     Ok(stream)
 }
 
-/// A process that has connected, for a thread that waits for none.
+/// A connected process, for a thread that must not wait for it.
 #[derive(Debug)]
 pub struct Visitor(Own);
 
@@ -211,7 +212,8 @@ impl Visitor {
         }
     }
 
-    /// Sends as much as there is room for; without a signal if the other side has closed.
+    /// Sends as much as fits into the socket's buffer. Raises no signal if the other side has
+    /// closed.
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         let flags = (libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) as usize;
         let arguments = [number(&self.0)?, bytes.as_ptr().expose_provenance(), bytes.len(), flags];
@@ -219,12 +221,12 @@ impl Visitor {
     }
 }
 
-/// A descriptor that a call has just returned.
+/// Takes a descriptor that a call has just returned.
 fn own(low: i32) -> io::Result<Own> {
     Own::take_socket(low).map_err(|error| io::Error::from_raw_os_error(error.errno))
 }
 
-/// The number of a descriptor that is still ours.
+/// The number of a descriptor, if it still refers to the file that was opened.
 fn number(own: &Own) -> io::Result<usize> {
     let closed = || io::Error::new(ErrorKind::NotConnected, "the program has closed it");
     own.number().map(|number| number as usize).ok_or_else(closed)
@@ -233,14 +235,14 @@ fn number(own: &Own) -> io::Result<usize> {
 /// A system call of four arguments, or five of which the last is zero.
 fn call(number: libc::c_long, arguments: [usize; 4]) -> io::Result<usize> {
     let [a, b, c, d] = arguments;
-    // SAFETY: (1) callers give places that live across the call, and their lengths.
+    // SAFETY: (1) callers pass buffers that live across the call, and their lengths.
     let answer = unsafe { libc::syscall(number, a, b, c, d, 0, 0) };
     usize::try_from(answer).map_err(|_| io::Error::last_os_error())
 }
 
-/// A path as an address.
+/// A path as a socket address.
 fn address(path: &Path) -> io::Result<libc::sockaddr_un> {
-    // SAFETY: (1) numbers, for which zero is a value.
+    // SAFETY: (1) numbers, for which zero is valid.
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
     address.sun_family = libc::AF_UNIX as libc::sa_family_t;
     let bytes = path.as_os_str().as_bytes();
@@ -257,7 +259,7 @@ fn address(path: &Path) -> io::Result<libc::sockaddr_un> {
 /// The peer process; for a listener, the one that called listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its number; 0 if it is not seen from here.
+    /// Its process ID; 0 if it is not visible in this PID namespace.
     pub process: i32,
     /// Its user.
     pub user: u32,
@@ -271,7 +273,7 @@ pub fn peer(stream: &impl AsRawFd) -> io::Result<Peer> {
 fn peer_of(stream: usize) -> io::Result<Peer> {
     let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: (1) both places are valid for as long as the call takes, and large enough.
+    // SAFETY: (1) both buffers live across the call, and are large enough.
     let done = unsafe {
         libc::syscall(
             libc::SYS_getsockopt,
@@ -314,7 +316,7 @@ mod tests {
             .and_then(|mut stream| stream.read_to_string(&mut text))
             .expect("accepted");
         assert_eq!(text, "hello");
-        // A second process of that number takes the place of one that has ended.
+        // A second process with that name replaces one that has ended.
         let second = Listener::bind(&name).expect("a socket");
         let path = second.path().to_owned();
         drop(second);
@@ -345,8 +347,8 @@ mod tests {
         assert_eq!(visitor.send(b"more").unwrap_err().kind(), ErrorKind::BrokenPipe);
     }
 
-    /// A program that closes all descriptors may do so between any two calls, and has files of its
-    /// own under their numbers then.
+    /// A program that closes all descriptors may do so between any two calls, and may reuse their
+    /// numbers for files of its own.
     #[test]
     fn a_descriptor_that_the_program_closes_meanwhile_is_none_of_ours() {
         let folder = trust::temporary_folder("wordpatch-closed").unwrap();
@@ -355,7 +357,7 @@ mod tests {
             let (mut calls, mut taken) = (0, None);
             let bound = Listener::bind_while(&folder, "a.sock", |number| {
                 if calls == at {
-                    // SAFETY: (1) a new number of the file's in the place of the socket's.
+                    // SAFETY: (1) the file is duplicated over the socket's number.
                     assert_eq!(unsafe { libc::dup2(file.as_raw_fd(), number) }, number);
                     taken = Some(number);
                 }
@@ -363,7 +365,7 @@ mod tests {
             });
             let Some(number) = taken else { break };
             assert!(bound.is_err(), "call {at}");
-            // SAFETY: (1) the copy that was made above.
+            // SAFETY: (1) the copy made above.
             let copy = unsafe { fs::File::from_raw_fd(number) };
             assert!(copy.metadata().is_ok(), "call {at}: the program's file is open");
         }
@@ -371,7 +373,7 @@ mod tests {
         let client = connect(&listener);
         let visitor = listener.accept_now().unwrap().unwrap();
         for own in [&visitor.0, &listener.socket] {
-            // SAFETY: (1) as a program closes what it does not know.
+            // SAFETY: (1) as a program that closes an unknown descriptor.
             unsafe { libc::close(own.parts().0) };
         }
         assert!(visitor.send(b"answer").is_err() && visitor.receive(&mut [0]).is_err());

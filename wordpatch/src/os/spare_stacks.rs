@@ -1,32 +1,34 @@
-//! Spare stacks: for our functions that run where the program has left little stack.
+//! Spare stacks: for functions of the library that run where the program has left little stack.
 //!
 //! Threads set aside small stacks for signals: `SIGSTKSZ` names eight kilobytes, and the smallest
-//! that the kernel accepts has room for one of its frames and hardly more. Our functions that are
-//! called there take less than [`MOST`] bytes of it, and continue on a spare stack:
+//! that the kernel accepts has space for little more than one of its frames. Functions of the
+//! library that are called there use less than [`MOST`] bytes of it, and continue on a spare stack:
 //!
 //! ```text
 //!   the program's signal stack     ... | frame of the signal | [handler of the program |] ours, assembly only
 //!   a spare stack                  for signals that cannot be held off | ours, in Rust ... |
 //! ```
 //!
-//! | thread | how it comes here | what is held off meanwhile |
+//! | function | caller | signals that are blocked meanwhile |
 //! |---|---|---|
-//! | a handler of ours | [`handle`], from the kernel | what the handler was installed with: all signals from outside ([`signals::install`]) |
-//! | a function that the program calls, perhaps in a handler of its own | [`call`] | the same, and the barrier's signal comes to the lower half of the spare stack |
+//! | a handler of the library | the kernel, by [`handle`] | all asynchronous ones ([`signals::install`]) |
+//! | another function | the program, by [`call`], perhaps in a handler of its own | the same |
 //!
-//! Both are needed because the kernel starts at the top of a signal stack when the thread is not on
-//! it, and then the next signal's frame would overwrite the first one's. On stacks other than the
-//! signal stack nothing is changed: there the program's handlers may run at any time, and expect
-//! the thread's own stack.
+//! In [`call`] the barrier's signal uses the lower half of the spare stack.
 //!
-//! A stack is taken by one instruction and used by one thread. If all are taken, or there is no
-//! memory, functions run on the stack on which they were called. A spare stack that is left by
-//! `siglongjmp`, out of a handler for a fault of an emulated instruction, stays taken.
+//! A spare stack and blocked signals are both needed: the kernel starts at the top of a signal
+//! stack when the thread is not on it, and then the next signal's frame would overwrite the first
+//! one's. On stacks other than the signal stack nothing changes: there the program's handlers may
+//! run at any time, and expect the thread's own stack.
+//!
+//! One instruction takes a stack, and one thread uses it. If all are taken, or there is no memory,
+//! functions run on the stack on which they were called. If a handler for a fault of an emulated
+//! instruction leaves a spare stack by `siglongjmp`, the stack stays taken.
 //!
 //! # Safety
 //!
 //! This module exists because no compiler switches stacks, or reports how much stack a function
-//! takes.
+//! uses.
 #![allow(unsafe_code)]
 
 use super::pages::{self, PAGE};
@@ -36,30 +38,30 @@ use std::mem::offset_of;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
-/// The bytes of one stack, as a power of two.
+/// The size of one stack, as a power of two.
 const BITS: u32 = 16;
 const SIZE: usize = 1 << BITS;
 
-/// Its lower half, for signals that come while it is used: two frames of a processor with tile
-/// registers, and ours.
+/// Its lower half, for signals that arrive while it is in use: two kernel frames with tile
+/// registers, and the handler's own frames.
 const FOR_SIGNALS: usize = SIZE / 2;
 
-/// The most that handlers of ours take of a signal stack beyond the kernel's frame.
+/// The most that the library's handlers use of a signal stack beyond the kernel's frame.
 pub const MOST: usize = 256;
 
-/// How many there are: one for each bit of a word.
+/// The number of stacks: one for each bit of a word.
 const COUNT: usize = 64;
 
 /// Words that the assembly code uses.
 #[repr(C)]
 struct Spares {
-    /// Where they lie; zero until they are reserved.
+    /// Their base address; zero until they are reserved.
     base: AtomicUsize,
-    /// A bit for each that is used.
+    /// A bit for each stack that is in use.
     taken: AtomicU64,
-    /// A bit for each that has memory.
+    /// A bit for each stack that has memory.
     ready: AtomicU64,
-    /// The signals that are held off in [`call`], as the kernel has sets.
+    /// The signals that are blocked in [`call`], in the kernel's representation.
     held_off: AtomicU64,
 }
 
@@ -70,20 +72,19 @@ static SPARES: Spares = Spares {
     held_off: AtomicU64::new(signals::FROM_OUTSIDE),
 };
 
-/// Reserves address space for them, once, if there is some. Memory is given to each when it is used
-/// first.
+/// Reserves address space for them, once, if there is any. Each gets memory at its first use.
 pub fn prepare() {
     if SPARES.base.load(Acquire) != 0 {
         return;
     }
     let Ok(base) = pages::reserve(COUNT * SIZE) else { return };
     if SPARES.base.compare_exchange(0, base.get(), AcqRel, Relaxed).is_err() {
-        // SAFETY: (1) reserved above, and not known to any other code.
+        // SAFETY: (1) reserved above, and no other code has the address.
         let _ = unsafe { pages::unmap(base, COUNT * SIZE) };
     }
 }
 
-/// This signal is not held off from now on: its sender waits for an answer.
+/// Excludes a signal from the blocked ones: its sender waits for an answer.
 pub(crate) fn let_in(signal: i32) {
     SPARES.held_off.fetch_and(!signals::bit(signal), Relaxed);
 }
@@ -93,28 +94,29 @@ pub(crate) fn forget() {
     SPARES.taken.store(0, Relaxed);
 }
 
-/// A handler to call when the current one has left its spare stack, and its mask.
+/// A handler to call after the current one has left its spare stack, and its mask.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Onward {
     /// A function of the form of a [`signals::Handler`].
     pub handler: usize,
-    /// The signals to block, as the kernel has sets.
+    /// The signals to block, in the kernel's representation.
     pub mask: u64,
 }
 
-/// What [`handle`] calls: with what the kernel gave, and the stack pointer of the stack that the
-/// signal came to, below which memory of the program may be touched: a fault there is delivered as
-/// if the handler had never left it. Returns whether to go [`Onward`].
+/// The function that [`handle`] calls. It gets the kernel's arguments, and the stack pointer of the
+/// interrupted signal stack. With that stack pointer the function may touch the program's memory: a
+/// fault is then delivered as if the handler had never left that stack. Returns whether to continue
+/// with [`Onward`].
 pub type OnSpareStack =
     extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void, &mut Onward, usize) -> bool;
 
-/// The bytes between what a signal handler returns to, which is the beginning of the kernel's
-/// frame, and the context.
+/// The offset of the context in the kernel's frame, which begins with the return address of the
+/// signal handler.
 const CONTEXT: usize = 8;
 
-/// Takes a stack: rax is its end, or zero. All that a system call may change is changed, r8 and rdx
-/// as well, and nothing else.
+/// Takes a stack: rax is its end, or zero. Changes only registers that a system call changes, and
+/// r8 and rdx.
 #[unsafe(naked)]
 extern "C" fn take() {
     naked_asm!(
@@ -135,7 +137,7 @@ extern "C" fn take() {
         "add rdi, r9",
         "bt qword ptr [r8 + {ready}], rcx",
         "jc 5f",
-        // Memory for it. The kernel changes rcx.
+        // Gives it memory. The kernel changes rcx.
         "mov r9, rcx",
         "mov esi, {size}",
         "mov edx, {read_write}",
@@ -164,7 +166,7 @@ extern "C" fn take() {
     )
 }
 
-/// Gives the stack that ends at rdi back. Changes rdi only.
+/// Releases the stack that ends at rdi. Changes rdi only.
 #[unsafe(naked)]
 extern "C" fn give_back() {
     naked_asm!(
@@ -180,25 +182,25 @@ extern "C" fn give_back() {
     )
 }
 
-/// Where a handler jumps to that the kernel has called: goes on in the function that rax holds (an
-/// [`OnSpareStack`]), on a spare stack.
+/// Target of a jump from a handler that the kernel has called: continues on a spare stack, in the
+/// function in rax (an [`OnSpareStack`]).
 ///
-/// A handler that was called by another one, which has its own idea of stack and mask, goes on in
-/// the function that r11 holds (a [`signals::Handler`]), on the same stack.
+/// If another handler called the handler, that one has chosen stack and mask. Then this continues
+/// on the same stack, in the function in r11 (a [`signals::Handler`]).
 #[unsafe(naked)]
 pub extern "C" fn handle() {
     naked_asm!(
         "lea rcx, [rsp + {context}]",
         "cmp rcx, rdx",
         "jne 9f",
-        // The kernel gives all registers back.
+        // The kernel restores all registers.
         "mov rbp, rsp",
         "mov ebx, edi",
         "mov r12, rsi",
         "mov r13, rdx",
         "mov r14, qword ptr [rdx + {link}]",
         "mov r15, rax",
-        // An `Onward`, and behind it the spare stack's end.
+        // An `Onward`, followed by the spare stack's end.
         "sub rsp, 24",
         "call {take}",
         "mov qword ptr [rbp - 8], rax",
@@ -252,16 +254,16 @@ const _: () = assert!(size_of::<Onward>() == 16);
 /// The values that [`call`] saves on the caller's stack.
 #[repr(C)]
 struct Saved {
-    /// What the kernel says of the signal stack.
+    /// The kernel's record of the signal stack.
     signals: libc::stack_t,
     /// The mask before.
     mask: u64,
     arguments: [u64; 4],
 }
 
-/// Calls the function that rax holds with four arguments, as C passes them, and what the kernel
-/// says of the thread's signal stack (a `const stack_t *`) as the fifth; on a spare stack if the
-/// thread is on its signal stack, and else where it is. Returns what it returns.
+/// Calls the function in rax with four arguments, as C passes them, and the kernel's record of the
+/// thread's signal stack (a `const stack_t *`) as the fifth. It runs on a spare stack if the thread
+/// is on its signal stack, otherwise on the current one. Returns its result.
 #[unsafe(naked)]
 pub extern "C" fn call() {
     naked_asm!(
@@ -276,7 +278,7 @@ pub extern "C" fn call() {
         "mov qword ptr [rsp + {arguments} + 24], rcx",
         "mov rbx, rax",
         "xor r12d, r12d",
-        // Which stack is this?
+        // Is the thread on its signal stack?
         "xor edi, edi",
         "mov rsi, rsp",
         "mov eax, {sigaltstack}",
@@ -299,7 +301,7 @@ pub extern "C" fn call() {
         "mov r12, rax",
         "test rax, rax",
         "jnz 3f",
-        // None: here, as it was.
+        // No spare stack: call on the current one.
         "mov edi, {set_mask}",
         "lea rsi, [rsp + {mask}]",
         "xor edx, edx",
@@ -307,8 +309,8 @@ pub extern "C" fn call() {
         "mov eax, {sigprocmask}",
         "syscall",
         "jmp 4f",
-        // A `stack_t` for signals that come meanwhile: the kernel takes it from a thread that is
-        // not on its signal stack.
+        // A `stack_t` for signals that arrive meanwhile: the kernel accepts it from a thread that
+        // is not on its signal stack.
         "3:",
         "lea rsp, [rax - {padded}]",
         "lea rdi, [rax - {size}]",
@@ -372,9 +374,9 @@ pub extern "C" fn call() {
     )
 }
 
-/// The stack pointer with which [`call`] was called, which has passed on `signals`.
+/// The stack pointer at the call of [`call`], which has passed `signals`.
 pub fn called_at(signals: *const libc::stack_t) -> usize {
-    // Behind what it has saved lie two registers and its caller's base pointer.
+    // Above the saved values lie two registers and the caller's base pointer.
     signals.addr() + size_of::<Saved>() + 3 * size_of::<usize>()
 }
 

@@ -1,9 +1,9 @@
-//! A stack of its own for a signal handler that has much to do.
+//! A separate stack for a signal handler that needs more space.
 //!
 //! A handler runs on the stack that its thread set aside for signals, and many threads set aside
-//! the eight kilobytes that `SIGSTKSZ` names. One frame of a processor with large registers takes
-//! nearly half of it; what reads a file of /proc wants a page, and a second signal wants another
-//! frame. So a handler that has to wait does so elsewhere:
+//! the eight kilobytes that `SIGSTKSZ` names. With large register sets, one frame takes nearly half
+//! of it. Code that reads a file of /proc needs a page, and a second signal needs another frame. So
+//! a handler that has to wait uses another stack:
 //!
 //! ```text
 //!   the thread's signal stack      ... | frame of the signal | handler | ← at most this much is needed of it
@@ -14,23 +14,23 @@ use super::pages::{self, PAGE, Place, Protection};
 use std::arch::asm;
 use std::mem::MaybeUninit;
 
-/// For `act`.
+/// The space for `act`.
 const ROOM: usize = 16 * PAGE;
 
-/// For signals that come while it runs: several frames, also of processors that save tile
+/// The space for signals that arrive meanwhile: several frames, also on processors that save tile
 /// registers.
 const FOR_SIGNALS: usize = 16 * PAGE;
 
-/// How much of a signal stack the kernel takes for one signal, at most; a guess from before
-/// processors had tile registers, if it does not say.
+/// The most that the kernel uses of a signal stack for one signal. If the kernel does not report
+/// it, the largest size of processors without tile registers.
 pub fn largest_frame() -> usize {
     const BEFORE_TILES: usize = 3632;
-    // SAFETY: (1) asks for a number.
+    // SAFETY: (1) reads a number.
     let reported = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
     if reported == 0 { BEFORE_TILES } else { reported }
 }
 
-/// Calls `act` on a fresh stack, and here if there is no memory for one. Usable in a signal
+/// Calls `act` on a fresh stack, or on the current one if there is no memory. Usable in a signal
 /// handler. `act` must not panic.
 pub fn with_room(act: impl FnOnce()) {
     // SAFETY: (1) a fresh mapping touches nothing that exists.
@@ -45,12 +45,12 @@ pub fn with_room(act: impl FnOnce()) {
         ss_size: FOR_SIGNALS,
     };
     call_on(stack.get() + FOR_SIGNALS + ROOM, &mut Elsewhere { act: Some(act), signals });
-    // SAFETY: (1) mapped above; (2) no thread is on it any more. A mapping that the kernel does not
-    // take back is lost, no more.
+    // SAFETY: (1) mapped above; (2) no thread is on it any more. If the kernel does not unmap it,
+    // the memory is leaked.
     let _ = unsafe { pages::unmap(stack, FOR_SIGNALS + ROOM) };
 }
 
-/// What to do there, and where signals go meanwhile.
+/// The function to run there, and the signal stack meanwhile.
 struct Elsewhere<F> {
     act: Option<F>,
     signals: libc::stack_t,
@@ -59,8 +59,8 @@ struct Elsewhere<F> {
 /// Calls `run` with the stack pointer at `top`, which is the end of a page.
 fn call_on<F: FnOnce()>(top: usize, elsewhere: &mut Elsewhere<F>) {
     // SAFETY: (1) `top` ends fresh memory that is writable and large enough; (2) r12 survives the
-    // call, as the calling convention says, and gives the stack pointer back; (3) `run` has this
-    // signature, and ends the process where it would unwind.
+    // call by the calling convention, and restores the stack pointer; (3) `run` has this signature,
+    // and aborts where it would unwind.
     unsafe {
         asm!(
             "mov r12, rsp",
@@ -76,8 +76,8 @@ fn call_on<F: FnOnce()>(top: usize, elsewhere: &mut Elsewhere<F>) {
     }
 }
 
-/// The kernel lets a thread that is not on its signal stack have another one, and so a signal that
-/// comes now does not begin at the top of the stack where the interrupted handler's frames are.
+/// The kernel lets a thread that is not on its signal stack change it. So a signal that arrives now
+/// does not start at the top of the old one, where the interrupted handler's frames are.
 extern "sysv64" fn run<F: FnOnce()>(elsewhere: &mut Elsewhere<F>) {
     let mut before = MaybeUninit::zeroed();
     // SAFETY: (1) a stack to read, which lives until `act` has returned, and one to write; (2) all
@@ -90,7 +90,7 @@ extern "sysv64" fn run<F: FnOnce()>(elsewhere: &mut Elsewhere<F>) {
     };
     elsewhere.act.take().into_iter().for_each(|act| act());
     if changed {
-        // SAFETY: (1) what the kernel answered above.
+        // SAFETY: (1) the value that the kernel returned above.
         unsafe { libc::sigaltstack(&raw const before, std::ptr::null_mut()) };
     }
 }

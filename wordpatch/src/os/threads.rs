@@ -1,4 +1,4 @@
-//! The threads of this process, as /proc shows them. Nothing here allocates: the signal barrier and
+//! The threads of this process, from /proc. Nothing here allocates, since the signal barrier and
 //! the trap handler use it, too.
 
 use super::{OsError, check, files};
@@ -23,16 +23,16 @@ pub fn current() -> Tid {
     Tid(unsafe { libc::syscall(libc::SYS_gettid) } as i32)
 }
 
-/// The process.
+/// The process ID.
 pub fn process() -> i32 {
     // SAFETY: (1) getpid has no arguments and cannot fail.
     unsafe { libc::getpid() }
 }
 
-/// Sleeps for a moment: some tens of microseconds. Usable in a signal handler.
+/// Sleeps for some tens of microseconds. Usable in a signal handler.
 pub fn pause() {
     let moment = libc::timespec { tv_sec: 0, tv_nsec: 50_000 };
-    // SAFETY: (1) a time to read; what is left of it is no matter.
+    // SAFETY: (1) a time to read; the remaining time does not matter.
     unsafe { libc::nanosleep(&raw const moment, std::ptr::null_mut()) };
 }
 
@@ -97,14 +97,14 @@ fn wake_some(word: &AtomicU32, most: i32) {
     };
 }
 
-/// Whether the calling thread is one that the C library has set up, and no child that shares its
-/// parent's memory: the kernel forgets in every child where the list of robust locks is, and the C
-/// library says it again for threads and after a fork. Usable in a signal handler.
+/// Whether the C library has set up the calling thread; it has not set up a child that shares its
+/// parent's memory. The kernel clears the address of the robust-lock list in every child, and the C
+/// library sets it again for threads and after a fork. Usable in a signal handler.
 pub fn is_set_up() -> bool {
     !matches!(robust_list(0), Some(list) if list.is_null())
 }
 
-/// Where that list is of a thread, zero for the calling one, if the kernel reports it.
+/// The address of that list for a thread (zero for the calling one), if the kernel reports it.
 fn robust_list(thread: i32) -> Option<*const libc::c_void> {
     let (mut head, mut len) = (std::ptr::null::<libc::c_void>(), 0usize);
     // SAFETY: (1) two words to write.
@@ -113,14 +113,14 @@ fn robust_list(thread: i32) -> Option<*const libc::c_void> {
     (result == 0).then_some(head)
 }
 
-/// Whether the process's first thread has ended while others live on. Found without opening a file,
-/// by what the kernel forgets of a thread that has ended: where its list of robust locks is
-/// (get_robust_list(2)), which the C library has said for each.
+/// Whether the process's first thread has ended while others live on. Detected without opening a
+/// file: the kernel clears the address of an ended thread's robust-lock list (get_robust_list(2)),
+/// which the C library sets for every thread.
 pub fn first_has_ended() -> bool {
     matches!(robust_list(process()), Some(list) if list.is_null())
 }
 
-/// Whether the calling thread is the last one but for the process's first, which has ended.
+/// Whether the calling thread is the last one, apart from the process's first, which has ended.
 pub fn is_last_but_first() -> bool {
     let (this, first) = (current(), Tid(process()));
     let mut others = 0;
@@ -128,31 +128,32 @@ pub fn is_last_but_first() -> bool {
     listed.is_ok() && others == 0
 }
 
-/// With what status the process's first thread has ended; none if that is hidden, or it has not.
+/// The status with which the process's first thread has ended; `None` if that is hidden, or it has
+/// not ended.
 pub fn status_of_first() -> Option<i32> {
     let path = Text::new(format_args!("/proc/self/task/{}/stat", process()));
     let mut buffer = [0; 2048];
     let text = files::read_start(path.as_c_str(), &mut buffer).ok()?;
-    // The last field (proc_pid_stat(5)), as wait(2) has it.
+    // The last field (proc_pid_stat(5)), in the format of wait(2).
     let last = text.trim_ascii_end().rsplit(|&byte| byte == b' ').next()?;
     let status: i32 = std::str::from_utf8(last).ok()?.parse().ok()?;
     Some(libc::WEXITSTATUS(status))
 }
 
-/// Ends the calling thread at once: the C library does not notice. The last thread's status is the
+/// Ends the calling thread at once, without the C library. The last thread's status becomes the
 /// process's.
 pub fn end(status: i32) -> ! {
     loop {
-        // SAFETY: (1) a number; (2) the caller leaves nothing that others wait for.
+        // SAFETY: (1) a number; (2) the caller holds nothing that other threads wait for.
         unsafe { libc::syscall(libc::SYS_exit, status) };
     }
 }
 
-/// Starts a thread of that name, which no thread waits for. Of the C library this needs
-/// `pthread_create` only, and of the standard library nothing: that would look for functions by
-/// name.
+/// Starts a detached thread with that name. It uses only `pthread_create` of the C library, and
+/// nothing of the standard library, which would look up functions by name.
 ///
-/// `stack` is made larger where the program's thread data, which lie on it too, leave no room.
+/// `stack` is enlarged if the program's thread-local data, which is on the stack, too, leaves too
+/// little space.
 pub fn start(
     name: &'static CStr,
     stack: usize,
@@ -162,8 +163,8 @@ pub fn start(
     let work = Box::into_raw(Box::new(Start { name, work: Box::new(work) }));
     let mut stack = stack;
     let result = loop {
-        // SAFETY: (1) attributes that are made here, used and given up; (2) `begin` takes what it
-        // is given.
+        // SAFETY: (1) attributes that are made, used and destroyed here; (2) `begin` takes the
+        // argument that it gets.
         let result = unsafe {
             let mut attributes = std::mem::zeroed();
             let mut thread = std::mem::zeroed();
@@ -183,12 +184,12 @@ pub fn start(
     if result == 0 {
         return Ok(());
     }
-    // SAFETY: (1) made above, and given to no other code.
+    // SAFETY: (1) made above, and passed to no other code.
     drop(unsafe { Box::from_raw(work) });
     Err(OsError { call: "pthread_create", errno: result })
 }
 
-/// What a thread is given.
+/// The arguments of a thread.
 struct Start {
     name: &'static CStr,
     work: Box<dyn FnOnce() + Send>,
@@ -197,17 +198,17 @@ struct Start {
 extern "C" fn begin(start: *mut libc::c_void) -> *mut libc::c_void {
     // SAFETY: (1) made by `start`, for this thread alone.
     let Start { name, work } = *unsafe { Box::from_raw(start.cast::<Start>()) };
-    // SAFETY: (1) a text that lives for ever.
+    // SAFETY: (1) a static string.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0, 0, 0) };
-    // What it left undone is for the threads that wait for it to notice: a thread must not unwind
-    // into the C library.
+    // A panic is caught: a thread must not unwind into the C library. Threads that wait for its
+    // work must notice that themselves.
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
     std::ptr::null_mut()
 }
 
 /// Calls `visit` for every thread of the process. Usable in a signal handler.
 pub fn each(mut visit: impl FnMut(Tid)) -> Result<(), OsError> {
-    // A linux_dirent64 is 19 bytes and a name that ends in zero (getdents(2)); a page holds over a
+    // A linux_dirent64 has 19 bytes and a zero-terminated name (getdents(2)); a page holds over a
     // hundred.
     const NAME: usize = 19;
     #[repr(align(8))]
@@ -249,7 +250,7 @@ fn number(text: &[u8]) -> Option<u64> {
     value
 }
 
-/// A path or a line put together on the stack.
+/// A path or a line that is built on the stack.
 struct Text {
     bytes: [u8; 64],
     len: usize,
@@ -258,8 +259,7 @@ struct Text {
 impl Text {
     fn new(parts: fmt::Arguments<'_>) -> Self {
         let mut text = Self { bytes: [0; 64], len: 0 };
-        // Sixty-four bytes hold every path that is put together in this file, so the write cannot
-        // run out of room.
+        // Sixty-four bytes hold every path that this file builds, so the write always fits.
         let _ = text.write_fmt(parts);
         text
     }
@@ -294,13 +294,12 @@ fn status_field(thread: Tid, name: &str, hexadecimal: bool) -> Result<Option<u64
     Ok(std::str::from_utf8(value.trim_ascii()).ok().and_then(|v| u64::from_str_radix(v, 16).ok()))
 }
 
-/// Whether a thread of this process is executed, or waits for a processor, at this moment: it is in
-/// no system call that waits.
+/// Whether a thread of this process is running or runnable now, and not waiting in a system call.
 pub fn runs(thread: Tid) -> bool {
     let path = Text::new(format_args!("/proc/self/task/{thread}/stat"));
     let mut buffer = [0; 512];
     let Ok(stat) = files::read_start(path.as_c_str(), &mut buffer) else { return false };
-    // The name before the state is in parentheses, and may hold some (proc_pid_stat(5)).
+    // The name before the state is in parentheses, and may contain parentheses (proc_pid_stat(5)).
     let state = stat.iter().rposition(|&b| b == b')').and_then(|at| stat.get(at + 2));
     state == Some(&b'R')
 }
@@ -311,14 +310,13 @@ pub fn tracer() -> Result<Option<i32>, OsError> {
     Ok(tracer.filter(|&pid| pid != 0).map(|pid| pid as i32))
 }
 
-/// Whether `thread` blocks `signal`; `None` if it is gone. Usable in a signal handler.
+/// Whether `thread` blocks `signal`; `None` if it has ended. Usable in a signal handler.
 pub fn blocks(thread: Tid, signal: i32) -> Option<bool> {
     let mask = status_field(thread, "SigBlk:", true).ok()??;
     Some(mask >> (signal - 1) & 1 == 1)
 }
 
-/// Whether `signal` was sent to `thread` itself and has still to be delivered there. Usable in a
-/// signal handler.
+/// Whether `signal` was sent to `thread` itself and is still pending. Usable in a signal handler.
 pub fn has_pending(thread: Tid, signal: i32) -> bool {
     let pending = status_field(thread, "SigPnd:", true).ok().flatten();
     pending.is_some_and(|set| set >> (signal - 1) & 1 == 1)
@@ -326,20 +324,19 @@ pub fn has_pending(thread: Tid, signal: i32) -> bool {
 
 /// Whether `thread` has not ended yet. Usable in a signal handler.
 pub fn lives(thread: Tid) -> bool {
-    // SAFETY: (1) signal 0 is never delivered; the call only looks.
+    // SAFETY: (1) signal 0 is never delivered; the call only checks.
     unsafe { libc::syscall(libc::SYS_tgkill, process(), thread.0, 0) == 0 }
 }
 
-/// How long this process has been there, whatever programs it has been; up to a hundredth of a
-/// second too long.
+/// The age of this process, across every exec; up to a hundredth of a second too long.
 pub fn process_age() -> Option<std::time::Duration> {
-    // Behind the name, which may hold anything, in the last parenthesis (proc_pid_stat(5)): the
-    // start is the 22nd field.
+    // After the name, which ends with the last parenthesis and may contain any character
+    // (proc_pid_stat(5)). The start is the 22nd field.
     let stat = std::fs::read("/proc/thread-self/stat").ok()?;
     let text =
         std::str::from_utf8(&stat[stat.iter().rposition(|&byte| byte == b')')? + 1..]).ok()?;
     let start: u64 = text.split_ascii_whitespace().nth(19)?.parse().ok()?;
-    // SAFETY: (1) asks for a number; (2) a time to write to.
+    // SAFETY: (1) reads a number; (2) a time to write to.
     let (hertz, now) = unsafe {
         let mut now: libc::timespec = std::mem::zeroed();
         libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut now);
@@ -350,19 +347,19 @@ pub fn process_age() -> Option<std::time::Duration> {
     std::time::Duration::new(now.tv_sec as u64, now.tv_nsec as u32).checked_sub(start)
 }
 
-/// A child that runs in this very address space, as between vfork(2) and exec, if there is one.
-/// Usable in a signal handler.
+/// A child that runs in this address space, as between vfork(2) and exec, if there is one. Usable
+/// in a signal handler.
 pub fn vfork_child() -> Result<Option<i32>, OsError> {
     const KCMP_VM: libc::c_int = 1;
     let mut found = None;
     each(|thread| {
         let path = Text::new(format_args!("/proc/self/task/{thread}/children"));
         let mut buffer = [0; 4096];
-        // Without CONFIG_PROC_CHILDREN there is no such file; a vfork's parent then shows by not
-        // answering the barrier.
+        // Without CONFIG_PROC_CHILDREN there is no such file; then a running vfork shows because
+        // its parent does not answer the barrier.
         let children = files::read_start(path.as_c_str(), &mut buffer).unwrap_or(&[]);
         for child in children.split(|&b| b == b' ').filter_map(number) {
-            // SAFETY: (1) the call compares two address spaces and touches no memory of ours.
+            // SAFETY: (1) the call compares two address spaces and touches no memory.
             let same = unsafe {
                 libc::syscall(libc::SYS_kcmp, process(), child as libc::c_int, KCMP_VM, 0, 0)
             };

@@ -1,4 +1,4 @@
-//! Stopping one thread of another process for a moment, and making it execute system calls
+//! Stops one thread of another process for a short time, and makes it execute system calls
 //! (ptrace(2)).
 //!
 //! ```text
@@ -6,11 +6,11 @@
 //! ```
 //!
 //! - **Seized, never attached**: no SIGSTOP that the process or its parent would see.
-//! - **A pending signal** at the moment of the stop is delivered before anything else.
+//! - **A pending signal** at the time of the stop is delivered before anything else.
 //! - **No handler runs meanwhile**: all signals are blocked, and the mask is restored.
 //! - **A system call that the stop has interrupted continues.** The kernel restarts most of them by
 //!   itself; those that it ends with `EINTR` although no signal was delivered (epoll_wait,
-//!   sigtimedwait, semop, sockets with a timeout) are made to be restarted, too:
+//!   sigtimedwait, semop, sockets with a timeout) are restarted, too:
 //!   [`Registers::as_if_never_stopped`].
 //!
 //! The kernel ties a traced thread to the thread that seized it, not to that thread's process: a
@@ -33,22 +33,22 @@ use std::time::{Duration, Instant};
 /// Why a thread could not be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
-    /// The kernel has refused something.
+    /// A system call of this process failed.
     #[error(transparent)]
     Os(#[from] OsError),
-    /// It has ended.
+    /// The thread has ended.
     #[error("it has ended")]
     Ended,
-    /// It has not stopped in time: it sleeps uninterruptibly.
+    /// The thread has not stopped in time: it sleeps uninterruptibly.
     #[error("it does not stop: it sleeps uninterruptibly")]
     Sleeps,
-    /// It was stopped before, by a signal of job control.
+    /// The thread was already stopped, by a signal of job control.
     #[error("it is stopped")]
     Halted,
     /// A thread of a 32-bit program.
     #[error("it executes 32-bit code")]
     Narrow,
-    /// A system call was not made, whatever was tried.
+    /// The thread did not make a system call, in spite of several attempts.
     #[error("it makes no system call")]
     Stubborn,
 }
@@ -57,7 +57,7 @@ pub enum TraceError {
 #[derive(Clone, Copy, Debug)]
 pub struct Registers(libc::user_regs_struct);
 
-/// The trap flag: single steps.
+/// The trap flag: single-stepping.
 const TF: u64 = 1 << 8;
 /// The direction flag.
 const DF: u64 = 1 << 10;
@@ -85,7 +85,7 @@ impl Registers {
         self.0.fs_base
     }
 
-    /// The same registers, but a system call that only the stop has ended is made again.
+    /// The same registers, changed so that a system call that only the stop has ended is restarted.
     pub fn as_if_never_stopped(mut self) -> Self {
         let in_call = self.0.orig_rax as i64 >= 0;
         if in_call && self.0.rax as i64 == -i64::from(libc::EINTR) {
@@ -95,18 +95,17 @@ impl Registers {
     }
 }
 
-/// A system call that another thread is to make: its number and arguments, the address of a
-/// `syscall` instruction, and a value for `rbx`, which the kernel preserves, even in the child of a
-/// clone.
+/// A system call that another thread makes: its number and arguments, the address of a `syscall`
+/// instruction, and a value for `rbx`, which the kernel preserves, even in the child of a clone.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RemoteCall {
     /// Its number.
     pub number: i64,
     /// Its arguments.
     pub arguments: [u64; 6],
-    /// Where two bytes `0f 05` can be executed.
+    /// The address of a `syscall` instruction (`0f 05`).
     pub instruction: u64,
-    /// What `rbx` holds.
+    /// The value of `rbx`.
     pub beside: u64,
 }
 
@@ -115,37 +114,37 @@ pub struct RemoteCall {
 pub struct Memory(File);
 
 impl Memory {
-    /// Of a process that the kernel allows to be traced.
+    /// The memory of a process that this process may trace.
     pub fn of(process: i32) -> std::io::Result<Self> {
         let path = format!("/proc/{process}/mem");
         File::options().read(true).write(true).open(path).map(Self)
     }
 
-    /// Takes an exclusive lock on it, until it is dropped; false if another process has the lock.
+    /// Takes an exclusive lock on it, until it is dropped; `false` if another process has the lock.
     pub fn take(&self) -> bool {
         self.0.try_lock().is_ok()
     }
 
-    /// Reads all of it.
+    /// Fills `bytes` from `at`.
     pub fn read(&self, at: u64, bytes: &mut [u8]) -> std::io::Result<()> {
         self.0.read_exact_at(bytes, at)
     }
 
-    /// A word.
+    /// Reads a word.
     pub fn word(&self, at: u64) -> std::io::Result<u64> {
         let mut bytes = [0; 8];
         self.read(at, &mut bytes)?;
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// A text that ends with zero, at most this long.
+    /// Reads a zero-terminated string, of at most this length.
     pub fn text(&self, at: u64, most: usize) -> std::io::Result<Vec<u8>> {
         const PIECE: usize = 64;
         let mut text = Vec::new();
         while text.len() < most {
             let from = at + text.len() as u64;
             let mut piece = [0; PIECE];
-            // No further than the page: what follows may not be mapped.
+            // Not past the page: the next one may not be mapped.
             let len = PIECE.min(super::pages::PAGE - from as usize % super::pages::PAGE);
             self.read(from, &mut piece[..len])?;
             match piece[..len].iter().position(|&byte| byte == 0) {
@@ -159,10 +158,10 @@ impl Memory {
         Ok(text)
     }
 
-    /// Writes, whatever the protection of the pages is.
+    /// Writes, regardless of the protection of the pages.
     ///
     /// # Safety
-    /// The process may have these bytes changed by the caller.
+    /// The caller may change these bytes of the process.
     pub unsafe fn write(&self, at: u64, bytes: &[u8]) -> std::io::Result<()> {
         self.0.write_all_at(bytes, at)
     }
@@ -186,8 +185,8 @@ fn ptrace(
     address: u64,
     data: u64,
 ) -> Result<(), TraceError> {
-    // SAFETY: (1) requests of this file that read or write memory of ours are given places that
-    // live across the call.
+    // SAFETY: (1) requests of this file that read or write memory here get buffers that live across
+    // the call.
     let result = unsafe {
         libc::syscall(libc::SYS_ptrace, libc::c_ulong::from(request), thread.0, address, data)
     };
@@ -199,8 +198,8 @@ fn ptrace(
 }
 
 impl Stopped {
-    /// Stops a thread of another process. The calling thread is its tracer, and has to end if this
-    /// fails with [`TraceError::Sleeps`].
+    /// Stops a thread of another process. The calling thread becomes its tracer, and has to end if
+    /// this fails with [`TraceError::Sleeps`].
     pub fn stop(thread: Tid, patience: Duration) -> Result<Self, TraceError> {
         ptrace("ptrace(PTRACE_SEIZE)", libc::PTRACE_SEIZE, thread, 0, 0)?;
         ptrace("ptrace(PTRACE_INTERRUPT)", libc::PTRACE_INTERRUPT, thread, 0, 0)?;
@@ -233,7 +232,7 @@ impl Stopped {
         Ok(Self { thread, registers, mask, since, is_restored: false })
     }
 
-    /// Where it was stopped.
+    /// Its registers at the stop.
     pub fn registers(&self) -> &Registers {
         &self.registers
     }
@@ -246,7 +245,7 @@ impl Stopped {
     /// Makes it execute a system call. Returns the kernel's result.
     ///
     /// # Safety
-    /// The process may have that call made in its name; `instruction` is one that it can execute.
+    /// The caller may make that call in the process's name; `instruction` is executable there.
     pub unsafe fn call(&mut self, call: &RemoteCall) -> Result<i64, TraceError> {
         const TRIES: usize = 20;
         const PATIENCE: Duration = Duration::from_secs(5);
@@ -256,7 +255,7 @@ impl Stopped {
         let regs = &mut changed.0;
         (regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9) = (rdi, rsi, rdx, r10, r8, r9);
         (regs.rip, regs.rax, regs.rbx) = (call.instruction, call.number as u64, call.beside);
-        // It is in no call that the kernel would restart.
+        // Not in a call that the kernel would restart.
         regs.orig_rax = !0;
         regs.eflags &= !(TF | DF);
         set_registers(self.thread, &changed)?;
@@ -274,11 +273,11 @@ impl Stopped {
         Err(TraceError::Stubborn)
     }
 
-    /// Lets it continue. Returns how long it was stopped.
+    /// Resumes the thread. Returns how long it was stopped.
     pub fn resume(mut self) -> Result<Duration, TraceError> {
         self.restore()?;
         let elapsed = self.since.elapsed();
-        // Dropped: detached.
+        // The drop detaches.
         Ok(elapsed)
     }
 
@@ -343,7 +342,7 @@ fn registers(thread: Tid) -> Result<Registers, TraceError> {
     let mut place = vector(&mut found);
     let to = (&raw mut place) as u64;
     ptrace("ptrace(PTRACE_GETREGSET)", libc::PTRACE_GETREGSET, thread, NT_PRSTATUS, to)?;
-    // The kernel returns fewer of a thread that executes 32-bit code.
+    // The kernel returns fewer registers of a thread that executes 32-bit code.
     if place.iov_len != size_of::<Registers>() { Err(TraceError::Narrow) } else { Ok(found) }
 }
 

@@ -1,22 +1,23 @@
 //! Trust in paths: files that are executed, or that decide how code is stored to, and the folders
-//! that contain them, have to belong to the user or the system, with all folders above them.
+//! that contain them, have to belong to the user or the system, as do all folders above them.
 //!
-//! If another user may write to a folder above a file, that user can exchange the file. So the path
-//! is walked down from the root. Each folder is opened in the one before (`openat` with
-//! `O_NOFOLLOW`) and checked through its descriptor: what is checked is what is used.
+//! If another user may write to a folder above a file, that user can replace the file. So the path
+//! is walked down from the root. Each folder is opened relative to the one before (`openat` with
+//! `O_NOFOLLOW`) and checked through its descriptor, so that the folder that is checked is the one
+//! that is used.
 //!
 //! | above the leaf | trusted |
 //! |---|---|
 //! | owner | the super-user or the user |
-//! | others may write | only where the sticky bit keeps them from exchanging what is not theirs, as in /tmp |
-//! | the group may write | the same, or the group has the number of the owner: the private group of one user |
+//! | others may write | only if the sticky bit protects files of other users, as in /tmp |
+//! | the group may write | the same, or if its number is the owner's: a user's private group |
 //!
-//! Links on the way are resolved first, so both ways count: the one to the link, and the one that
-//! it leads to.
+//! Links on the path are resolved first, so both paths are checked: the one to the link, and the
+//! one that it leads to.
 //!
 //! # Safety
 //!
-//! This module exists to open folders in folders.
+//! This module exists to open folders relative to other folders.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, OsStr};
@@ -29,8 +30,8 @@ use std::path::{Component, Path, PathBuf};
 
 const STICKY: u32 = 0o1000;
 
-/// Opens a file to read, if no one but the user and the super-user can have put there what it
-/// holds. Waits for no other process.
+/// Opens a file for reading, if only the user and the super-user can have written its contents.
+/// Does not wait for any other process.
 pub fn open(path: &Path) -> io::Result<File> {
     let resolved = path.canonicalize()?;
     let parent = |path: &Path| {
@@ -55,9 +56,9 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a file to read that a program has written into a folder of all users for others to read:
-/// if it is the user's or the super-user's, and no other user may write it. No link is followed,
-/// and no other process waited for. Not for what is executed.
+/// Opens a file for reading that a program has written into a world-writable folder. The file must
+/// belong to the user or the super-user, and no other user may write it. Follows no link, and does
+/// not wait for any other process. Not for files that are executed.
 pub fn open_own(path: &Path) -> io::Result<File> {
     let how = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(how).open(path)?;
@@ -72,15 +73,14 @@ pub fn open_own(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// A folder as the kernel names it, if no one but the user and the super-user can put something
-/// else into its place.
+/// The resolved path of a folder, if only the user and the super-user can replace it.
 pub fn folder(path: &Path) -> io::Result<PathBuf> {
     let resolved = path.canonicalize()?;
     descend(&resolved)?;
     Ok(resolved)
 }
 
-/// The folder, or the nearest one above it that is there, in which it can be made.
+/// The folder, or the nearest existing one above it, in which it can be created.
 pub fn folder_to_be(path: &Path) -> io::Result<PathBuf> {
     for above in path.ancestors() {
         match folder(above) {
@@ -91,12 +91,12 @@ pub fn folder_to_be(path: &Path) -> io::Result<PathBuf> {
     folder(Path::new("."))
 }
 
-/// A new folder for temporary files, with a name that cannot be guessed and for the user alone
-/// (mkdtemp(3)), in the usual place.
+/// A new folder for temporary files, with an unpredictable name and accessible to the user only
+/// (mkdtemp(3)), in the default directory.
 pub fn temporary_folder(prefix: &str) -> io::Result<PathBuf> {
     let template = std::env::temp_dir().join(format!("{prefix}-XXXXXX"));
     let mut bytes = CString::new(template.as_os_str().as_bytes())?.into_bytes_with_nul();
-    // SAFETY: (1) a text with its zero, which is written over and keeps its length.
+    // SAFETY: (1) a zero-terminated string, which is overwritten and keeps its length.
     let made = unsafe { libc::mkdtemp(bytes.as_mut_ptr().cast()) };
     if made.is_null() {
         return Err(io::Error::last_os_error());
@@ -105,8 +105,7 @@ pub fn temporary_folder(prefix: &str) -> io::Result<PathBuf> {
     Ok(PathBuf::from(OsStr::from_bytes(&bytes)))
 }
 
-/// Goes down a path without links from the root; fails where another user may exchange what
-/// follows.
+/// Walks down a path without links from the root; fails where another user may replace the rest.
 fn descend(path: &Path) -> io::Result<File> {
     const HOW: libc::c_int = libc::O_PATH | libc::O_DIRECTORY;
     let mut folder = File::open("/")?;
@@ -124,7 +123,7 @@ fn descend(path: &Path) -> io::Result<File> {
 
 fn open_in(folder: &File, name: &OsStr, how: libc::c_int) -> io::Result<File> {
     let name = CString::new(name.as_bytes())?;
-    // SAFETY: (1) an open folder, and a text that lives across the call.
+    // SAFETY: (1) an open folder, and a string that lives across the call.
     let fd = unsafe {
         libc::openat64(folder.as_raw_fd(), name.as_ptr(), how | libc::O_NOFOLLOW | libc::O_CLOEXEC)
     };
@@ -163,7 +162,7 @@ fn owner(metadata: &Metadata) -> Result<(), String> {
 
 /// The effective user of this process.
 pub fn user() -> u32 {
-    // SAFETY: (1) asks for a number. The system call itself: programs define the function.
+    // SAFETY: (1) reads a number. A direct system call: some programs define the function.
     unsafe { libc::syscall(libc::SYS_geteuid) as u32 }
 }
 
@@ -217,7 +216,7 @@ mod tests {
             assert!(error.to_string().contains("chmod go-w"), "{error}");
             scratch.mode(path, if path.ends_with("file") { 0o644 } else { 0o755 });
         }
-        // The sticky bit: another user with write permission cannot exchange files there.
+        // The sticky bit: another user with write permission cannot replace files there.
         scratch.mode("a", 0o1777);
         open(&scratch.file()).unwrap();
         assert!(open(&scratch.0.join("a")).is_err() && open(Path::new("/dev/null")).is_err());

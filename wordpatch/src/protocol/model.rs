@@ -1,10 +1,11 @@
-//! Every view that a lagging reader can have of a word while it is replaced, and replaced back.
+//! Every state of a word that a lagging reader can fetch while the word is replaced, and replaced
+//! back.
 //!
 //! Memory is a history: one state after each store, cut into epochs by the barriers. A reader runs
 //! an instruction on bytes that it fetched granule by granule, each granule whole (A1), each at a
-//! moment of its own; no barrier lies between those moments and the moment it runs (A2). With
+//! time of its own; no barrier lies between those times and the time it runs (A2). With
 //! [`FetchOrder::Upwards`] later granules are fetched later; with `Any` nothing is known. A view is
-//! right if it begins with a trap or is the old or the new instruction entire.
+//! right if it begins with a trap, or is the whole old or the whole new instruction.
 
 use super::*;
 use std::collections::BTreeSet;
@@ -63,7 +64,7 @@ struct Instruction {
     range: Range<usize>,
 }
 
-/// A placement: how many bytes of the word lie before the first boundary, and the granule.
+/// A placement: the number of bytes of the word before the first boundary, and the granule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Placement {
     to_boundary: usize,
@@ -72,7 +73,7 @@ struct Placement {
 }
 
 impl Placement {
-    /// All that differ: every offset in a line, every length, every granule.
+    /// All different placements: every offset in a line, every length, every granule.
     fn all(granules: &[usize]) -> BTreeSet<Self> {
         let mut placements = BTreeSet::new();
         for &granule in granules {
@@ -91,12 +92,12 @@ impl Placement {
         Plan::new(address, self.len, Granule::new(self.granule).unwrap(), order, layout)
     }
 
-    /// All that a boundary of an aligned quadword cuts.
+    /// All placements that a boundary of an aligned quadword cuts.
     fn cut() -> impl Iterator<Item = Self> {
         Self::all(&[8]).into_iter().filter(|p| p.to_boundary < p.len)
     }
 
-    /// The parts of `range` that lie in one granule each.
+    /// The subranges of `range` that lie in one granule each.
     fn fetches(self, range: &Range<usize>) -> Vec<Range<usize>> {
         let mut parts = Vec::new();
         let mut at = range.start;
@@ -133,7 +134,7 @@ impl Placement {
     }
 }
 
-/// Tries every choice of moments for the fetches that remain.
+/// Tries every choice of times for the remaining fetches.
 fn wrong_view(
     epoch: &[Image],
     parts: &[Range<usize>],
@@ -251,7 +252,7 @@ fn a_patch_that_is_taken_back_after_its_trap_leaves_no_mixture() {
     }
 }
 
-/// Whether leaving out the step at `missing` is noticed somewhere: as a mixture, or because the
+/// Whether the model detects that the step at `missing` is left out: by a mixture, or because the
 /// word never becomes the new one.
 fn is_missed(missing: usize, order: FetchOrder, layout: Layout) -> bool {
     Placement::cut().any(|placement| {

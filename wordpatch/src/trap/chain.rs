@@ -1,15 +1,16 @@
-//! The handler before ours, and how a signal is passed on to it.
+//! The program's handlers that the trap handler replaced, and how signals are passed on to them.
 //!
-//! | before us | a trap of the program's own | a signal that a process sent |
+//! | replaced action | a trap of the program | a signal that a process sent |
 //! |---|---|---|
 //! | `SIG_DFL` | the process dies of SIGTRAP | the process dies of SIGTRAP |
 //! | `SIG_IGN` | the process dies: a trap cannot be ignored | nothing |
 //! | a handler | it is called, under its own mask | it is called, under its own mask |
 //!
-//! A program's handler that was put in front of ours may pass the signal back to us, and ours may
-//! have been put in front of that one again. So there may be several actions before ours. A signal
-//! that is passed back to us goes to the action before the one whose handler passed it. The
-//! signal's context records that action: a handler need not return, it may leave by `siglongjmp`.
+//! The program may install a handler over the crate's, which passes signals on to the crate's; and
+//! the crate may install its handler over that one again. So there may be several replaced actions.
+//! A signal that a program's handler passes back goes to the action that was replaced before that
+//! handler's. The signal's context records that action: a handler need not return, it may leave by
+//! `siglongjmp`.
 
 use super::TrapError;
 use crate::lock::Lock;
@@ -17,26 +18,27 @@ use crate::os::spare_stacks::Onward;
 use crate::os::{signals, threads};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// An action that ours replaced.
+/// An action that the crate's handler replaced.
 pub(super) struct Before {
     action: libc::sigaction,
-    /// Whether it was to be called once, and was.
+    /// Whether its handler was to run once only, and has run.
     spent: AtomicBool,
     older: Option<&'static Before>,
 }
 
-/// The latest of them. Replaced actions are never freed, so a handler never reads a freed one.
+/// The action that was replaced last. Actions are never freed, so a handler never reads a freed
+/// one.
 static NEWEST: AtomicPtr<Before> = AtomicPtr::new(std::ptr::null_mut());
 
 pub(crate) static INSTALLING: Lock<()> = Lock::new(());
 
 fn newest() -> Option<&'static Before> {
-    // SAFETY: (1) null or what was leaked in `install`, which lives for ever; (2) Acquire pairs
-    // with the Release there.
+    // SAFETY: (1) null, or leaked in `install` and never freed; (2) Acquire pairs with the Release
+    // there.
     unsafe { NEWEST.load(Ordering::Acquire).as_ref() }
 }
 
-/// Puts `handler` in front of whatever is installed, unless it is there already.
+/// Installs `handler` over the current one, unless it is installed already.
 pub(super) fn install(handler: signals::Handler) -> Result<(), TrapError> {
     let _one_at_a_time = INSTALLING.lock();
     if is_installed(handler)? {
@@ -46,8 +48,8 @@ pub(super) fn install(handler: signals::Handler) -> Result<(), TrapError> {
     // The action is published before the handler is installed: a trap may happen at once.
     let before = Before { action, spent: AtomicBool::new(false), older: newest() };
     NEWEST.store(Box::into_raw(Box::new(before)), Ordering::Release);
-    // SAFETY: (1) `handler` is `on_trap`, which does only what a handler may. SA_NODEFER: what we
-    // carry out, and the program's own handler, may trap again.
+    // SAFETY: (1) `handler` is `on_trap`, which does only what a handler may. SA_NODEFER: the
+    // instruction that is emulated, and the program's own handler, may trap again.
     unsafe { signals::install(libc::SIGTRAP, handler, libc::SA_NODEFER | libc::SA_RESTART)? };
     Ok(())
 }
@@ -74,9 +76,9 @@ pub(super) fn set_mark(context: *mut libc::c_void, came_from: *mut libc::ucontex
     unsafe { mark_of(context).write(came_from) };
 }
 
-/// The action before ours, if its handler is to be called; or the one before that, if that handler
-/// has passed this signal back. The context is marked with it. If there is no handler, this does
-/// what the kernel would have done.
+/// The replaced action whose handler is to be called: the latest, or the one before the action
+/// whose handler has passed this signal back. The context is marked with it. If there is no
+/// handler, this does what the kernel would have done.
 pub(super) fn next(
     signal: libc::c_int,
     info: *mut libc::siginfo_t,
@@ -101,7 +103,8 @@ pub(super) fn next(
     }
 }
 
-/// The action for a signal that the handler of `passed`, or the kernel, has passed to us.
+/// The action for a signal that the handler of `passed`, or the kernel, has delivered to the
+/// crate's handler.
 fn older_than(passed: *const Before) -> Option<&'static Before> {
     let mut all = std::iter::successors(newest(), |before| before.older);
     match all.find(|&before| std::ptr::eq(before, passed)) {
@@ -124,12 +127,12 @@ fn mask(before: &Before, context: *mut libc::c_void) -> u64 {
     signals::word(interrupted) | signals::word(&before.action.sa_mask)
 }
 
-/// How the kernel would have called that action's handler.
+/// The handler and the mask with which the kernel would have called that action's handler.
 pub(super) fn onward(before: &Before, context: *mut libc::c_void) -> Onward {
     Onward { handler: before.action.sa_sigaction, mask: mask(before, context) }
 }
 
-/// Calls it here.
+/// Calls that handler here.
 pub(super) fn call(
     before: &Before,
     signal: libc::c_int,
@@ -137,8 +140,8 @@ pub(super) fn call(
     context: *mut libc::c_void,
 ) {
     let ours = signals::set_mask(&signals::set(mask(before, context)));
-    // SAFETY: (1) the program gave this address to sigaction as a handler; a handler with fewer
-    // parameters does not read the other arguments.
+    // SAFETY: (1) the program has passed this address to sigaction as a handler; a handler with
+    // fewer parameters does not read the other arguments.
     unsafe {
         std::mem::transmute::<usize, signals::Handler>(before.action.sa_sigaction)(
             signal, info, context,
@@ -147,7 +150,7 @@ pub(super) fn call(
     signals::set_mask(&ours);
 }
 
-/// Ends the process by the signal, as it would have ended without us.
+/// Ends the process by the signal, as it would have ended without the trap handler.
 fn die(signal: libc::c_int) -> Option<&'static Before> {
     let default = libc::sigaction {
         sa_sigaction: libc::SIG_DFL,

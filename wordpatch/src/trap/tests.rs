@@ -9,7 +9,7 @@ use crate::protocol::{Layout, Step};
 use crate::specimen::{Laid, Specimen, policies};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Every specimen at every cut, under both orders.
+/// Runs `test` for every specimen at every cut, under both fetch orders.
 fn everywhere(mut test: impl FnMut(&Specimen, &Laid, &Policy)) {
     for policy in policies() {
         for specimen in Specimen::all() {
@@ -95,13 +95,13 @@ fn a_patch_that_nobody_finishes_leaves_the_old_instruction_working() {
         // SAFETY: (1) a specimen's words replace each other.
         let pending = unsafe { site.start(laid.new) }.unwrap();
         if pending.phase() == Phase::Idle {
-            // All that changes lies on one side of the boundary.
+            // All changed bytes lie on one side of the boundary.
             return;
         }
         trapped += 1;
         std::mem::forget(pending);
         assert_eq!(laid.run(), specimen.returns[0]);
-        // A later thread can take it up.
+        // Another thread can continue it later.
         site.resume().unwrap().finish().unwrap();
         assert_eq!(laid.run(), specimen.returns[1]);
     });
@@ -145,7 +145,7 @@ fn a_thread_that_may_come_too_late_does_not_look_at_the_code() {
         // SAFETY: (1) the specimen's own page, which no thread executes meanwhile.
         unsafe { pages::protect(page, pages::PAGE, protection) }.unwrap();
     };
-    // As if another thread had finished the patch, and unmapped the code.
+    // As if another thread had finished the patch and unmapped the code.
     allow(pages::Protection::None);
     let undisturbed = flight.undisturbed_as_known();
     allow(pages::Protection::ReadExecute);

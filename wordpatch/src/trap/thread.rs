@@ -5,16 +5,16 @@ use crate::effect::{Machine, Register};
 use crate::live::Width;
 use std::arch::asm;
 
-/// An interrupted thread, through what the kernel saved of it and will put back.
+/// An interrupted thread, by the registers that the kernel saved and will restore.
 pub(super) struct Interrupted<'a> {
     registers: &'a mut [libc::greg_t; 23],
     stack: Option<usize>,
 }
 
 impl<'a> Interrupted<'a> {
-    /// The thread's memory is touched with the stack pointer at `stack`, if one is given. The
-    /// thread's next instruction may fault, and then the kernel looks at it to find out whether the
-    /// signal stack is in use.
+    /// The thread's memory is accessed with the stack pointer set to `stack`, if one is given. The
+    /// access may fault, and then the kernel uses the stack pointer to find out whether the signal
+    /// stack is in use.
     pub(super) fn new(context: &'a mut libc::ucontext_t, stack: Option<usize>) -> Self {
         Self { registers: &mut context.uc_mcontext.gregs, stack }
     }
@@ -24,13 +24,13 @@ impl<'a> Interrupted<'a> {
         CodeAddr::new(self.registers[libc::REG_RIP as usize] as usize).offset(-1)
     }
 
-    /// Lets the thread go on at `address`.
+    /// Lets the thread continue at `address`.
     pub(super) fn resume_at(&mut self, address: CodeAddr) {
         self.registers[libc::REG_RIP as usize] = address.get() as libc::greg_t;
     }
 }
 
-/// Where the kernel keeps each register, by its number in an encoding.
+/// The kernel's index of each register, by its number in an encoding.
 const PLACES: [libc::c_int; 16] = [
     libc::REG_RAX,
     libc::REG_RCX,
@@ -50,8 +50,8 @@ const PLACES: [libc::c_int; 16] = [
     libc::REG_R15,
 ];
 
-/// One instruction on `value` and the memory at `address`, with the stack pointer there, or where
-/// it is. Returns the value.
+/// Executes one instruction on `value` and the memory at `address`, with the stack pointer set to
+/// `$stack`, or unchanged. Returns the value.
 macro_rules! on_stack {
     ($stack:expr, $instruction:literal, $address:expr) => {
         on_stack!($stack, $instruction, $address, 0u64)
@@ -115,7 +115,7 @@ impl Machine for Interrupted<'_> {
     fn store(&mut self, address: u64, value: u64) {
         // SAFETY: (1) the thread's own next instruction writes these bytes; (2) they lie below its
         // stack pointer, and the kernel put the signal's frame below the red zone or on another
-        // stack, so they are not ours.
+        // stack, so the handler does not use them.
         unsafe { on_stack!(self.stack, "mov qword ptr [{address}], {value}", address, value) };
     }
 

@@ -1,13 +1,12 @@
-//! What the process tests share: children that do one thing, and a function with a site across a
-//! boundary.
+//! Shared code of the process tests: children that run one scenario, and a function with a site
+//! across a boundary.
 #![allow(unsafe_code, dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wordpatch::{CodeAddr, CodeMemory, Layout, PatchSite, Policy, Word};
 
-/// Stops the threads that look at the flag, also when the test fails: the scope that holds them
-/// waits for them.
+/// Stops the threads that poll the flag, even if the test fails: their scope waits for them.
 pub struct StopWhenDropped<'a>(pub &'a AtomicBool);
 
 impl Drop for StopWhenDropped<'_> {
@@ -21,17 +20,17 @@ impl Drop for StopWhenDropped<'_> {
 pub enum End {
     Exit(i32),
     Signal(i32),
-    /// It did not end within the time that a child gets.
+    /// It did not end within the time limit.
     Hung,
 }
 
-/// How long a child may take before it counts as hung.
+/// The time after which a child counts as hung.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs `scenario` in a forked child and returns how that ended. A panic is exit status 101.
+/// Runs `scenario` in a forked child and returns how the child ended. A panic is exit status 101.
 pub fn in_child(scenario: impl FnOnce() -> i32) -> End {
-    // SAFETY: (1) the child runs one scenario on one thread and leaves without running anything of
-    // the parent's.
+    // SAFETY: (1) the child runs one scenario on one thread and exits without running the parent's
+    // code.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "fork");
     if child == 0 {
@@ -63,7 +62,7 @@ pub fn await_end(child: i32) -> End {
     }
 }
 
-/// A function that returns a number, whose first instruction lies across a line.
+/// A function that returns a number; its first instruction crosses a line.
 pub struct Function {
     memory: CodeMemory,
     at: isize,
@@ -90,25 +89,24 @@ impl Function {
 
     pub fn adopt(&self, policy: &Policy) -> PatchSite {
         // SAFETY: (1) the memory outlives the site in every test; (2) to (4): one instruction,
-        // written by the test alone.
+        // which only the test writes.
         unsafe { PatchSite::adopt(self.address(), 5, Layout::One, policy) }.unwrap()
     }
 }
 
-/// `mov eax, number`, one byte of which lies in front of the line's end and changes with the
-/// number's.
+/// `mov eax, number`; one byte of the number lies before the line's end.
 pub fn returning(number: u32) -> Word {
     let [a, b, c, d] = number.to_le_bytes();
     Word::new(&[0xb8, a, b, c, d]).unwrap()
 }
 
-/// A number all of whose bytes differ from those of 1, so that replacing the one by the other needs
-/// a trap.
+/// A number whose bytes all differ from those of 1, so that replacing one by the other needs a
+/// trap.
 pub const OTHER: u32 = 0x0505_0505;
 
-/// Replaces what the function returns.
+/// Replaces the number that the function returns.
 pub fn patch(site: &PatchSite, number: u32) -> Result<(), wordpatch::PatchError> {
-    // SAFETY: (1) `mov eax, imm32` in place of the same with another number.
+    // SAFETY: (1) `mov eax, imm32` replaces the same with another number.
     unsafe { site.patch(returning(number)) }
 }
 

@@ -1,11 +1,11 @@
-//! Every view that a lagging reader can have of a site while it is retargeted and switched.
+//! Every state of a site that a lagging reader can fetch while the site is retargeted and switched.
 //!
 //! Memory is a history: one state after each store, cut into epochs by the barriers. A reader runs
-//! the site on bytes that it fetched granule by granule, each granule whole (A1), each at a moment
-//! of its own; no barrier lies between those moments and the moment it runs (A2). With
+//! the site on bytes that it fetched granule by granule, each granule whole (A1), each at a time of
+//! its own; no barrier lies between those times and the time it runs (A2). With
 //! [`FetchOrder::Upwards`] later granules are fetched later; with `Any` nothing is known. A reader
-//! begins at the site's first byte (A4): also a thread that was called through it, and is in an old
-//! target, comes back behind it.
+//! begins at the site's first byte (A4): a thread that was called through it, and is in an old
+//! target, returns to the address after it.
 
 use super::*;
 use crate::x86::{Form, Role, Switch};
@@ -13,21 +13,21 @@ use std::ops::Range;
 
 const OLD: i32 = 0x0a0b_0c0d;
 const NEW: i32 = 0x1a1b_1c1d;
-/// Ends of nops.
+/// Displacements that end nops.
 const NOP: i32 = 0x2a2b_441f;
 const OTHER_NOP: i32 = 0x3a3b_441f;
 
-/// What sites lead to first, and then.
+/// The first and the second displacement of a site.
 const WAYS: [(i32, i32); 4] = [(OLD, NEW), (OLD, NOP), (NOP, NEW), (NOP, OTHER_NOP)];
 
-/// What happens to a site.
+/// An event in a site's history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     Set(Switch),
     Retarget(Way),
 }
 
-/// Which of two displacements a site is led to.
+/// The displacement to which a retarget changes: the second one, or back to the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     There,
@@ -39,10 +39,10 @@ enum Way {
 struct Site {
     form: Form,
     role: Role,
-    /// How many bytes lie before the boundary; all of them if none cuts it.
+    /// The number of bytes before the boundary; all of them if none cuts it.
     front: usize,
     granule: usize,
-    /// Its displacement at first, and the other one.
+    /// Its first displacement, and the second one.
     leads: (i32, i32),
 }
 
@@ -103,8 +103,8 @@ impl Site {
         self.form.off(self.role).unwrap()
     }
 
-    /// How `Retarget` stores a displacement: a guard that reads it gets it whole, which wordpatch
-    /// sees to where a boundary cuts it.
+    /// The ways in which `Retarget` may store a displacement. A guard that reads it needs it whole;
+    /// where a boundary cuts it, wordpatch replaces it.
     fn allowed(self) -> &'static [Pieces] {
         if self.form.off_reads_memory(self.role) {
             &[Pieces::Whole]
@@ -166,7 +166,7 @@ impl Site {
         }
     }
 
-    /// The parts of the site that are fetched each at once.
+    /// The ranges of the site that are fetched each at once.
     fn fetches(self) -> Vec<Range<usize>> {
         match self.granule {
             1 => (0..self.form.len()).map(|i| i..i + 1).collect(),
@@ -186,8 +186,8 @@ impl Site {
         };
         let leads = [self.leads.0, self.leads.1];
         let is_face = || leads.into_iter().flat_map(whole).flatten().any(|face| face == view);
-        // No thread executes what lies behind a `ret`, and a guard that does not read does not care
-        // what its displacement is.
+        // No thread executes the bytes after a `ret`, and a guard that does not read ignores its
+        // displacement.
         let fixed = if self.role == Role::TailJump { 1 } else { self.form.displacement_at() };
         let off = self.form.off_bytes(self.role, 0).unwrap();
         let is_guard = !self.form.off_reads_memory(self.role) && view[..fixed] == off[..fixed];
@@ -231,7 +231,8 @@ const OFF: Event = Set(Switch::Off);
 const THERE: Event = To(Way::There);
 const BACK: Event = To(Way::Back);
 
-/// There and back, on and off in between, as `CallSite::set` does without a barrier.
+/// Retargets in both directions, with switches in between, as `CallSite::set` makes them without a
+/// barrier.
 const LIVES: [&[Event]; 5] = [
     &[THERE, BACK],
     &[THERE, OFF, ON, BACK],
@@ -242,8 +243,8 @@ const LIVES: [&[Event]; 5] = [
 
 const ORDERS: [FetchOrder; 2] = [FetchOrder::Upwards, FetchOrder::Any];
 
-/// The granule of a byte is procmem's, where what guards by reading is replaced by wordpatch, whose
-/// own model covers it.
+/// Whether this model covers a site. procmem's granule is a byte; there wordpatch replaces the
+/// displacements that guards read, and its own model covers that.
 fn is_covered(site: Site) -> bool {
     !(site.form.off_reads_memory(site.role)
         && (site.granule == 1
@@ -329,7 +330,8 @@ fn a_switch_needs_no_barrier_at_any_placement() {
     }
 }
 
-/// What remains of a call whose displacement is a nop's end is no nop while that is written.
+/// The off state of a call whose displacement ends a nop is no nop while the displacement is
+/// written.
 #[test]
 fn a_nop_guards_no_displacement() {
     for leads in [(OLD, NOP), (NOP, NEW)] {

@@ -1,8 +1,8 @@
-//! Columns: what they are called, what they hold, and how that is laid out.
+//! Columns: their names, their values, and the layout of these.
 //!
-//! Texts, whole numbers and times are always there. Numbers may be missing, which a level of one
-//! bit says of each. Lists have two levels of one bit: whether a value begins a row, and whether
-//! there is a value, since an empty list takes a place, too.
+//! Texts, whole numbers and times are required. Floating-point numbers are optional: a level of one
+//! bit tells for each whether it exists. Lists have two levels of one bit: whether a value
+//! continues a row, and whether there is a value, since an empty list takes an entry, too.
 
 use super::thrift::Struct;
 use flate2::Compression;
@@ -16,7 +16,7 @@ pub(super) struct Column {
     values: Values,
 }
 
-/// What a column holds.
+/// The values of a column.
 #[derive(Debug)]
 pub(super) enum Values {
     Text(Vec<String>),
@@ -27,7 +27,7 @@ pub(super) enum Values {
     List(Vec<Vec<f64>>),
 }
 
-/// The format's numbers for types, kinds of repetition, meanings, encodings and codecs.
+/// The format's numbers for types, repetitions, logical types, encodings and codecs.
 const LONG: i32 = 2;
 const NUMBER: i32 = 5;
 const BYTES: i32 = 6;
@@ -54,7 +54,7 @@ impl Column {
         }
     }
 
-    /// Its part of the schema; a list is a group in a group.
+    /// Its part of the schema; a list is a group within a group.
     pub(super) fn schema(&self) -> Vec<Struct> {
         let leaf = |repetition, name| {
             Struct::default().int(1, self.kind()).int(3, repetition).text(4, name)
@@ -72,7 +72,7 @@ impl Column {
         }
     }
 
-    /// Appends its page to the file; what the description says of it.
+    /// Appends its page to the file; returns its metadata.
     pub(super) fn write(&self, file: &mut Vec<u8>) -> Option<Struct> {
         let (count, plain) = self.page();
         let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
@@ -103,7 +103,7 @@ impl Column {
         Some(Struct::default().long(2, begin).inner(3, more))
     }
 
-    /// How many values it has, nulls and empty lists among them; levels and values.
+    /// The number of its values, including nulls and empty lists; and its levels and values.
     fn page(&self) -> (usize, Vec<u8>) {
         let mut page = Vec::new();
         let count = match &self.values {
@@ -141,7 +141,7 @@ impl Column {
     }
 }
 
-/// Levels of one bit, as one run of packed groups of eight, behind their length.
+/// Levels of one bit, as one run of packed groups of eight, preceded by their length.
 fn levels(levels: impl Iterator<Item = bool>, page: &mut Vec<u8>) {
     let levels: Vec<bool> = levels.collect();
     let mut run = Vec::new();

@@ -1,4 +1,4 @@
-//! Thrift's compact protocol, as far as descriptions need it: it is written, and never read.
+//! A writer for the part of Thrift's compact protocol that the file's metadata needs.
 //!
 //! <https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>
 
@@ -9,7 +9,7 @@ const TEXT: u8 = 8;
 const LIST: u8 = 9;
 const STRUCT: u8 = 12;
 
-/// A struct, as it grows; its fields come in the order of their numbers.
+/// A struct under construction; its fields are added in the order of their numbers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Struct {
     bytes: Vec<u8>,
@@ -18,7 +18,7 @@ pub(super) struct Struct {
 
 impl Struct {
     fn field(mut self, number: u8, kind: u8) -> Self {
-        // A step from the last number; none here is larger than 15.
+        // The difference from the last number; none here is larger than 15.
         self.bytes.push((number - self.last) << 4 | kind);
         self.last = number;
         self
@@ -77,7 +77,7 @@ impl Struct {
         all
     }
 
-    /// Its bytes, with the mark of its end.
+    /// Its bytes, with the end mark.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.bytes.push(0);
         self.bytes

@@ -13,7 +13,7 @@ fn body(table: &str) -> Vec<&str> {
     table.lines().skip(1).take_while(|line| !line.is_empty()).collect()
 }
 
-/// The percentages in a table's first column, and behind the names of what was left out.
+/// The percentages in a table's first column, and those after the names of omitted rows.
 fn shares(table: &str) -> Vec<f64> {
     let number = |text: &str| {
         text.trim_start_matches(['~', '?', '('])
@@ -31,7 +31,7 @@ fn shares(table: &str) -> Vec<f64> {
 fn the_share_column_adds_up_to_100_percent() {
     let shown = table(&program(), |_| ());
     assert_eq!(shares(&shown), [40.0, 20.0, 15.0, 10.0, 10.0, 5.0], "{shown}");
-    // What is shown of the rest, too.
+    // The share of the omitted rows is shown, too.
     let shown = table(&program(), |options| options.rows = 1);
     assert_eq!(shares(&shown).iter().sum::<f64>(), 100.0, "{shown}");
     arbtest::arbtest(|u| {
@@ -164,7 +164,7 @@ fn no_percentile_is_above_the_longest_call_and_what_is_below_the_floor_is_no_num
             );
         }
     }
-    // Some of its calls were timed: a p50 below twice what an empty call takes says nothing.
+    // Some of its calls were timed: a p50 below twice the time of an empty call is no evidence.
     profile.header.floor = 40.0;
     let hash = &mut profile.functions[3];
     (hash.samples, hash.calls) = (5_000, Figure::exact(4e6));
@@ -229,7 +229,7 @@ fn functions_of_short_calls_have_one_line_together() {
     assert!(short > 0 && shown.contains(&format!("… and {short} functions without")), "{shown}");
     assert_eq!(shares(&shown).iter().sum::<f64>(), 100.0, "{shown}");
     assert_eq!(table(&program, |options| options.min_time = 0.0), table(&program, |_| ()));
-    // What was never timed is not known to be short.
+    // A function that was never timed is not known to be short.
     program.functions.iter_mut().for_each(|function| function.max = None);
     assert!(!table(&program, |options| options.min_time = 1e9).contains('…'));
 }

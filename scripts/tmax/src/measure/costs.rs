@@ -1,9 +1,10 @@
-//! Costs: what the acts of a patcher take, with a core that executes the target and with none.
+//! Costs: the durations of a patching thread's operations, with a core that executes the target and
+//! without one.
 //!
 //! # Safety
 //!
-//! This module exists to time system calls that the crates above wrap in something else: it
-//! protects and writes pages of its own, which no thread executes or borrows.
+//! This module exists to time system calls that other crates wrap. It protects and writes its own
+//! pages, which no thread executes or borrows.
 #![allow(unsafe_code)]
 
 use crate::plan::{Plan, STEP};
@@ -21,7 +22,7 @@ use wordpatch::os::pages::{self, PAGE, Place, Protection};
 use wordpatch::os::{OsError, files, membarrier};
 use wordpatch::{Barrier, CodeAddr};
 
-/// What a patcher does.
+/// An operation of a patching thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Operation {
     /// One store of eight bytes, as issued.
@@ -48,7 +49,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// All of them.
+    /// All operations.
     pub const ALL: [Self; 7] = [
         Self::Store,
         Self::StoreVisible,
@@ -73,20 +74,20 @@ impl Operation {
     }
 }
 
-/// What one operation costs, in ticks.
+/// The cost of one operation, in ticks.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cost {
     /// The operation.
     pub name: &'static str,
     /// Whether another core executed the target meanwhile.
     pub executer: bool,
-    /// Half of them took no longer.
+    /// The median.
     pub median: f64,
-    /// All but one in a hundred took no longer.
+    /// The 99th percentile.
     pub p99: f64,
-    /// How many were timed.
+    /// The number of timed operations.
     pub n: usize,
-    /// Why there are none.
+    /// The reason if the operation could not be measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
@@ -97,7 +98,7 @@ pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Vec<Cost>, Failure> {
     let _seat = seating.take_patchers_seat()?;
     let target = Target::new(Shape::Immediate, Placement::InLine(8))?;
     let bench = Bench::new(&target)?;
-    // More than a step tells nothing new.
+    // More than one step yields no better result.
     let share = STEP.min(plan.costs / (2 * Operation::ALL.len() as u32));
     let mut costs = Vec::new();
     watch.begin(plan.costs);
@@ -115,11 +116,11 @@ pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Vec<Cost>, Failure> {
     Ok(costs)
 }
 
-/// What is worked on.
+/// The memory and the files that the operations use.
 struct Bench<'a> {
     target: &'a Target,
     trap: Target,
-    /// A page of our own, mapped to read and execute.
+    /// A page of the bench, mapped to read and execute.
     page: CodeAddr,
     memory: Result<OwnedFd, OsError>,
 }
@@ -128,7 +129,7 @@ impl<'a> Bench<'a> {
     fn new(target: &'a Target) -> Result<Self, OsError> {
         let trap = Target::new(Shape::Move, Placement::InLine(0))?;
         trap.store(0, Width::Two, u64::from(u16::from_le_bytes([0xcc, 0xc3])));
-        // SAFETY: (1) not `Place::Over`; (2) the page is ours, and touched before it is made
+        // SAFETY: (1) not `Place::Over`; (2) the page is new, and touched before it is made
         // read-only.
         let page = unsafe {
             let page = pages::map_private(Place::Anywhere, PAGE, Protection::ReadWrite)?;
@@ -139,7 +140,8 @@ impl<'a> Bench<'a> {
         Ok(Self { target, trap, page, memory: files::open_for_writing(c"/proc/self/mem") })
     }
 
-    /// Times `operation` until `time` is over; beside an executer, only while it was seen at work.
+    /// Times `operation` until `time` is over; with an executing thread, only while that was
+    /// observed to execute.
     fn time(&self, operation: Operation, crew: Option<&Crew>, time: Duration) -> Cost {
         let cost = |median, p99, n, refused| Cost {
             name: operation.name(),
@@ -161,7 +163,7 @@ impl<'a> Bench<'a> {
             while Instant::now() < end {
                 if crew.is_none_or(|crew| crew.comes_by(4_000)) {
                     idle.push(stopwatch::time(|| ()) as f64);
-                    // It has just succeeded, and what it needs does not go away.
+                    // It has just succeeded, and its preconditions stay.
                     spans.push(stopwatch::time(|| drop(self.act(operation, face))) as f64);
                     face = face.other();
                 }
@@ -201,15 +203,15 @@ impl<'a> Bench<'a> {
             }
             Operation::Membarrier => membarrier::sync_core().map_err(text)?,
             Operation::Signal => Barrier::Signal.pass().map_err(|error| error.to_string())?,
-            // SAFETY: (1) the page is ours and no other code uses it.
+            // SAFETY: (1) the bench owns the page, and no other code uses it.
             Operation::Mprotect => unsafe {
                 pages::protect(self.page, PAGE, Protection::ReadWriteExecute).map_err(text)?;
                 pages::protect(self.page, PAGE, Protection::ReadExecute).map_err(text)?;
             },
             Operation::ProcMem => {
                 let memory = self.memory.as_ref().map_err(|&error| text(error))?;
-                // SAFETY: (1) the process's own memory; (2) the page is ours and no other code uses
-                // it.
+                // SAFETY: (1) the process's own memory; (2) the bench owns the page, and no other
+                // code uses it.
                 unsafe { files::write_memory(memory, self.page, &[0xc3; 8]).map_err(text)? };
             }
             Operation::Trap => {

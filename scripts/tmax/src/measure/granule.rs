@@ -1,13 +1,14 @@
-//! The fetch granule: how many aligned bytes a core fetches whole while another one stores to them.
+//! The fetch granule: how many aligned bytes a core fetches atomically while another core stores to
+//! them.
 //!
-//! Eight bytes of an immediate are toggled with one unprotected store, at each of the 64 places
-//! that they can have in a line. A place whose eight bytes were seen half old and half new is cut
-//! by a boundary that fetch respects. Places that only the larger boundaries cut are rarer and,
-//! where the answer is in doubt, tear less often, so they are given more time.
+//! One unprotected store toggles eight bytes of an immediate, at each of the 64 offsets in a line.
+//! If the eight bytes at an offset were observed half old and half new, a fetch boundary cuts them.
+//! Offsets that only the larger boundaries cut are rarer and tear less often, so they get more
+//! time.
 //!
-//! A place that was not tried often enough says nothing: it counts as torn for every block whose
-//! boundary it does not cross. And where nothing at all was torn, not even across a line, no one
-//! knows whether a tear would have been seen.
+//! An offset with too few toggles is no evidence: it counts as torn for every block whose boundary
+//! it does not cross. And if nothing at all was torn, not even across a line, it is unknown whether
+//! the measurement detects tears.
 
 use crate::plan::Plan;
 use crate::storm::{Adversary, Budget, Placement, Shape, Storm, Tally, Target};
@@ -16,14 +17,14 @@ use serde::Serialize;
 use std::time::Duration;
 use wordpatch::{Calibration, Granule};
 
-/// What was seen at one offset.
+/// The observations at one offset.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TornAt {
-    /// From the beginning of the line.
+    /// The offset from the beginning of the line.
     pub offset: usize,
-    /// Toggles with something torn.
+    /// Toggles with torn bytes.
     pub torn: u64,
-    /// Toggles that an executer was seen beside.
+    /// Toggles during which a thread was observed to execute.
     pub n: u64,
 }
 
@@ -33,7 +34,7 @@ impl TornAt {
         self.offset % size + 8 > size
     }
 
-    /// Whether it was tried often enough and never torn.
+    /// Whether it had enough toggles and was never torn.
     fn is_whole(&self) -> bool {
         self.torn == 0 && self.n >= Calibration::ENOUGH_TOGGLES
     }
@@ -50,7 +51,7 @@ impl TornAt {
     }
 }
 
-/// The sizes of blocks that are told from each other, the largest first.
+/// The sizes of blocks that the measurement distinguishes, the largest first.
 const SIZES: [usize; 4] = [64, 32, 16, 8];
 
 /// All 64 offsets.
@@ -58,21 +59,22 @@ const SIZES: [usize; 4] = [64, 32, 16, 8];
 pub struct Offsets(pub Vec<TornAt>);
 
 impl Offsets {
-    /// The largest block within which every place was tried often enough and none was torn; one
-    /// byte if not even a quadword is fetched whole; none if that cannot be said.
+    /// The largest block within which every offset had enough toggles and no tears; one byte if not
+    /// even a quadword is fetched atomically; `None` if that is unknown.
     pub fn granule(&self) -> Option<Granule> {
         let whole = |size: &usize| self.within(*size).all(TornAt::is_whole);
         let size = match SIZES.into_iter().find(whole) {
-            // Somewhere a tear must have been seen: else this measurement may be blind.
+            // Tears must have been observed at some offset; otherwise the measurement may not
+            // detect them.
             Some(size) if self.anything_torn() => size,
             _ if self.is_torn(8) => 1,
             _ => return None,
         };
-        // Those five sizes are granules.
+        // These five sizes are valid granules.
         Granule::new(size)
     }
 
-    /// Whether something was torn within blocks of `size` bytes.
+    /// Whether there was a tear within blocks of `size` bytes.
     pub fn is_torn(&self, size: usize) -> bool {
         self.torn(size) > 0
     }
@@ -82,12 +84,12 @@ impl Offsets {
         self.within(size).map(|at| at.torn).sum()
     }
 
-    /// Whether something was torn at all.
+    /// Whether there was any tear.
     pub fn anything_torn(&self) -> bool {
         self.0.iter().any(|at| at.torn > 0)
     }
 
-    /// How often stores within blocks of `size` bytes were tried: at the offset tried least, and at
+    /// The number of toggles within blocks of `size` bytes: at the offset with the fewest, and at
     /// all together.
     pub fn toggles(&self, size: usize) -> (u64, u64) {
         (
@@ -101,11 +103,10 @@ impl Offsets {
     }
 }
 
-/// How many toggles follow each other. What one wants to see here is rare, and its direction does
-/// not matter.
+/// The number of toggles in a burst. Tears are rare here, and their direction does not matter.
 const BURST: u32 = 16;
 
-/// Tries all offsets.
+/// Measures all offsets.
 pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Offsets, Failure> {
     let total: f64 = (0..64).map(TornAt::weight).sum();
     let share = |offset| plan.granule.mul_f64(TornAt::weight(offset) / total);

@@ -1,9 +1,9 @@
-//! Visibility: how long after a store another core first executes what was stored.
+//! Visibility: the time from a store until another core first executes the stored bytes.
 //!
-//! The patcher stores the time into the immediate of a `mov rax, …`; the executer runs it in a loop
-//! and, whenever rax has changed, subtracts it from the time it has. The same with a word of data,
-//! which is loaded instead, tells what of that is the way from core to core. The next store comes
-//! only after the last one was seen, at a random moment.
+//! The patching thread stores the time into the immediate of a `mov rax, …`; the executing thread
+//! runs it in a loop and, whenever rax has changed, subtracts it from its own time. The same
+//! measurement with a word of data, which is loaded instead, shows the part of core-to-core
+//! communication. The next store comes only after the last one was observed, at a random time.
 
 use crate::plan::Plan;
 use crate::statistics::Sample;
@@ -17,7 +17,7 @@ use wordpatch::Ticks;
 use wordpatch::live::Width;
 use wordpatch::os::{OsError, affinity};
 
-/// What is stored to.
+/// The target of the stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Medium {
@@ -40,21 +40,21 @@ impl Medium {
 /// The distribution of latencies, in ticks.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Latency {
-    /// Through what.
+    /// The target of the stores.
     pub medium: Medium,
-    /// Half of the stores were executed sooner.
+    /// The median.
     pub p50: f64,
-    /// Nine in ten.
+    /// The 90th percentile.
     pub p90: f64,
-    /// Ninety-nine in a hundred.
+    /// The 99th percentile.
     pub p99: f64,
-    /// All but one in a thousand.
+    /// The 99.9th percentile.
     pub p99_9: f64,
-    /// All but one in ten thousand. Where there are fewer samples, the largest.
+    /// The 99.99th percentile; with too few samples, the largest.
     pub p99_99: f64,
     /// The largest.
     pub max: f64,
-    /// How many there are.
+    /// The number of samples.
     pub n: usize,
 }
 
@@ -74,7 +74,7 @@ impl Latency {
     }
 }
 
-/// How many turns code and data take, at least.
+/// The least number of turns of code and data.
 const TURNS: u32 = 4;
 
 /// The longest pause before a store, in ticks.
@@ -100,7 +100,7 @@ pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Vec<Latency>, Failure> 
         .collect())
 }
 
-/// What the two threads share, each on lines of its own.
+/// The data that the two threads share, each on separate lines.
 #[derive(Debug, Default)]
 struct Wire {
     data: Line<AtomicU64>,
@@ -146,11 +146,12 @@ fn watched(
     })
 }
 
-/// Looks until the wire is over; returns how old each new value was.
+/// Polls until the wire is closed; returns the age of each new value.
 fn execute(wire: &Wire, look: impl Fn() -> u64) -> Vec<f64> {
     let mut spans = Vec::new();
     let mut last = look();
-    // What was stored before the first look is no sample, but the patcher waits for it to be seen.
+    // A value from before the first look is no sample, but the patching thread waits until it is
+    // observed.
     wire.seen.0.store(last, Ordering::Relaxed);
     while !wire.over.0.load(Ordering::Relaxed) {
         let value = look();

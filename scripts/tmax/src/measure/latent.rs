@@ -1,10 +1,9 @@
-//! Latent cost: what an inactive site takes, in each of its forms and at each distance from a
-//! line's end.
+//! Latent cost: the cost of an inactive site, in each form and at each distance from a line's end.
 //!
-//! A loop of eight nops, the site, `dec ecx` and `jnz`, against the same loop without the site, in
-//! which the nops are longer by as many bytes as the site has before the line's end: both loops lie
-//! on the same two lines, and differ by one instruction. All loops take turns, so that whatever
-//! slows the machine slows all of them.
+//! A loop of eight nops, the site, `dec ecx` and `jnz` is compared with the same loop without the
+//! site, in which the nops are longer by the number of the site's bytes before the line's end. So
+//! both loops lie on the same two lines, and differ by one instruction. All loops take turns, so
+//! that disturbances of the machine affect all of them.
 //!
 //! # Safety
 //!
@@ -23,10 +22,10 @@ use std::time::{Duration, Instant};
 use wordpatch::os::OsError;
 use wordpatch::{CodeAddr, CodeMemory};
 
-/// What stands where a call could stand.
+/// The instruction in place of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Form {
-    /// Nothing at all.
+    /// No instruction.
     #[serde(rename = "empty")]
     Empty,
     /// The nop of five bytes.
@@ -44,7 +43,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// All of them, the empty loop first.
+    /// All forms, the empty loop first.
     pub const ALL: [Self; 5] = [Self::Empty, Self::Nop, Self::Test, Self::Jump, Self::Call];
 
     /// Its name in tables and files.
@@ -58,7 +57,7 @@ impl Form {
         }
     }
 
-    /// Its bytes, where a `ret` lies `to_ret` bytes behind them.
+    /// Its bytes, if a `ret` lies `to_ret` bytes after them.
     fn bytes(self, to_ret: u8) -> &'static [u8] {
         match (self, to_ret) {
             (Self::Empty, _) => &[],
@@ -71,37 +70,37 @@ impl Form {
     }
 }
 
-/// How far behind the site the called `ret` lies: beyond its own line and the next.
+/// The distance from the site to the called `ret`: beyond the site's own line and the next.
 const TO_RET: u8 = 0x7c;
 
-/// How many bytes lie before the line's end; none: the site lies in the middle of a line.
+/// The number of bytes before the line's end; 0 places the site in the middle of a line.
 const POSITIONS: [usize; 5] = [0, 1, 2, 3, 4];
 
-/// What one form costs at one position, in ticks for each iteration.
+/// The cost of one form at one position, in ticks per iteration.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Latent {
     /// The form.
     pub form: Form,
-    /// How many of its bytes lie before the line's end.
+    /// The number of its bytes before the line's end.
     pub position: usize,
     /// The fastest turn.
     pub min: f64,
-    /// The turn in the middle.
+    /// The median turn.
     pub median: f64,
     /// The median of the ratios to the empty loop of the same turn and position.
     pub ratio: f64,
-    /// Where that lies, with 95 % confidence.
+    /// The lower end of its 95 % confidence interval.
     pub lo: f64,
-    /// See `lo`.
+    /// The upper end.
     pub hi: f64,
-    /// How many turns there were.
+    /// The number of turns.
     pub n: usize,
 }
 
 /// Iterations in a turn.
 const ITERATIONS: u32 = 2_000;
 
-/// Turns after which nothing is gained.
+/// The number of turns beyond which the result does not improve.
 const ENOUGH: usize = 2_000;
 
 /// Runs all loops in turn.
@@ -160,7 +159,7 @@ fn summary(form: Form, position: usize, turns: &[f64], empty: &[f64]) -> Option<
 /// The size of a cache line.
 const LINE: usize = 64;
 
-/// Eight nops of `len` bytes together.
+/// Eight nops, `len` bytes together.
 fn padding(len: usize) -> Vec<u8> {
     // The recommended nops of four to eight bytes (AMD64 APM volume 3, "NOP"; Intel SDM volume 2,
     // the same).
@@ -183,7 +182,8 @@ struct Loop {
 
 impl Loop {
     fn new(form: Form, position: usize) -> Result<Self, OsError> {
-        // The loop begins with a line; the site lies in the middle of it or at its end.
+        // The loop begins at the start of a line; the site is in the middle of the line or at its
+        // end.
         let site = if position == 0 { 32 } else { 64 - position };
         let start = if form == Form::Empty { site + position } else { site };
         let body = [&padding(start)[..], form.bytes(TO_RET)].concat();
@@ -203,7 +203,7 @@ impl Loop {
         self.memory.base().offset(self.entry as isize)
     }
 
-    /// Ticks for each iteration.
+    /// The ticks per iteration.
     fn turn(&self) -> f64 {
         let ticks = stopwatch::time(|| {
             // SAFETY: (1) `measure` has prepared; (2) the loop touches rcx and flags, calls a `ret`
@@ -266,7 +266,7 @@ mod tests {
                 let code = Loop::new(form, position).unwrap();
                 let mut bytes = [0; 96];
                 for (i, byte) in bytes.iter_mut().enumerate() {
-                    // SAFETY: (1) readable memory of ours.
+                    // SAFETY: (1) readable memory of the loop.
                     *byte = unsafe { live::load_byte(code.memory.base().offset(64 + i as isize)) };
                 }
                 let instructions: Vec<_> =

@@ -1,10 +1,10 @@
-//! Tear rates: how often the literature's protocol is torn, by what it waits.
+//! Tear rates: how often the literature's protocol tears, by the length of its wait.
 //!
 //! `INT3, wait, back, wait, front` on five bytes astride a line: hot, with a cold back line, and
-//! astride a page. A plain store may not be visible yet when the wait begins, so the same is done
-//! with a fence before each wait, which tells what of a tear is the patcher's store being late and
-//! what is the executer's fetch. Beside the waits stands what the product's policy does here, with
-//! a barrier instead of the first wait, or of both: that must not tear at all.
+//! astride a page. A plain store may not be visible yet when the wait begins. So each wait is also
+//! measured with a fence before it, which separates late stores of the patching thread from stale
+//! fetches of the executing one. For comparison, the product's policy is measured, with a barrier
+//! instead of the first wait, or of both: it must not tear at all.
 
 use crate::plan::Plan;
 use crate::storm::{Adversary, Budget, Placement, Recipe, Shape, Storm, Tally, Target};
@@ -14,20 +14,20 @@ use std::time::Duration;
 use wordpatch::os::pages::PAGE;
 use wordpatch::{Barrier, Calibration, FetchOrder, Ticks};
 
-/// Where the target lies and what makes its lines cold.
+/// The position of the target, and the state of its lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Case {
-    /// Astride a line; both lines stay in the caches.
+    /// Across a line boundary; both lines stay in the caches.
     Hot,
-    /// Astride a line; the back line is thrown out shortly before each toggle.
+    /// Across a line boundary; the back line is flushed shortly before each toggle.
     Cold,
-    /// Astride a page, with a cold back line.
+    /// Across a page boundary, with a cold back line.
     Page,
 }
 
 impl Case {
-    /// All of them.
+    /// All cases.
     pub const ALL: [Self; 3] = [Self::Hot, Self::Cold, Self::Page];
 
     /// Its name in tables and files.
@@ -39,7 +39,7 @@ impl Case {
         }
     }
 
-    /// In words.
+    /// A description in words.
     pub const fn description(self) -> &'static str {
         match self {
             Self::Hot => "hot lines",
@@ -58,28 +58,28 @@ impl Case {
     }
 }
 
-/// What was seen of one way to wait.
+/// The observations of one way to wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Point {
-    /// Under which circumstances.
+    /// The circumstances.
     pub case: Case,
-    /// How many threads executed.
+    /// The number of executing threads.
     pub executers: usize,
-    /// How many of the five bytes lay before the boundary.
+    /// The number of the five bytes before the boundary.
     pub position: usize,
     /// The steps, in order.
     pub method: &'static str,
-    /// How many ticks were waited, each time; none for a barrier.
+    /// The length of each wait in ticks; `None` for a barrier.
     pub wait: Option<u64>,
-    /// Whether a fence stood before each wait.
+    /// Whether there was a fence before each wait.
     pub fenced: bool,
-    /// Toggles that an executer was seen beside.
+    /// Toggles during which a thread was observed to execute.
     pub toggles: u64,
-    /// Toggles that no executer was seen beside.
+    /// Toggles during which no thread was observed to execute.
     pub uncounted: u64,
-    /// Toggles with something torn.
+    /// Toggles with torn bytes.
     pub torn: u64,
-    /// Which way the torn words were put together, mostly.
+    /// The most frequent direction of tears.
     pub direction: Option<&'static str>,
     /// Torn executions with an old front and a new back.
     pub stale_front: u64,
@@ -92,7 +92,7 @@ pub struct Point {
 /// Whether there is a fence before each wait, without one first.
 pub const FENCED: [bool; 2] = [false, true];
 
-/// Where a curve belongs, in words.
+/// The circumstances of a curve, in words.
 pub fn circumstances(case: Case, fenced: bool) -> String {
     let fence = if fenced { ", mfence before each wait" } else { "" };
     format!("{}{fence}", case.description())
@@ -135,7 +135,7 @@ impl Point {
         match self.wait.map(|ticks| Barrier::Wait(Ticks(ticks))) {
             Some(wait) if self.fenced => Recipe::two_fenced_waits(wait),
             Some(wait) => Recipe::two_waits(wait),
-            // What the product's policy does on this processor.
+            // The method of the product's policy on this processor.
             None => match FetchOrder::of_this_processor() {
                 FetchOrder::Upwards => Recipe::one_wait(Barrier::Membarrier),
                 FetchOrder::Any => Recipe::two_waits(Barrier::Membarrier),
@@ -160,7 +160,7 @@ impl Point {
     }
 }
 
-/// All cells of the plan, those with a barrier last.
+/// All cells of the plan; those with a barrier come last.
 fn cells(plan: &Plan) -> Vec<Point> {
     let waits = plan.waits_tried.iter().flat_map(|&wait| FENCED.map(|fenced| (Some(wait), fenced)));
     let mut cells = Vec::new();
@@ -178,7 +178,7 @@ fn cells(plan: &Plan) -> Vec<Point> {
     cells
 }
 
-/// Tries all cells; without membarrier, those that have no barrier in them.
+/// Measures all cells; without membarrier, only those without a barrier.
 pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Vec<Point>, Failure> {
     let storm = Storm::new()?;
     let membarrier = Barrier::Membarrier.prepare().is_ok();
@@ -215,35 +215,36 @@ fn toggle(storm: &Storm, point: &Point, time: Duration) -> Result<Tally, Failure
     failed.map_or(Ok(tally), |error| Err(error.into()))
 }
 
-/// How often a wait, or a barrier, has to be tried beside an executer before it counts as clean.
+/// The number of toggles, during which a thread executes, that a wait or a barrier needs to count
+/// as clean.
 pub const ENOUGH_TOGGLES: u64 = Calibration::ENOUGH_TOGGLES;
 
-/// What was seen at one wait: of all positions and numbers of executing threads together.
+/// The observations at one wait, of all positions and numbers of executing threads together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// How many ticks were waited.
+    /// The length of the wait in ticks.
     pub wait: u64,
-    /// Toggles with something torn.
+    /// Toggles with torn bytes.
     pub torn: u64,
     /// Counted toggles.
     pub toggles: u64,
 }
 
 impl Seen {
-    /// Tried often enough and never torn.
+    /// Whether it had enough toggles and was never torn.
     fn is_clean(&self) -> bool {
         self.torn == 0 && self.toggles >= ENOUGH_TOGGLES
     }
 }
 
-/// What the waits of one case came to.
+/// The result of the waits of one case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// The longest wait that was seen to fail.
+    /// The longest wait that failed.
     pub longest_failing: Option<u64>,
-    /// The shortest wait from which on every one was tried often enough and none was seen to fail.
+    /// The shortest wait such that it and every longer one had enough toggles and none failed.
     pub clean_from: Option<u64>,
-    /// How many toggles that rests on, at the wait tried least.
+    /// The number of toggles behind that result, at the wait with the fewest.
     pub clean_toggles: u64,
     /// The longest wait that was tried.
     pub longest_tried: u64,
@@ -252,19 +253,18 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// The literature's T_max: the shortest wait that was never seen to fail, nor any longer one,
-    /// if a shorter one was. Where nothing fails at all, the measurement cannot tell how long one
-    /// has to wait.
+    /// The literature's T_max: the shortest wait such that neither it nor a longer one failed, if a
+    /// shorter one did. If no wait fails at all, the measurement cannot determine it.
     pub fn tmax(&self) -> Option<u64> {
         self.longest_failing.and(self.clean_from)
     }
 
-    /// Whether some wait longer than all that failed was tried too seldom to say anything.
+    /// Whether a wait longer than all that failed had too few toggles for a conclusion.
     pub fn is_unseen(&self) -> bool {
         self.by_wait.iter().rev().take_while(|seen| seen.torn == 0).any(|seen| !seen.is_clean())
     }
 
-    /// What `points` say of `case`.
+    /// The verdict on `case` from `points`.
     pub fn of(case: Case, fenced: bool, points: &[Point]) -> Self {
         let mut by_wait = std::collections::BTreeMap::<u64, Seen>::new();
         for point in points.iter().filter(|point| point.case == case && point.fenced == fenced) {
@@ -290,7 +290,7 @@ impl Verdict {
 mod tests {
     use super::*;
 
-    /// Waits with what was torn of so many toggles, between cells that are none of theirs.
+    /// Waits, each with its number of toggles and tears, between cells of other cases.
     fn points(waits: &[(u64, u64, u64)]) -> Vec<Point> {
         let point = |&(wait, torn, toggles): &(u64, u64, u64)| Point {
             torn,

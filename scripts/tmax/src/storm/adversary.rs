@@ -1,4 +1,4 @@
-//! Adversaries: what makes a wrong protocol show.
+//! Adversaries: disturbances that make the faults of a wrong protocol show.
 
 use super::crew::Crew;
 use super::target::Target;
@@ -6,33 +6,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use wordpatch::Ticks;
 use wordpatch::os::{OsError, cpu, signals, threads::Tid};
 
-/// What else happens while a target is toggled. The site that crosses a page is a
+/// A disturbance while a target is toggled. Another one, the site that crosses a page, is a
 /// [`Placement`](super::Placement).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Adversary {
-    /// Nothing: both lines stay hot.
+    /// No disturbance: both lines stay hot.
     None,
-    /// The patcher writes a neighbouring byte of the back line shortly before.
+    /// The patching thread writes a neighbouring byte of the back line shortly before.
     DirtyBack,
-    /// The patcher throws the back line out of all caches, at a random moment of the 900 ticks
+    /// The patching thread flushes the back line from all caches, at a random time in the 900 ticks
     /// before.
     FlushBack,
     /// The same with both lines.
     FlushBoth,
     /// More threads spin than there are processors.
     Preemption,
-    /// Executers are interrupted by harmless signals, one after the other.
+    /// Harmless signals interrupt the executing threads, one after the other.
     Signals,
 }
 
-/// How long before a toggle the latest flush may happen.
+/// The longest time from a flush to the toggle.
 const FLUSH_WITHIN: u64 = 900;
 
-/// The signal that interrupts: ignored by processes that do not ask for it.
+/// The signal that interrupts; processes that do not handle it ignore it.
 const NUISANCE: i32 = libc::SIGURG;
 
 impl Adversary {
-    /// All of them.
+    /// All adversaries.
     pub const ALL: [Self; 6] = [
         Self::None,
         Self::DirtyBack,
@@ -42,7 +42,7 @@ impl Adversary {
         Self::Signals,
     ];
 
-    /// Whether this processor can play it.
+    /// Whether this processor supports it.
     pub fn is_possible(self) -> bool {
         match self {
             Self::FlushBack | Self::FlushBoth => cpu::has_clflushopt(),
@@ -50,7 +50,7 @@ impl Adversary {
         }
     }
 
-    /// What the patcher does right before a toggle.
+    /// The patching thread's action right before a toggle.
     #[inline]
     pub(super) fn provoke(self, target: &Target, chance: &mut Chance) {
         match self {
@@ -66,7 +66,7 @@ impl Adversary {
         }
     }
 
-    /// Does beforehand what may fail.
+    /// Prepares everything that may fail.
     pub(super) fn prepare(self) -> Result<(), OsError> {
         if self == Self::Signals {
             // SAFETY: (1) the handler does nothing.
@@ -78,7 +78,7 @@ impl Adversary {
         Ok(())
     }
 
-    /// How many threads it needs besides the crew.
+    /// The number of threads that it needs besides the crew.
     pub(super) fn threads(self, cpus: usize) -> usize {
         match self {
             Self::Preemption => cpus + 1,
@@ -87,7 +87,7 @@ impl Adversary {
         }
     }
 
-    /// What such a thread does until the storm is over.
+    /// The loop of such a thread until the end of the storm.
     pub(super) fn disturb(self, crew: &Crew, over: &AtomicBool) {
         while !over.load(Ordering::Relaxed) {
             match self {
@@ -106,7 +106,7 @@ fn interrupt(thread: Tid) {
 
 extern "C" fn nothing(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
 
-/// Numbers without a pattern (xorshift64*, Marsaglia and Vigna).
+/// Pseudorandom numbers (xorshift64*, Marsaglia and Vigna).
 #[derive(Clone, Debug)]
 pub(crate) struct Chance(u64);
 
@@ -122,7 +122,7 @@ impl Chance {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// One of the numbers below `limit`.
+    /// A number below `limit`.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
     }

@@ -1,8 +1,8 @@
-//! The crew: threads that execute targets in a tight loop and keep count of what they ran.
+//! The crew: threads that execute targets in a tight loop and count the outcomes.
 //!
-//! The patcher's thread is kept on the first processor of the process, executers on the others in
-//! turn. What an executer counts is published after every round, so that the patcher can tell
-//! whether a thread was executing between two toggles.
+//! The patching thread is pinned to the first processor of the process, executing threads to the
+//! others in turn. An executing thread publishes its counts after every round, so that the patching
+//! thread can detect whether a thread was executing between two toggles.
 
 use super::shape::{Face, Outcome};
 use super::shot::{self, OnTrap, Shot};
@@ -15,32 +15,32 @@ use wordpatch::os::{
     threads::{self, Tid},
 };
 
-/// Which executer runs where.
+/// The assignment of threads to processors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seating {
-    /// The patcher's processor.
+    /// The patching thread's processor.
     pub patcher: Cpu,
-    /// Those of the executers, taken in turn.
+    /// The processors of the executing threads, taken in turn.
     pub executers: Vec<Cpu>,
-    /// All that the process may run on.
+    /// All processors that the process may use.
     pub all: Vec<Cpu>,
 }
 
-/// Only one processor: nothing is executed while something else is stored.
+/// There is only one processor: no thread executes while another stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SeatingError {
-    /// There is no processor to run beside.
+    /// There is no second processor.
     #[error(
         "only processor {0} may be used: two threads must run at once; give this process two processors (taskset -c 0,1 …)"
     )]
     Alone(Cpu),
-    /// The kernel did not say.
+    /// A system call failed.
     #[error(transparent)]
     Os(#[from] OsError),
 }
 
 impl Seating {
-    /// The patcher on the first processor, everybody else on the others.
+    /// Puts the patching thread on the first processor, all others on the rest.
     pub fn new() -> Result<Self, SeatingError> {
         let all = affinity::allowed()?;
         match all.as_slice() {
@@ -52,30 +52,30 @@ impl Seating {
         }
     }
 
-    /// Keeps the calling thread where the patcher belongs until the result is dropped.
+    /// Pins the calling thread to the patching thread's processor until the result is dropped.
     pub fn take_patchers_seat(&self) -> Result<Seated<'_>, OsError> {
         affinity::keep_to(&[self.patcher])?;
         Ok(Seated(self))
     }
 }
 
-/// The patcher's seat, taken.
+/// The patching thread's processor, occupied.
 #[must_use = "the thread is kept on its processor only while this lives"]
 #[derive(Debug)]
 pub struct Seated<'a>(&'a Seating);
 
 impl Drop for Seated<'_> {
     fn drop(&mut self) {
-        // What was allowed once is allowed again; if not, the thread stays on a processor that it
-        // may use.
+        // This was allowed before; if it fails now, the thread stays on a processor that it may
+        // use.
         let _ = affinity::keep_to(&self.0.all);
     }
 }
 
-/// How many stray outcomes each executer keeps.
+/// The number of stray outcomes that each executing thread keeps.
 const STRAYS: usize = 8;
 
-/// How many classes of outcome are counted.
+/// The number of classes of outcomes.
 const CLASSES: usize = 6;
 
 fn class(outcome: Outcome) -> usize {
@@ -89,13 +89,13 @@ fn class(outcome: Outcome) -> usize {
     }
 }
 
-/// What one executer tells the others, on lines of its own.
+/// The counts that one executing thread publishes, on separate lines.
 ///
 /// | field | meaning | changed by |
 /// |---|---|---|
-/// | `thread` | its id, zero before it has begun | the executer |
-/// | `rounds` | how often it has executed all targets | the executer |
-/// | `wrong` | how many outcomes were torn or stray | the executer |
+/// | `thread` | its ID, zero before it has begun | the executing thread |
+/// | `rounds` | how often it has executed all targets | the executing thread |
+/// | `wrong` | how many outcomes were torn or stray | the executing thread |
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Post {
@@ -104,38 +104,38 @@ struct Post {
     wrong: AtomicU64,
 }
 
-/// The executers at work.
+/// The executing threads.
 #[derive(Debug)]
 pub struct Crew {
     posts: Vec<Post>,
     over: AtomicBool,
-    /// Whether the latest toggle leads to the new face; changed by the patcher before its first
-    /// store.
+    /// Whether the latest toggle leads to the new face; changed by the patching thread before its
+    /// first store.
     to_new: AtomicBool,
 }
 
-/// What executers have run.
+/// The outcomes of the executing threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
     classes: [u64; CLASSES],
-    /// Torn outcomes: which target, which bytes were of its new face, how often.
+    /// Torn outcomes: the target, a mask of the bytes from its new face, and the number.
     pub torn: BTreeMap<(usize, u8), u64>,
-    /// How the torn words were put together.
+    /// The directions of the tears.
     pub directions: Directions,
-    /// The registers after the first stray outcomes, by target: what to look at when something
-    /// cannot be.
+    /// The registers after the first stray outcomes, by target, for the analysis of impossible
+    /// results.
     pub strays: Vec<(usize, Shot)>,
 }
 
-/// Which way torn words were put together, as seen from the toggle that was under way.
+/// The directions of tears, relative to the toggle in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Directions {
-    /// The front as it was before, in the back something that came afterwards: bytes fetched before
-    /// outlived the wait.
+    /// An old front, and new bytes in the back: bytes that were fetched before the wait survived
+    /// it.
     pub stale_front: u64,
-    /// The front as it is afterwards, in the back something from before.
+    /// A new front, and old bytes in the back.
     pub stale_back: u64,
-    /// A front of both.
+    /// A mixed front.
     pub scattered: u64,
 }
 
@@ -144,7 +144,7 @@ impl Directions {
         let differing = target.shape().differing();
         let front = differing & ((1u16 << target.front()) - 1) as u8;
         let after = if to == Face::New { from_new } else { differing & !from_new };
-        // The back may be stored in pieces; what counts is which front was executed.
+        // The back may take several stores; the executed front decides.
         match after & front {
             0 => self.stale_front += 1,
             seen if seen == front => self.stale_back += 1,
@@ -160,17 +160,17 @@ impl Directions {
 }
 
 impl Log {
-    /// How often an outcome of this class was seen; torn ones are all of one class.
+    /// The number of outcomes of this class; all torn ones are one class.
     pub fn count(&self, outcome: Outcome) -> u64 {
         self.classes[class(outcome)]
     }
 
-    /// All executions.
+    /// The number of executions.
     pub fn executions(&self) -> u64 {
         self.classes.iter().sum()
     }
 
-    /// Those that were torn or stray.
+    /// The number of torn or stray ones.
     pub fn wrong(&self) -> u64 {
         self.classes[4] + self.classes[5]
     }
@@ -186,7 +186,7 @@ impl Log {
         }
     }
 
-    /// Adds what others have run.
+    /// Adds the outcomes of another log.
     pub(super) fn merge(&mut self, other: Self) {
         self.directions.merge(other.directions);
         self.strays.extend(other.strays.into_iter().take(STRAYS));
@@ -206,29 +206,29 @@ impl Crew {
         }
     }
 
-    /// Announces the toggle that follows, for executers that find something torn.
+    /// Announces the next toggle, so that executing threads can classify tears.
     #[inline]
     pub(super) fn announce(&self, to: Face) {
         self.to_new.store(to == Face::New, Ordering::Relaxed);
     }
 
-    /// How far all executers together have come.
+    /// The rounds of all executing threads together.
     #[inline]
     pub fn rounds(&self) -> u64 {
         self.posts.iter().map(|post| post.rounds.load(Ordering::Relaxed)).sum()
     }
 
-    /// How many wrong outcomes they have seen so far.
+    /// The wrong outcomes of all executing threads so far.
     #[inline]
     pub fn wrong(&self) -> u64 {
         self.posts.iter().map(|post| post.wrong.load(Ordering::Relaxed)).sum()
     }
 
-    /// Waits until an executer has begun and finished a round, for `patience` spins at most. Tells
-    /// whether one has.
+    /// Waits until an executing thread has begun and finished a round, for `patience` spins at
+    /// most. Returns whether one has.
     #[inline]
     pub fn comes_by(&self, patience: u32) -> bool {
-        // One round may be half over already: its outcome was fetched before.
+        // One round may be in progress: its bytes were fetched before.
         let enough = self.rounds() + 2;
         for _ in 0..patience {
             if self.rounds() >= enough {
@@ -239,7 +239,7 @@ impl Crew {
         false
     }
 
-    /// The executers that have begun.
+    /// The executing threads that have begun.
     pub fn threads(&self) -> impl Iterator<Item = Tid> {
         self.posts
             .iter()
@@ -247,8 +247,8 @@ impl Crew {
             .filter(|tid| tid.0 != 0)
     }
 
-    /// Runs `lead` while `size` executers, and `others` threads that run `other`, are at work; then
-    /// stops them.
+    /// Runs `lead` while `size` executing threads, and `others` threads that run `other`, are
+    /// running; then stops them.
     pub(crate) fn with<T>(
         seating: &Seating,
         targets: &[&Target],
@@ -258,7 +258,7 @@ impl Crew {
     ) -> Result<(T, Log), OsError> {
         let crew = Self::new(size);
         std::thread::scope(|scope| {
-            // Stops the crew also when `lead` panics: the scope waits for its threads.
+            // Stops the crew if `lead` panics, too: the scope waits for its threads.
             struct Over<'a>(&'a AtomicBool);
             impl Drop for Over<'_> {
                 fn drop(&mut self) {
@@ -275,7 +275,8 @@ impl Crew {
             for cpu in seating.all.iter().cycle().take(others) {
                 let (crew, other) = (&crew, &other);
                 scope.spawn(move || {
-                    // Elsewhere it disturbs less, but it disturbs.
+                    // If pinning fails, the thread disturbs less on another processor, but it still
+                    // does.
                     let _ = affinity::keep_to(&[*cpu]);
                     other(crew, &crew.over);
                 });
@@ -299,7 +300,7 @@ impl Crew {
     }
 }
 
-/// What an executer does.
+/// The loop of an executing thread.
 fn execute(targets: &[&Target], post: &Post, crew: &Crew, cpu: Cpu) -> Result<Log, OsError> {
     affinity::keep_to(&[cpu])?;
     post.thread.store(threads::current().0, Ordering::Relaxed);

@@ -1,8 +1,7 @@
 //! Recipes: protocols written out step by step, so that any step can be left out.
 //!
-//! [`wordpatch::PatchSite`](wordpatch) follows the plan that it knows to be right. What is measured
-//! here is what happens to protocols that do not: the unprotected store, the literature's waits, a
-//! barrier forgotten.
+//! [`wordpatch::PatchSite`](wordpatch) follows a correct plan. Recipes show the results of
+//! incorrect protocols: the unprotected store, the literature's waits, a missing barrier.
 
 use super::shape::Face;
 use super::target::Target;
@@ -10,14 +9,14 @@ use wordpatch::live::{self, Width};
 use wordpatch::protocol::{Plan, Step, TRAP};
 use wordpatch::{Barrier, BarrierError, CodeAddr, FetchOrder, Granule};
 
-/// One act of a patcher.
+/// One step of a patching thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Stores something.
+    /// Makes the stores of a step.
     Store(Step),
-    /// Waits until everybody can see what was stored.
+    /// Waits until all cores can see the stores.
     Fence,
-    /// Waits for something.
+    /// Passes a barrier.
     Wait(Barrier),
 }
 
@@ -26,12 +25,12 @@ pub enum Act {
 pub struct Recipe(Vec<Act>);
 
 impl Recipe {
-    /// These acts.
+    /// A recipe of these steps.
     pub fn new(acts: impl IntoIterator<Item = Act>) -> Self {
         Self(acts.into_iter().collect())
     }
 
-    /// The whole word with one store, whatever boundary it lies astride.
+    /// Stores the whole word with one store, even across a boundary.
     pub fn unprotected() -> Self {
         Self::new([Act::Store(Step::Whole)])
     }
@@ -43,7 +42,7 @@ impl Recipe {
         Self::new([Act::Store(Trap), wait, Act::Store(Back), wait, Act::Store(Front)])
     }
 
-    /// The same, each wait beginning when everybody can see what was stored, as behind a
+    /// The same, but each wait begins when all cores can see the stores, as after a
     /// compare-and-swap.
     pub fn two_fenced_waits(barrier: Barrier) -> Self {
         let fenced =
@@ -57,14 +56,14 @@ impl Recipe {
         Self::new([Act::Store(Trap), Act::Wait(barrier), Act::Store(Back), Act::Store(Front)])
     }
 
-    /// Trap, back, front, and no thread is waited for.
+    /// Trap, back, front, without a wait.
     pub fn no_wait() -> Self {
         use Step::{Back, Front, Trap};
         Self::new([Trap, Back, Front].map(Act::Store))
     }
 
-    /// Makes it ready for `target`: all that is to be stored is worked out, and what the first
-    /// toggle would have to do for its barriers is done.
+    /// Prepares it for `target`: computes all stores, and prepares the barriers of the first
+    /// toggle.
     pub fn ready<'a>(&self, target: &'a Target) -> Result<Drill<'a>, BarrierError> {
         let mut moves = Vec::new();
         for act in &self.0 {
@@ -81,7 +80,7 @@ impl Recipe {
     }
 }
 
-/// A recipe made ready for one target.
+/// A recipe prepared for one target.
 #[derive(Clone, Debug)]
 pub struct Drill<'a> {
     target: &'a Target,
@@ -90,14 +89,14 @@ pub struct Drill<'a> {
 
 #[derive(Clone, Copy, Debug)]
 enum Move {
-    /// One machine store, with what is stored for each face.
+    /// One machine store, with its values for both faces.
     Store(usize, Width, [u64; 2]),
     Fence,
     Wait(Barrier),
 }
 
 impl Drill<'_> {
-    /// Gives the target the face `to`.
+    /// Toggles the target to the face `to`.
     pub fn toggle(&self, to: Face) -> Result<(), BarrierError> {
         for step in &self.moves {
             match *step {
@@ -110,10 +109,10 @@ impl Drill<'_> {
     }
 }
 
-/// The stores of one step, cut where the target is cut.
+/// The stores of one step, split at the target's boundary.
 fn stores(target: &Target, step: Step) -> Vec<Move> {
     let shape = target.shape();
-    // Only the distance to the boundary counts, not how large the boundary is.
+    // Only the distance to the boundary matters, not its kind.
     let before = CodeAddr::new(Granule::LINE.bytes() - target.front());
     let plan = Plan::new(before, shape.len(), Granule::LINE, FetchOrder::Any, shape.layout());
     let image = |face, at| {
@@ -123,7 +122,7 @@ fn stores(target: &Target, step: Step) -> Vec<Move> {
         |(at, width)| Move::Store(at, width, [Face::Old, Face::New].map(|face| image(face, at)));
     match plan.pieces(step) {
         Some(pieces) => pieces.map(store).collect(),
-        // At once: the bytes behind the word are the target's own, and stay what they are.
+        // At once: the bytes after the word belong to the target, and stay unchanged.
         None => {
             let range = plan.range(step);
             vec![store((range.start, Width::at_least(range.len())))]

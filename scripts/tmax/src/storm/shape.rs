@@ -1,8 +1,9 @@
-//! The shapes of code that is toggled: every mixture of the bytes of their two faces shows.
+//! The shapes of code that is toggled. Every mixture of the bytes of their two faces has a distinct
+//! result.
 //!
-//! A tear that leaves a right answer goes unseen, so the words are chosen for what their mixtures
-//! do. The lead-in presets all four registers; what they hold afterwards tells, byte by byte, which
-//! face was executed:
+//! A tear with a correct result would go unnoticed, so the words are chosen for the effects of
+//! their mixtures. The lead-in presets all four registers; their values afterwards show, byte by
+//! byte, which face was executed:
 //!
 //! ```text
 //!  Move       B8 10 11 12 13   mov eax, …        B9 e0 e1 e2 e3   mov ecx, …
@@ -18,17 +19,17 @@
 use super::shot::Shot;
 use wordpatch::{Word, protocol::Layout};
 
-/// Which of its two contents a word has.
+/// One of the two contents of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Face {
-    /// What it holds at first.
+    /// The initial content.
     Old,
-    /// What it is toggled to.
+    /// The content that it is toggled to.
     New,
 }
 
 impl Face {
-    /// The other one.
+    /// The other face.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {
@@ -38,18 +39,18 @@ impl Face {
     }
 }
 
-/// What an executer ran.
+/// The outcome of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
     /// The old face, whole.
     Old,
     /// The new face, whole.
     New,
-    /// Neither: a call that was switched off, as a nop or a `test eax, imm32` does. Only
-    /// [`Shape::Call`] knows it.
+    /// Neither: a call that is switched off, by a nop or a `test eax, imm32`. Only [`Shape::Call`]
+    /// has it.
     Off,
-    /// One face up to an instruction's end and the other from there: right for a thread that was
-    /// between the two when they were replaced. Only [`Shape::Pair`] has one.
+    /// One face up to an instruction's end and the other face from there: correct for a thread that
+    /// was between the two instructions when they were replaced. Only [`Shape::Pair`] has it.
     Between,
     /// An instruction that was never written: these bytes (bit 0 is the first) came from the new
     /// face, the rest from the old one.
@@ -61,10 +62,10 @@ pub enum Outcome {
     Stray,
 }
 
-/// What the toggled word is. See the picture above.
+/// The shape of the toggled word. See the picture above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Shape {
-    /// Five bytes, one instruction, the opcode among what changes.
+    /// Five bytes, one instruction; the opcode changes, too.
     Move,
     /// A call of five bytes, whose displacement changes.
     Call,
@@ -74,10 +75,10 @@ pub enum Shape {
     Immediate,
 }
 
-/// What the lead-in puts into eax and ecx: no mixture gives it.
+/// The initial value of eax and ecx, which no mixture yields.
 pub(super) const PRESET: u64 = 0x5a5a_5a5a;
 
-/// What landing pad 0 returns; pad n returns n more.
+/// The result of landing pad 0; pad n returns n more.
 pub(super) const PAD: u32 = 0x7700;
 
 const MOVE: [[u8; 5]; 2] = [[0xb8, 0x10, 0x11, 0x12, 0x13], [0xb9, 0xe0, 0xe1, 0xe2, 0xe3]];
@@ -95,7 +96,7 @@ const IMMEDIATE: [[u8; 8]; 2] = [
 const PAIR_SECOND: u8 = 0b1110_0000;
 
 impl Shape {
-    /// All of them.
+    /// All shapes.
     pub const ALL: [Self; 4] = [Self::Move, Self::Call, Self::Pair, Self::Immediate];
 
     /// The bytes of both faces.
@@ -119,7 +120,7 @@ impl Shape {
         self.faces()[face as usize]
     }
 
-    /// How many bytes are toggled.
+    /// The number of toggled bytes.
     #[allow(clippy::len_without_is_empty, reason = "never empty")]
     pub const fn len(self) -> usize {
         self.bytes(Face::Old).len()
@@ -133,7 +134,7 @@ impl Shape {
         }
     }
 
-    /// What wordpatch may assume of the instructions in it.
+    /// The layout that wordpatch may assume for it.
     pub const fn layout(self) -> Layout {
         match self {
             Self::Move | Self::Call | Self::Immediate => Layout::One,
@@ -153,8 +154,8 @@ impl Shape {
         (0..self.len()).map(|i| if from_new >> i & 1 == 1 { new[i] } else { old[i] }).collect()
     }
 
-    /// The landing pads of a call: how far behind the end of the word each one lies, and the bytes
-    /// of the displacement (as in [`Outcome::Torn`]) that lead there.
+    /// The landing pads of a call: the distance of each from the end of the word, and the bytes of
+    /// the displacement (as in [`Outcome::Torn`]) that lead there.
     pub(super) fn pads(self) -> Vec<(usize, u8)> {
         if self != Self::Call {
             return Vec::new();
@@ -166,7 +167,7 @@ impl Shape {
         (0..16u8).map(|n| n << 1).map(|mask| (displacement(mask), mask)).collect()
     }
 
-    /// What `mask` of bytes from the new face amounts to.
+    /// The outcome of a `mask` of bytes from the new face.
     pub fn outcome(self, mask: u8) -> Outcome {
         let differing = self.differing();
         match mask & differing {
@@ -178,7 +179,7 @@ impl Shape {
         }
     }
 
-    /// What an executer must have run to come out with these registers.
+    /// The outcome that explains these registers.
     pub fn decode(self, shot: &Shot) -> Outcome {
         let [old, new] = self.faces();
         let mask = match self {
@@ -196,7 +197,7 @@ impl Shape {
         mask.map_or(Outcome::Stray, |mask| self.outcome(mask))
     }
 
-    /// The registers that a face leaves behind.
+    /// The registers after a face.
     pub fn shot(self, face: Face) -> Shot {
         let idle = Shot { rax: PRESET, rcx: PRESET, rdx: 0, rsi: 0 };
         let immediate =
@@ -243,7 +244,7 @@ fn added(shot: &Shot) -> Option<u8> {
     Some(register | value << 7)
 }
 
-/// A bit for each byte of `seen` that is the new one; `None` if one is neither.
+/// A bit for each byte of `seen` that is the new one; `None` if a byte is neither.
 fn origin(seen: &[u8], old: &[u8], new: &[u8]) -> Option<u8> {
     seen.iter().zip(old.iter().zip(new)).enumerate().try_fold(0, |mask, (i, (seen, (old, new)))| {
         match seen {

@@ -1,4 +1,4 @@
-//! One shot: a call of code under test that comes back whatever happens.
+//! One shot: a call of code under test that returns even after a fault.
 //!
 //! ```text
 //!   fire ── armed: where to come back to ── call ── lead-in, word, ret ── disarmed: four registers
@@ -6,15 +6,15 @@
 //!                     └── SIGILL, SIGSEGV, SIGBUS ───────┘  rip, rsp as armed, rax = FAULT
 //! ```
 //!
-//! While it is armed, a trap is taken for one of a protocol under test: the executer tries again
-//! until the byte is no trap any more (or the storm is over), as the literature's handler does. A
-//! program that has a handler of its own installs it after [`prepare`], and then decides itself.
+//! While it is armed, every trap counts as one of the protocol under test: the executing thread
+//! tries again until the byte is no trap any more (or the storm is over), as with the literature's
+//! handler. A program with its own handler installs it after [`prepare`], and then decides itself.
 //!
 //! # Safety
 //!
-//! This module exists to run code whose bytes are being changed, and to recover from what comes of
-//! that. The code it runs is its callers'; the handlers touch the interrupted thread's registers
-//! only while that thread is inside of [`fire`].
+//! This module exists to run code whose bytes are being changed, and to recover from the
+//! consequences. Its callers are responsible for the code; the handlers touch the interrupted
+//! thread's registers only while that thread is inside of [`fire`].
 #![allow(unsafe_code)]
 
 use std::arch::asm;
@@ -37,29 +37,29 @@ pub struct Shot {
     pub rsi: u64,
 }
 
-/// What rax holds after a fault.
+/// The value of rax after a fault.
 const FAULT: u64 = 0xfa17_fa17_fa17_fa17;
 
-/// What rax holds after a shot that was inside a trap when the storm ended.
+/// The value of rax after a shot that was inside a trap when the storm ended.
 const ENDED: u64 = 0xe0d0_e0d0_e0d0_e0d0;
 
 impl Shot {
-    /// Whether it was broken off because the storm is over.
+    /// Whether it was aborted because the storm is over.
     pub(super) fn ended(&self) -> bool {
         self.rax == ENDED
     }
 }
 
-/// What a thread does about a trap in the code it fires at.
+/// The action on a trap in the code under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnTrap {
-    /// Executes the place again, until it is no trap any more.
+    /// Execute the instruction again, until it is no trap any more.
     Retry,
-    /// Goes on behind it: what a handler that has nothing to do costs.
+    /// Continue after it: the least cost of a handler.
     GoOn,
 }
 
-/// Where a thread comes back to. `armed[1]` is zero while it is outside of [`fire`].
+/// The point where a thread resumes. `armed[1]` is zero while it is outside of [`fire`].
 struct Stand {
     armed: UnsafeCell<[u64; 2]>,
     over: Cell<*const AtomicBool>,
@@ -73,8 +73,7 @@ thread_local! {
     };
 }
 
-/// Runs `body`, in which this thread may [`fire`]. A trap that is met after `over` was set ends the
-/// shot.
+/// Runs `body`, in which this thread may [`fire`]. A trap after `over` was set ends the shot.
 pub(crate) fn with_stand<T>(over: &AtomicBool, on_trap: OnTrap, body: impl FnOnce() -> T) -> T {
     struct Leave;
     impl Drop for Leave {
@@ -94,15 +93,15 @@ pub(crate) fn with_stand<T>(over: &AtomicBool, on_trap: OnTrap, body: impl FnOnc
 ///
 /// # Safety
 /// 1. [`prepare`] has succeeded.
-/// 2. At `entry` lies a function of the system's calling convention that takes nothing, returns or
+/// 2. At `entry` is a function of the system's calling convention without arguments. It returns or
 ///    faults, and neither writes memory nor changes a callee-saved register.
 #[inline]
 pub(crate) unsafe fn fire(entry: CodeAddr) -> Shot {
     let armed = STAND.with(|stand| stand.armed.get());
     let (rax, rcx, rdx, rsi);
     // SAFETY: (1) the caller; (2) `armed` is this thread's own, and the handlers only read it; (3)
-    // where the handler resumes, rsp is what it was here, and all registers that the convention
-    // lets a callee change are given up.
+    // where the handler resumes, rsp has the value that it has here, and all caller-saved registers
+    // are declared as clobbered.
     unsafe {
         asm!(
             "lea r11, [rip + 2f]",
@@ -123,14 +122,14 @@ pub(crate) unsafe fn fire(entry: CodeAddr) -> Shot {
     Shot { rax, rcx, rdx, rsi }
 }
 
-/// The actions that were installed before ours.
+/// The actions that were replaced.
 static BEFORE: OnceLock<Result<[(i32, libc::sigaction); 4], OsError>> = OnceLock::new();
 
-/// Installs the handlers, once in the life of the process. Faults and traps outside of a shot go
-/// where they went before.
+/// Installs the handlers, once in the life of the process. Faults and traps outside of a shot are
+/// passed on to the replaced actions.
 ///
-/// [`Target::new`](super::Target::new) does it too. To be called before another trap handler is
-/// installed that shall come first, as wordpatch's does at the first adoption that needs it.
+/// [`Target::new`](super::Target::new) does this, too. Call it before another trap handler is
+/// installed that must run first; wordpatch installs one at the first adoption that needs it.
 pub fn prepare() -> Result<(), OsError> {
     let installed = BEFORE.get_or_init(|| {
         let install = |signal, handler| {
@@ -148,9 +147,9 @@ pub fn prepare() -> Result<(), OsError> {
     installed.as_ref().map(drop).map_err(|&error| error)
 }
 
-/// Where the interrupted thread comes back to, if it is inside a shot.
+/// The resume point of the interrupted thread, if it is inside a shot.
 fn armed() -> Option<[u64; 2]> {
-    // SAFETY: (1) the array is written only by the interrupted thread itself, which stands still.
+    // SAFETY: (1) only the interrupted thread itself writes the array, and it does not run now.
     let armed = STAND.with(|stand| unsafe { stand.armed.get().read_volatile() });
     (armed[1] != 0).then_some(armed)
 }
@@ -199,7 +198,7 @@ extern "C" fn on_trap(signal: libc::c_int, info: *mut libc::siginfo_t, context: 
     });
 }
 
-/// Does what would have been done without us.
+/// Passes the signal on to the replaced action.
 fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let before = BEFORE
         .get()
@@ -210,14 +209,14 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
             if action.sa_sigaction > libc::SIG_IGN && action.sa_flags & libc::SA_SIGINFO != 0 =>
         {
             // SAFETY: (1) installed with SA_SIGINFO, so it is a function of three arguments; (2)
-            // they are the kernel's own.
+            // the kernel passed them.
             unsafe {
                 std::mem::transmute::<usize, signals::Handler>(action.sa_sigaction)(
                     signal, info, context,
                 );
             }
         }
-        // The instruction is executed again and meets the default action.
+        // The instruction is executed again, with the default action.
         _ => {
             if signal == libc::SIGTRAP {
                 // SAFETY: (1) the kernel's own context.
@@ -229,7 +228,7 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
                 sa_flags: 0,
                 sa_restorer: None,
             };
-            // SAFETY: (1) the default action runs no code of ours.
+            // SAFETY: (1) the default action runs no code of the process.
             let _ = unsafe { signals::replace(signal, &default) };
         }
     }

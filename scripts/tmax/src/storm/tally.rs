@@ -1,4 +1,4 @@
-//! What a storm has seen.
+//! The counts of a storm.
 
 use super::crew::Log;
 use super::shape::Outcome;
@@ -6,18 +6,18 @@ use super::shape::Outcome;
 /// The counts of one storm.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Toggles between which an executer was seen to execute: those that can show something.
+    /// Toggles between which a thread was observed to execute; only these are evidence.
     pub counted: u64,
-    /// Toggles that no executer was seen to execute beside.
+    /// Toggles during which no thread was observed to execute.
     pub uncounted: u64,
-    /// Toggles during which something torn or stray was executed.
+    /// Toggles during which torn or stray bytes were executed.
     pub torn: u64,
-    /// What was executed.
+    /// The outcomes.
     pub log: Log,
 }
 
 impl Tally {
-    /// Adds what another storm has seen.
+    /// Adds the counts of another storm.
     pub fn add(&mut self, other: &Self) {
         self.counted += other.counted;
         self.uncounted += other.uncounted;
@@ -25,7 +25,7 @@ impl Tally {
         self.log.merge(other.log.clone());
     }
 
-    /// How many outcomes were neither torn nor whole.
+    /// The number of outcomes that were neither torn nor whole.
     pub fn stray(&self) -> u64 {
         self.log.count(Outcome::Stray)
     }

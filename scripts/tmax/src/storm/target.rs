@@ -1,4 +1,5 @@
-//! Targets: a word of known shape at a known distance from a boundary, with what runs it around it.
+//! Targets: a word of known shape at a known distance from a boundary, with the code around it that
+//! runs it.
 //!
 //! ```text
 //!    entry                           word                back line
@@ -9,7 +10,7 @@
 //! # Safety
 //!
 //! This module exists because a target's bytes are changed while they are executed: it passes
-//! ranges of its own memory to [`wordpatch::live`], and is the one place that fires at it.
+//! ranges of its own memory to [`wordpatch::live`], and is the only module that runs it.
 #![allow(unsafe_code)]
 
 use super::shape::{Face, Outcome, PAD, PRESET, Shape};
@@ -18,14 +19,14 @@ use wordpatch::live::{self, Width};
 use wordpatch::os::{OsError, pages::PAGE};
 use wordpatch::{CodeAddr, CodeMemory};
 
-/// Where a word lies.
+/// The position of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Placement {
-    /// `before` bytes ahead of a boundary of `boundary` bytes, and of none that is larger.
+    /// Across a boundary of `boundary` bytes, and no larger one.
     Astride {
         /// 8, 16, 32, 64 or 4096.
         boundary: usize,
-        /// How many bytes of the word lie before it.
+        /// The number of the word's bytes before it.
         before: usize,
     },
     /// At this offset in a line of 64 bytes.
@@ -44,24 +45,24 @@ impl Placement {
     }
 }
 
-/// Code to be toggled, and everything around it.
+/// Code that is toggled, and everything around it.
 #[derive(Debug)]
 pub struct Target {
     shape: Shape,
     placement: Placement,
     memory: CodeMemory,
     offset: usize,
-    /// Where the word is written.
+    /// The writable address of the word.
     writable: CodeAddr,
     entry: CodeAddr,
-    /// What the word leaves behind in each of its faces.
+    /// The registers after each of its faces.
     whole: [Shot; 2],
 }
 
 const RET: u8 = 0xc3;
 
 impl Target {
-    /// Builds one with its old face.
+    /// Builds a target with its old face.
     pub fn new(shape: Shape, placement: Placement) -> Result<Self, OsError> {
         shot::prepare()?;
         let offset = placement.offset();
@@ -93,12 +94,12 @@ impl Target {
         })
     }
 
-    /// What it is.
+    /// Its shape.
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// Where it lies.
+    /// Its placement.
     pub fn placement(&self) -> Placement {
         self.placement
     }
@@ -108,8 +109,8 @@ impl Target {
         self.memory.base().offset(self.offset as isize)
     }
 
-    /// How many bytes of the word lie before the boundary that it lies astride; all of them if it
-    /// lies astride none.
+    /// The number of the word's bytes before the boundary that cuts it; all of them if none cuts
+    /// it.
     pub fn front(&self) -> usize {
         match self.placement {
             Placement::Astride { before, .. } => before.min(self.shape.len()),
@@ -123,23 +124,23 @@ impl Target {
     }
 
     /// Stores the low `width` bytes of `value` at `at` bytes from the word's first, with one
-    /// instruction. For a protocol under test; what it makes of the word is its own affair.
+    /// instruction. For a protocol under test, which is responsible for the resulting word.
     ///
     /// # Panics
-    /// If that is outside of the word and the eight bytes behind it, which are the target's own.
+    /// If that is outside of the word and of the eight bytes after it, which belong to the target.
     #[inline]
     pub fn store(&self, at: usize, width: Width, value: u64) {
         assert!(
             at + width.bytes() <= self.shape.len() + 8,
             "a store of {width:?} at {at} leaves the target"
         );
-        // SAFETY: (1) the word and eight bytes behind it lie inside the writable mapping: `new`
-        // reserved a page behind the word; (2) they are this target's; (3) executers run any
+        // SAFETY: (1) the word and the eight bytes after it lie inside the writable mapping: `new`
+        // reserved a page after the word; (2) they belong to this target; (3) threads run any
         // mixture of bytes through `fire`, which recovers.
         unsafe { live::store(self.writable.offset(at as isize), width, value) };
     }
 
-    /// The eight bytes at `at` bytes from the word's first, as they are when it has `face`.
+    /// The eight bytes at offset `at` from the word's first, with the face `face`.
     pub fn image(&self, face: Face, at: usize) -> u64 {
         let bytes = self.shape.bytes(face);
         let byte = |i: usize| match i.checked_sub(bytes.len()) {
@@ -150,8 +151,8 @@ impl Target {
         u64::from_le_bytes(std::array::from_fn(|i| byte(at + i)))
     }
 
-    /// Stores the whole word at once, wherever it lies: right within a granule, and the unprotected
-    /// store across one.
+    /// Stores the whole word at once: correct within a granule, and the unprotected store across a
+    /// boundary.
     #[inline]
     pub fn store_whole(&self, face: Face) {
         self.store(0, Width::Eight, self.image(face, 0));
@@ -181,7 +182,7 @@ impl Target {
         unsafe { live::flush_line(self.word_at()) };
     }
 
-    /// Runs it once. On a thread that has a stand; see [`shot`].
+    /// Runs it once, inside [`shot::with_stand`].
     #[inline]
     pub(crate) fn fire(&self) -> Shot {
         // SAFETY: (1) `new` has prepared; (2) `entry` begins code that only touches four
@@ -190,14 +191,14 @@ impl Target {
         unsafe { shot::fire(self.entry) }
     }
 
-    /// Runs it once and tells what was executed. Not for threads that measure: it prepares the
-    /// stand each time.
+    /// Runs it once and returns the outcome. Not for threads that measure: it prepares the recovery
+    /// each time.
     pub fn try_out(&self) -> Outcome {
         let over = std::sync::atomic::AtomicBool::new(true);
         self.outcome(&shot::with_stand(&over, shot::OnTrap::Retry, || self.fire()))
     }
 
-    /// What was executed.
+    /// The outcome of a shot.
     #[inline]
     pub(super) fn outcome(&self, shot: &Shot) -> Outcome {
         match shot {
@@ -208,7 +209,7 @@ impl Target {
     }
 }
 
-/// The registers' presets.
+/// The code that presets the registers.
 fn lead_in() -> Vec<u8> {
     let [a, b, c, d] = (PRESET as u32).to_le_bytes();
     let mov_eax = [0xb8, a, b, c, d];

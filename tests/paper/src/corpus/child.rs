@@ -1,21 +1,21 @@
-//! A run of a program: what it said, and what it cost.
+//! A run of a program: its output and its cost.
 //!
 //! # Safety
 //!
-//! This module exists to wait for a child as only the C library can: with what it used.
+//! This module exists to wait for a child with its resource usage, which only the C library offers.
 #![allow(unsafe_code)]
 
 use std::io::{Error, Read, Result};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How a run went.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// What the program and its children used, user and system together.
+    /// The CPU time of the program and its children, user and system together.
     pub(crate) cpu: Duration,
     pub(crate) wall: Duration,
-    /// The most memory that was resident, in bytes.
+    /// The largest resident memory, in bytes.
     pub(crate) resident: u64,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
@@ -23,14 +23,14 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// The first thing that it complained of.
+    /// The first line of its error output.
     pub(crate) fn said(&self) -> String {
         let said = String::from_utf8_lossy(&self.stderr);
         said.lines().next().unwrap_or("it said nothing").to_owned()
     }
 }
 
-/// Runs it to its end.
+/// Runs a command to its end.
 #[allow(clippy::zombie_processes, reason = "wait4 waits for it")]
 pub(crate) fn run(command: &mut Command) -> Result<Outcome> {
     let begin = Instant::now();
@@ -45,7 +45,7 @@ pub(crate) fn run(command: &mut Command) -> Result<Outcome> {
     child.stdout.take().expect("a pipe").read_to_end(&mut stdout)?;
     let stderr = complaints.join().unwrap_or_else(|_| Ok(Vec::new()))?;
     let (mut status, mut usage) = (0, std::mem::MaybeUninit::<libc::rusage>::uninit());
-    // SAFETY: (1) places to write to; a child of this process that no other thread waits for.
+    // SAFETY: (1) buffers to write to; a child of this process that no other thread waits for.
     let usage = unsafe {
         if libc::wait4(child.id().cast_signed(), &raw mut status, 0, usage.as_mut_ptr()) < 0 {
             return Err(Error::last_os_error());

@@ -1,20 +1,20 @@
 //! The floor: a probed program whose sites were overwritten in its file.
 //!
-//! The sites are found by another decoder than our own, so that what we miss is in the floor and
-//! not in us.
+//! A separate decoder finds the sites, so that a site which the product misses shows as its cost,
+//! and not as the floor's.
 
 use super::CorpusError;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-/// What stands in the place of a site.
+/// The replacement of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Face {
     /// A nop of five bytes; a return for a tail jump.
     Nop,
-    /// Our own where a trampoline lies anywhere: one byte of the site is another, `A9`. Where it lies
-    /// in a lane, the site is a nop, as in the floor.
+    /// The product's off state if the trampoline is at an arbitrary address: one byte of the site
+    /// becomes `A9`. If the trampoline is in a lane, the site is a nop, as in the floor.
     Off,
 }
 
@@ -81,7 +81,7 @@ fn site(line: &str) -> Option<Site> {
     Some(Site { address: u64::from_str_radix(address, 16).ok()?, is_call })
 }
 
-/// Where in the file what is loaded lies: address, offset, length.
+/// The segments of the file: address, offset, length.
 fn segments(bytes: &[u8]) -> Result<Vec<(u64, u64, u64)>, String> {
     let elf = goblin::elf::Elf::parse(bytes).map_err(|error| error.to_string())?;
     let loaded = elf

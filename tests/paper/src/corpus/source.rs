@@ -1,11 +1,11 @@
-//! Sources of packages, fetched by name through the ordinary client.
+//! Sources of packages, fetched by name with the ordinary client.
 
 use super::CorpusError;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The exact versions: other sources make other figures.
+/// The exact versions, since other sources yield other figures.
 const MANIFEST: &str = r#"
 [package]
 name = "corpus"
@@ -27,7 +27,7 @@ tree-sitter-json = "=0.24.8"
 zstd-sys = "=2.1.2"
 "#;
 
-/// Where each package lies.
+/// The folder of each package.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     packages: BTreeMap<String, PathBuf>,
@@ -79,7 +79,7 @@ impl Sources {
         Ok(folder.join(path))
     }
 
-    /// C files of one folder.
+    /// The C files of one folder.
     pub(crate) fn files(
         &self,
         package: &str,
@@ -94,7 +94,7 @@ impl Sources {
             std::fs::read_dir(&folder).map_err(CorpusError::io(folder.display().to_string()))?;
         let mut files: Vec<PathBuf> =
             entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-        // A library's own command has another main.
+        // The library's own commands have a `main`, too.
         let commands = ["lua.c", "luac.c"];
         files.retain(|file| {
             file.extension().is_some_and(|ending| ending == "c")

@@ -1,8 +1,8 @@
-//! `fd_write` as the package for Python has it: of several pieces, only the first that has bytes is
+//! `fd_write` as in the Python package: of several buffers, only the first non-empty one is
 //! written.
 //!
-//! Both are right. But a program continues in another way after a partial write than after a
-//! complete one. Where two engines are to count the same, they must answer the same.
+//! Both are correct. But a program continues differently after a partial write than after a
+//! complete one. If two engines must yield the same counts, they must return the same results.
 
 use rustix::fd::BorrowedFd;
 use wasm_aot::wasi::WasiCtx;
@@ -12,7 +12,7 @@ const SUCCESS: u32 = 0;
 const BADF: u32 = 8;
 const IO: u32 = 29;
 
-/// Puts it into the place of the one that writes everything.
+/// Replaces the function that writes all buffers.
 pub(super) fn define(linker: &mut Linker<WasiCtx>) -> Result<(), Error> {
     linker.allow_shadowing(true);
     linker.func_wrap("wasi_snapshot_preview1", "fd_write", write)?;

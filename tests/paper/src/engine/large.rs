@@ -1,5 +1,5 @@
-//! A module of ten megabytes, made by chance, the same every time: thousands of functions with
-//! loops, branches, calls, and accesses to memory, of which the program's start calls the first.
+//! A pseudorandom module of ten megabytes, the same every time: thousands of functions with loops,
+//! branches, calls, and memory accesses; the program's start calls the first one.
 
 use crate::corpus::CorpusError;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use wasm_encoder::{
     TypeSection, ValType,
 };
 
-/// What it is called.
+/// Its name.
 pub(super) const NAME: &str = "large";
 
-/// Bytes of code, and of data.
+/// The bytes of code, and of data.
 const CODE: usize = 9_500_000;
 const DATA: usize = 500_000;
 
@@ -24,7 +24,7 @@ const COUNTER: u32 = INTEGERS;
 const LONG: u32 = COUNTER + DEPTH;
 const FLOAT: u32 = LONG + 3;
 
-/// The module, made if it is not there.
+/// The module, which is made if needed.
 pub(super) fn module(folder: &Path) -> Result<PathBuf, CorpusError> {
     let path = folder.join("large-1.wasm");
     if !path.exists() {
@@ -73,7 +73,7 @@ fn encode(code: usize, data: usize) -> Vec<u8> {
     module.finish()
 }
 
-/// What decides, the same every time.
+/// A pseudorandom generator, the same every time.
 #[derive(Debug)]
 struct Chance(u64);
 
@@ -112,7 +112,7 @@ impl Chance {
         function
     }
 
-    /// Something that leaves the stack as it was.
+    /// Adds a statement that leaves the stack unchanged.
     fn statement(&mut self, sink: &mut InstructionSink<'_>, known: u32, depth: u32) {
         match self.below(16) {
             0..=3 => self.integers(sink),

@@ -1,4 +1,4 @@
-//! Our engine under a monitor that is a module: what is matched and compiled, and then run.
+//! The engine with a monitor that is a module: matching and compiling, and then running.
 
 use super::wasm_aot::{Clock, Figures, Program, finish};
 use std::error::Error;
@@ -7,7 +7,7 @@ use wasm_aot::observer::{self, Observation, Observer, ProbeCalls, Switches, add_
 use wasm_aot::wasi::{self, WasiCtx};
 use wasm_aot::{Engine, Linker, Module, Store};
 
-/// The worlds of the program and of the monitor.
+/// The hosts of the program and of the monitor.
 struct World {
     program: WasiCtx,
     monitor: WasiCtx,
@@ -20,7 +20,7 @@ pub(super) fn run(program: &Program) -> Result<Figures, Box<dyn Error>> {
     let engine = Engine::default();
     let world =
         WasiCtx::builder().inherit_stdio().arg("program").args(&program.arguments).build()?;
-    // The existing compiler's core library prints then.
+    // With this variable the existing compiler's core library prints.
     let monitor = WasiCtx::builder().inherit_stdio().env("TO_CONSOLE", "true").build()?;
     let mut store = Store::new(&engine, World { program: world, monitor });
     let bytes = observer::Program::new(&engine, &std::fs::read(&program.compiled)?)?;

@@ -1,11 +1,11 @@
-//! Who runs a module: our engine, and the engines it is compared with, each run in a process of its
-//! own.
+//! The engines that run a module: the product's and the peers that it is compared with. Each run
+//! has a process of its own.
 //!
 //! | peer | what it is | what is measured |
 //! |---|---|---|
-//! | `wasmtime` | the package for Python, of the same generation of Cranelift as ours | everything, from within the process |
-//! | `node` | its optimising compiler alone, for all of the module before it starts | running |
-//! | `wasm2c` | the module as C, by gcc -O2, with a world of its own (`wasi.c`) | running, by the process's account |
+//! | `wasmtime` | the Python package, of the same generation of Cranelift | everything, from within the process |
+//! | `node` | its optimising compiler alone, for the whole module before it starts | running |
+//! | `wasm2c` | the module as C, by gcc -O2, with its own host (`wasi.c`) | running, by the process's own figures |
 
 use super::tools::Tools;
 use super::wasm_aot::Figures;
@@ -17,17 +17,17 @@ use std::process::Command;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Peer {
     WasmAot,
-    /// Ours, without what keeps the processor from speculating past bounds checks.
+    /// The product, without mitigations of speculation past bounds checks.
     NoSpectre,
-    /// Ours, without places where probes can be switched on.
+    /// The product, without sites where probes can be switched on.
     NoSites,
-    /// Ours, with such places before functions alone.
+    /// The product, with sites at functions only.
     FunctionSites,
-    /// Ours, with such places before calls and branches too.
+    /// The product, with sites before calls and branches, too.
     BranchSites,
-    /// Ours, with such places before every instruction.
+    /// The product, with sites before every instruction.
     AllSites,
-    /// Ours, with code that counts how often everything is executed.
+    /// The product, with code that counts every execution.
     Counting,
     Wasmtime,
     Node,
@@ -50,28 +50,29 @@ impl Peer {
         }
     }
 
-    /// Whether a program may be without it: what it cannot run says nothing of the others.
+    /// Whether it is optional for a program: if it cannot run a program, the others are still
+    /// measured.
     pub(super) fn is_optional(self) -> bool {
         matches!(self, Self::Node | Self::Wasm2c)
     }
 
-    /// Whether what it makes is kept in files of machine code that are loaded for each run.
+    /// Whether it compiles to files of machine code that are loaded for each run.
     pub(super) fn is_ahead_of_time(self) -> bool {
         !self.is_optional()
     }
 }
 
-/// A module, and what was made of it.
+/// A module, and its compiled files.
 #[derive(Clone, Debug)]
 pub(crate) struct Subject {
     pub(crate) name: &'static str,
     pub(crate) module: PathBuf,
     pub(crate) arguments: Vec<String>,
-    /// Variables of its environment.
+    /// The variables of its environment.
     pub(crate) environment: Vec<(&'static str, &'static str)>,
-    /// Modules that it imports from, under their names; for engines that keep what they compiled.
+    /// Modules that it imports from, under their names; for engines with compiled files.
     pub(crate) beside: Vec<Subject>,
-    /// Who looks at it, if anybody does; for our engine.
+    /// The monitor that observes it, if there is one; for the product.
     pub(crate) observed: Option<Observed>,
     /// Whether it counts its own steps, which must then be the same in all engines.
     pub(crate) counts: bool,
@@ -107,14 +108,14 @@ pub(crate) struct Observed {
     pub(crate) manner: Manner,
 }
 
-/// How its functions are called.
+/// The way in which its functions are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// Not at all: they are written out.
+    /// Not called: they are inlined.
     WrittenOut,
     /// By calls.
     Called,
-    /// Through the host, as monitors are whose failures are their own.
+    /// Through the host, as for monitors whose failures must not affect the program.
     Hosted,
 }
 
@@ -133,7 +134,7 @@ pub(crate) fn compile(
     Ok(measure(tools, peer, subject, &mut command)?.0)
 }
 
-/// Runs it on our engine with built-in monitors, and gives what it says.
+/// Runs it on the product with built-in monitors, and returns its output.
 pub(crate) fn run_monitored(
     tools: &Tools,
     subject: &Subject,
@@ -145,7 +146,7 @@ pub(crate) fn run_monitored(
     run_with(tools, peer, subject, command)
 }
 
-/// Runs it in node, under the profiler that node has.
+/// Runs it in node, under node's profiler.
 pub(crate) fn run_sampled(tools: &Tools, subject: &Subject) -> Result<Figures, CorpusError> {
     let samples = tools.folder().join("samples");
     let folder = format!("--cpu-prof-dir={}", samples.display());
@@ -155,7 +156,7 @@ pub(crate) fn run_sampled(tools: &Tools, subject: &Subject) -> Result<Figures, C
     Ok(figures)
 }
 
-/// Compiles it with built-in monitors, or without, runs it on our engine, and gives what it says.
+/// Compiles it with or without built-in monitors, runs it on the product, and returns its output.
 pub(crate) fn run_from_source(
     tools: &Tools,
     subject: &Subject,
@@ -168,7 +169,7 @@ pub(crate) fn run_from_source(
     run_with(tools, peer, subject, command)
 }
 
-/// Runs it, and gives what it says.
+/// Runs it, and returns its output.
 pub(crate) fn run(
     tools: &Tools,
     peer: Peer,
@@ -186,7 +187,7 @@ pub(crate) fn run(
     run_with(tools, peer, subject, command(tools, peer, "run"))
 }
 
-/// Runs it, and gives what it writes to the error output.
+/// Runs it, and returns its error output.
 pub(crate) fn run_told(
     tools: &Tools,
     peer: Peer,
@@ -280,7 +281,7 @@ fn node(tools: &Tools, options: &[&str], act: &str) -> Command {
     command
 }
 
-/// Runs a process that leaves its figures in a file.
+/// Runs a process that writes its figures to a file.
 fn measure(
     tools: &Tools,
     peer: Peer,
@@ -312,7 +313,7 @@ fn what(peer: Peer, subject: &Subject) -> String {
     format!("{} in {}", subject.name, peer.name())
 }
 
-/// What a process complained of: the program first, and the interpreter that it ran in at the end.
+/// The error message of a process: the program's first, and the interpreter's at the end.
 fn complaint(stderr: &[u8]) -> String {
     let said = String::from_utf8_lossy(stderr);
     let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -323,8 +324,8 @@ fn complaint(stderr: &[u8]) -> String {
     }
 }
 
-/// How many bytes of machine code a compiled file holds: up to the end of the last function, for
-/// sections may be filled up to a page.
+/// The number of bytes of machine code in a compiled file, up to the end of the last function,
+/// since sections may be padded to a page.
 pub(crate) fn code_size(compiled: &Path) -> Result<u64, CorpusError> {
     let bytes = std::fs::read(compiled).map_err(CorpusError::io(compiled.display().to_string()))?;
     let failed = |said: String| CorpusError::Failed {
@@ -343,7 +344,7 @@ pub(crate) fn code_size(compiled: &Path) -> Result<u64, CorpusError> {
         .ok_or_else(|| failed("it has no symbols of functions".into()))
 }
 
-/// How many bytes of code a module holds: its section 10.
+/// The number of bytes of code in a module: its section 10.
 pub(crate) fn module_size(module: &Path) -> Result<u64, CorpusError> {
     let bytes = std::fs::read(module).map_err(CorpusError::io(module.display().to_string()))?;
     let damaged = || CorpusError::Failed {
@@ -361,7 +362,7 @@ pub(crate) fn module_size(module: &Path) -> Result<u64, CorpusError> {
     Err(damaged())
 }
 
-/// A number, and how many bytes it takes.
+/// A number, and its length in bytes.
 fn leb128(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut value = 0;
     for (index, byte) in bytes.iter().enumerate().take(5) {

@@ -1,15 +1,15 @@
-//! The programs: kernels of our own, and what published packages bring, in C, C++ and Rust.
+//! The programs: kernels of this crate, and programs of published packages, in C, C++ and Rust.
 
 use super::peer::Subject;
 use super::rust::Package;
 use super::tools::Tools;
 use crate::corpus::{Corpus, CorpusError, PROGRAMS, Program};
 
-/// What a program is an example of.
+/// The category of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Kernel,
-    /// A kernel that does little but call.
+    /// A kernel that mostly calls.
     Calls,
     Compression,
     Database,
@@ -39,12 +39,12 @@ pub(crate) struct Candidate {
     source: Source,
 }
 
-/// How it becomes a module.
+/// The source of a module.
 #[derive(Debug)]
 enum Source {
-    /// By a compiler of C and C++.
+    /// A C or C++ compiler.
     C(Program),
-    /// By cargo; how much it does.
+    /// cargo, with the amount of work.
     Rust(&'static str, &'static str),
 }
 
@@ -56,7 +56,7 @@ impl Candidate {
         }
     }
 
-    /// How it is compiled, if it is in C or C++.
+    /// Its C or C++ sources, if it has any.
     pub(crate) fn in_c(&self) -> Option<&Program> {
         match &self.source {
             Source::C(program) => Some(program),
@@ -64,7 +64,7 @@ impl Candidate {
         }
     }
 
-    /// Its module, built if it is not there.
+    /// Its module, which is built if needed.
     pub(crate) fn subject(&self, corpus: &Corpus, tools: &Tools) -> Result<Subject, CorpusError> {
         let name = self.name();
         let (module, rounds) = match &self.source {
@@ -111,8 +111,7 @@ fn packaged(
     Candidate { kind, source: Source::C(Program { options, rounds, libraries: &[], ..*program }) }
 }
 
-/// Lua leaves functions by `longjmp` where something fails: nothing does. Its hashes are the same
-/// on every run.
+/// Lua uses `longjmp` on errors; none occurs. Its hashes are the same on every run.
 const LUA: &[&str] = &[
     "-Dluai_makeseed(L)=42",
     "-DLUAI_THROW(l,c)=abort()",
@@ -160,7 +159,7 @@ const MESHES: Program = Program {
     rounds: "24",
 };
 
-/// Each takes more than half a second.
+/// The programs; each takes more than half a second.
 pub(crate) fn candidates() -> Vec<Candidate> {
     vec![
         kernel!(Kernel, "matmul", "60"),
@@ -187,7 +186,7 @@ pub(crate) fn candidates() -> Vec<Candidate> {
     ]
 }
 
-/// The smallest: what is left is its start.
+/// The smallest program: its run is mostly its start.
 pub(super) fn hello() -> Candidate {
     kernel!(Kernel, "hello", "1")
 }

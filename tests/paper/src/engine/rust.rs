@@ -6,7 +6,7 @@ use crate::corpus::CorpusError;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The exact versions: other sources make other figures.
+/// The exact versions, since other sources yield other figures.
 const MANIFEST: &str = r#"
 [package]
 name = "programs"
@@ -47,7 +47,7 @@ const FILES: [(&str, &str); 5] = [
 
 const TARGET: &str = "wasm32-wasip1";
 
-/// The modules, by name, in a folder where they are built if they are not there.
+/// The modules, by name, in a folder where they are built if needed.
 #[derive(Debug)]
 pub(super) struct Package {
     modules: PathBuf,
@@ -82,7 +82,7 @@ impl Package {
 
 fn cargo(folder: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // Other flags make other figures.
+    // Other flags would yield other figures.
     for flags in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET"] {
         command.env_remove(flags);
     }

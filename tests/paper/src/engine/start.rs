@@ -1,7 +1,7 @@
-//! Beginnings and ends of scale: the smallest program, and a module of ten megabytes.
+//! The extremes: the smallest program, and a module of ten megabytes.
 //!
-//! Both as the experiment's programs are measured, and in whole processes of our command: from the
-//! command line to its end, which is what users wait for.
+//! Both are measured like the experiment's programs, and as whole processes of the product's
+//! command, from the command line to its end, which is the time that users wait.
 
 use super::peer::{Peer, Subject};
 use super::tools::Tools;
@@ -13,7 +13,7 @@ use std::process::Command;
 
 const ROWS: [&str; 5] = ["start", "start_cpu", "memory", "compile", "compile_wall"];
 
-/// Those that are `wanted` by name.
+/// The subjects that are `wanted` by name.
 pub(super) fn measure(
     corpus: &Corpus,
     tools: &Tools,
@@ -44,10 +44,10 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// Those that start from files of machine code.
+/// The engines that start from files of machine code.
 const PEERS: [Peer; 2] = [Peer::Wasmtime, Peer::WasmAot];
 
-/// By how much a process grows that compiles.
+/// The growth of a process that compiles.
 fn compiling_memory(series: &Series, report: &mut Report) {
     let memory =
         |peer| Blocks::of(series.compiled.get(&peer).into_iter().flatten().map(|made| made.memory));
@@ -60,7 +60,7 @@ fn compiling_memory(series: &Series, report: &mut Report) {
     }
 }
 
-/// The command, from its own start to its end.
+/// The time of the command, from its start to its end.
 fn process(
     tools: &Tools,
     series: &Series,

@@ -1,16 +1,16 @@
-//! Where the tools are that make and run modules: packages of Python are installed into a folder of
-//! ours, by name and version.
+//! The tools that make and run modules: Python packages, installed by name and version into a
+//! folder of the experiment.
 
 use super::peer::Peer;
 use crate::corpus::{Corpus, CorpusError, is_there};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The compiler of C and C++ for WebAssembly, and the peer of the same generation of Cranelift
-/// (0.135) as ours.
+/// The C and C++ compiler for WebAssembly, and the peer of the same generation of Cranelift
+/// (0.135).
 const PACKAGES: [&str; 2] = ["ziglang==0.17.0", "wasmtime==48.0.0"];
 
-/// What the peers run.
+/// The scripts that the peers run.
 const SCRIPTS: [(&str, &str); 3] = [
     ("wasmtime_peer.py", include_str!("../../corpus/engines/wasmtime_peer.py")),
     ("node_peer.mjs", include_str!("../../corpus/engines/node_peer.mjs")),
@@ -22,7 +22,7 @@ const SCRIPTS: [(&str, &str); 3] = [
 pub(crate) struct Tools {
     this: PathBuf,
     folder: PathBuf,
-    /// Whether these peers are there.
+    /// Whether these peers are installed.
     node: bool,
     wasm2c: bool,
 }
@@ -53,7 +53,7 @@ impl Tools {
         Ok(tools)
     }
 
-    /// Installs packages that are not there.
+    /// Installs missing packages.
     fn install(&self) -> Result<(), CorpusError> {
         let place = self.folder.join("python");
         let list = place.join(format!("{}.installed", PACKAGES.join(",")));
@@ -81,7 +81,7 @@ impl Tools {
         std::fs::write(&list, "").map_err(CorpusError::io(list.display().to_string()))
     }
 
-    /// Of the system's headers, those that are for any system.
+    /// Makes the system's platform-independent headers available.
     fn borrow_headers(&self) -> Result<(), CorpusError> {
         let headers = self.folder.join("include/nlohmann");
         if headers.exists() {
@@ -92,14 +92,14 @@ impl Tools {
             .map_err(CorpusError::io(headers.display().to_string()))
     }
 
-    /// Who is measured, in turn.
+    /// The peers to measure, in turn.
     pub(super) fn peers(&self) -> Vec<Peer> {
         let optional = [(Peer::Node, self.node), (Peer::Wasm2c, self.wasm2c)];
         let present = optional.into_iter().filter(|(_, is_there)| *is_there).map(|(peer, _)| peer);
         [Peer::Wasmtime, Peer::WasmAot, Peer::NoSpectre].into_iter().chain(present).collect()
     }
 
-    /// Names of peers that are not there.
+    /// The names of missing peers.
     pub(super) fn missing(&self) -> impl Iterator<Item = &'static str> {
         let peers = self.peers();
         [Peer::Node, Peer::Wasm2c]
@@ -108,12 +108,12 @@ impl Tools {
             .map(Peer::name)
     }
 
-    /// Our command, if it was built with this program.
+    /// The product's command, if it was built with this program.
     pub(crate) fn command(&self) -> Option<PathBuf> {
         Some(self.this.parent()?.join("wasm-aot")).filter(|command| command.exists())
     }
 
-    /// The program that a module is as C: an executable, made if it is not there.
+    /// A module as a native program by way of C: an executable, which is made if needed.
     pub(super) fn wasm2c(&self, module: &Path, made: &Path) -> Result<(), CorpusError> {
         let age = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
         if age(made) > age(module) && age(made) > age(&self.script("wasi.c")) {
@@ -152,7 +152,7 @@ impl Tools {
         done(&mut compiler, "gcc of what wasm2c made")
     }
 
-    /// This program, which is our engine's process too.
+    /// This program, which is also the process that runs the product.
     pub(super) fn this(&self) -> &Path {
         &self.this
     }
@@ -169,14 +169,14 @@ impl Tools {
         self.folder.join(name)
     }
 
-    /// Whether node knows several memories.
+    /// Whether node supports several memories.
     pub(crate) fn knows_memories(&self) -> bool {
         let mut asks = Command::new("node");
         asks.args(["-e", "process.exit(parseInt(process.versions.node) < 22 ? 1 : 0)"]);
         self.node && asks.output().is_ok_and(|output| output.status.success())
     }
 
-    /// Where a process leaves what it measured.
+    /// The file in which a process writes its figures.
     pub(super) fn figures(&self) -> PathBuf {
         self.folder.join("figures.json")
     }
@@ -193,7 +193,7 @@ impl Tools {
     }
 }
 
-/// Writes a file, if it is not there: what is written again is built again.
+/// Writes a file if it is missing: rewriting it would cause a rebuild.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), CorpusError> {
     if std::fs::read_to_string(path).is_ok_and(|there| there == text) {
         return Ok(());

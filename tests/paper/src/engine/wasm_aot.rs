@@ -1,8 +1,8 @@
-//! Our own engine, in a process of its own: what the experiment starts again and again.
+//! The product's engine, in a process of its own, which the experiment starts repeatedly.
 //!
 //! The engine is used as a library, so that its clocks and those of its peers start and stop at the
-//! same places: compiling is from the module's bytes to those of the compiled file, starting from
-//! nothing but that file's name to the first instruction, running from there to the end.
+//! same places: compiling goes from the module's bytes to those of the compiled file, starting from
+//! that file's name to the first instruction, running from there to the end.
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -13,23 +13,24 @@ use wasm_aot::monitor::{Choices, MonitorSet};
 use wasm_aot::wasi::{self, WasiCtx};
 use wasm_aot::{Config, Engine, Func, Linker, Module, Sites, Store};
 
-/// What one process measured: nanoseconds and bytes. What it did not do is zero.
+/// The measurements of one process, in nanoseconds and bytes. Steps that it did not perform are
+/// zero.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Figures {
-    /// Of compiling or running, by the clock.
+    /// The wall-clock time of compiling or running.
     pub(crate) wall: u64,
-    /// The same by the processors' time, of all threads.
+    /// The same as CPU time of all threads.
     pub(crate) cpu: u64,
     /// From the compiled file to the program's first instruction, by the clock.
     pub(crate) start: u64,
-    /// The same by the processors' time.
+    /// The same as CPU time.
     pub(crate) start_cpu: u64,
-    /// By how much the process grew, at most.
+    /// The largest growth of the process.
     pub(crate) memory: u64,
-    /// Compiling, where that is part of running.
+    /// The part of compiling in running.
     pub(crate) compile: u64,
-    /// A monitor's report, which is part of running.
+    /// The part of the monitor's report in running.
     pub(crate) report: u64,
 }
 
@@ -106,7 +107,7 @@ impl Making {
     }
 }
 
-/// Does it, and leaves what it took in a file.
+/// Performs the act, and writes its figures to a file.
 pub(crate) fn act(act: &Act, making: &Making) -> Result<(), Box<dyn Error>> {
     let before = Resident::forget()?;
     let (path, mut figures) = match act {
@@ -170,12 +171,12 @@ fn run(program: &Program) -> Result<Figures, Box<dyn Error>> {
     std::hint::black_box(monitors.reports(None));
     let own = spent(ClockId::ThreadCPUTime) - own;
     let figures = clock.stop();
-    // Functions are compiled for monitors when they are called first, by threads for that.
+    // Separate threads compile functions for monitors at their first call.
     let compile = figures.cpu.saturating_sub(own);
     Ok(Figures { start: start.wall, start_cpu: start.cpu, compile, ..figures })
 }
 
-/// Runs a program to its end, which may be that it says so.
+/// Runs a program to its end, which may be a call of `proc_exit`.
 pub(super) fn finish<T: 'static>(entry: Func, store: &mut Store<T>) -> Result<(), wasm_aot::Error> {
     match entry.call(store, &[]) {
         Ok(_) | Err(wasm_aot::Error::Exit(0)) => Ok(()),
@@ -183,7 +184,7 @@ pub(super) fn finish<T: 'static>(entry: Func, store: &mut Store<T>) -> Result<()
     }
 }
 
-/// Both clocks of a span.
+/// The wall clock and the CPU time of a span.
 #[derive(Debug)]
 pub(super) struct Clock {
     wall: Instant,
@@ -209,7 +210,7 @@ fn spent(clock: ClockId) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// How many bytes of this process are resident, and were at most.
+/// The resident memory of this process, now and at most, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Resident {
     at_present: u64,
@@ -230,7 +231,7 @@ impl Resident {
         })
     }
 
-    /// The most is what there is now.
+    /// Resets the maximum to the present value.
     fn forget() -> std::io::Result<Self> {
         std::fs::write("/proc/self/clear_refs", "5")?;
         Self::now()

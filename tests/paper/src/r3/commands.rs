@@ -1,4 +1,4 @@
-//! The commands that are measured, each in a process of its own, and the engines that run replays.
+//! The measured commands, each in a process of its own, and the engines that run replays.
 
 use super::kinds::Kinds;
 use super::subject::Subject;
@@ -10,14 +10,15 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Run a replay that checks itself: its file, and how many events it has to pass.
+/// Scripts that run a replay which checks itself, with its file and its number of events as
+/// arguments.
 const SCRIPTS: [(&str, &str); 3] = [
     ("r3.py", include_str!("../../../../wasm-aot/tests/recording/engines.py")),
     ("r3.js", include_str!("../../../../wasm-aot/tests/recording/engines.js")),
     ("scripts.js", include_str!("../../../../wasm-aot/tests/recording/scripts.js")),
 ];
 
-/// `wasm-aot` and `whamm`, and where they work.
+/// `wasm-aot` and `whamm`, and their working folder.
 #[derive(Debug)]
 pub(super) struct Commands {
     pub(super) wasm_aot: PathBuf,
@@ -31,31 +32,31 @@ pub(super) struct Commands {
 struct Runner {
     name: &'static str,
     program: PathBuf,
-    /// The script that runs a replay there, and looks at what it exports; an engine without one
-    /// shows by its exit code whether the replay has trapped.
+    /// The script that runs a replay there and checks its exports; an engine without a script shows
+    /// by its exit code whether the replay has trapped.
     script: Option<PathBuf>,
     /// Whether it runs the replay that is a script.
     is_for_scripts: bool,
 }
 
-/// What is found once of a program.
+/// The findings about a program, made once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Findings {
-    /// Events that everything would be, that the engine keeps, and that the program keeps.
+    /// The numbers of all events, of those that the engine keeps, and of those that the program
+    /// itself keeps.
     pub(super) raw: Kinds,
     pub(super) kept: Kinds,
     pub(super) itself: Kinds,
-    /// Milliseconds of the clock from the program to its replay.
+    /// Milliseconds of the wall clock from the program to its replay.
     pub(super) pipeline: f64,
-    /// Whether record, replay, record gives the same trace, and both replays check themselves.
+    /// Whether record, replay, record yields the same trace, and both replays check themselves.
     pub(super) is_same: bool,
-    /// Why a replay does not pass all events in an engine, by the engine's name; nothing if it
-    /// does.
+    /// The reason why a replay does not pass all events, by the engine's name; `None` if it does.
     pub(super) engines: BTreeMap<String, Option<String>>,
 }
 
-/// Nanoseconds of the processors': as it is, recorded by the engine, by itself, the replay, and how
-/// it is made.
+/// Nanoseconds of CPU time: as it is, recorded by the engine, recorded by itself, the replay, and
+/// the generation of the replay.
 pub(super) type Round = [u64; 5];
 
 impl Commands {
@@ -91,12 +92,12 @@ impl Commands {
         Ok(Self { wasm_aot, whamm: command("whamm")?, folder, engines })
     }
 
-    /// Names of engines that run replays: ours, and those that are there.
+    /// The names of engines that run replays: the product, and those that are installed.
     pub(super) fn engines(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once("wasm-aot").chain(self.engines.iter().map(|engine| engine.name))
     }
 
-    /// Runs a command to its good end.
+    /// Runs a command that must succeed.
     fn done(
         &self,
         command: impl AsRef<OsStr>,
@@ -112,7 +113,7 @@ impl Commands {
         let what = format!("{line:?}");
         let outcome = child::run(&mut line).map_err(CorpusError::io(what.clone()))?;
         let failed = |said| CorpusError::Failed { what, said };
-        // A replay that leaves its events says so on its standard output.
+        // A replay that diverges from its events reports that on its standard output.
         match (outcome.success, &outcome.stderr[..], &outcome.stdout[..]) {
             (true, ..) => Ok(outcome),
             (false, [], said) => Err(failed(String::from_utf8_lossy(said).trim().to_owned())),
@@ -144,12 +145,12 @@ impl Commands {
         self.done(&self.wasm_aot, &[&"run", &it.file("bench.wasm")], &[])
     }
 
-    /// Records a program in both ways, and finds all that is not a matter of a round.
+    /// Records a program in both ways, and makes the findings that do not depend on a round.
     pub(super) fn findings(&self, it: &Subject) -> Result<Findings, CorpusError> {
         let own = it.file("self.r3");
         let rewritten = it.file("rec.wasm");
         self.done(&self.whamm, &[&"record", &it.module, &"-o", &rewritten, &"--to", &own], &[])?;
-        // What is run is compiled by then, as it is in every round.
+        // The program is then compiled before it runs, as in every round.
         self.plain(it)?;
         let pipeline = self.record(it)?.wall + self.generate(it, "bench.wasm")?.wall;
         self.replay(it)?;
@@ -165,7 +166,8 @@ impl Commands {
         Ok(Findings { raw, kept, itself, pipeline, is_same, engines })
     }
 
-    /// Whether a replay that is recorded again gives the same trace, and both check themselves.
+    /// Whether a replay that is recorded again yields the same trace, and both replays check
+    /// themselves.
     fn is_same(&self, it: &Subject, own: &str) -> Result<bool, CorpusError> {
         let (trace, again) = (it.file("r3"), it.file("again.r3"));
         let said = |what: &str, error: &CorpusError| eprintln!("r3: {}: {what}: {error}", it.name);
@@ -184,7 +186,7 @@ impl Commands {
         Ok(is_same && checks && holds("by rewriting", itself))
     }
 
-    /// In which engines the replay passes all events.
+    /// The engines in which the replay passes all events.
     fn portability(&self, it: &Subject) -> Result<BTreeMap<String, Option<String>>, CorpusError> {
         let (trace, module, script) =
             (it.file("r3"), it.file("checked.wasm"), it.file("checked.js"));
@@ -214,7 +216,7 @@ impl Commands {
         Ok(found)
     }
 
-    /// A round: what is printed has to be the same in all ways.
+    /// A round; the output has to be the same in all ways.
     pub(super) fn round(&self, it: &Subject) -> Result<Round, CorpusError> {
         let plain = self.plain(it)?;
         let (recorded, itself) = (self.record(it)?, self.record_itself(it)?);

@@ -1,4 +1,4 @@
-//! Events by kind: those of a trace, and those that there would be if everything were recorded.
+//! Events by kind: those of a trace, and those of a complete recording.
 
 use crate::corpus::CorpusError;
 use serde::{Deserialize, Serialize};
@@ -8,10 +8,10 @@ use std::ops::AddAssign;
 use std::path::Path;
 use wasm_aot::trace::{Change, Event, Reader};
 
-/// The kinds that the literature distinguishes, and what is left.
+/// The kinds that the literature distinguishes, and the rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Kinds {
-    /// Loads; in a trace, what the host has written.
+    /// Loads; in a trace, the host's writes.
     pub(super) loads: u64,
     /// Calls, and returns from imports.
     pub(super) calls: u64,
@@ -22,7 +22,7 @@ pub(super) struct Kinds {
 }
 
 impl Kinds {
-    /// What the trace in a file has.
+    /// The events of the trace in a file.
     pub(super) fn of_trace(path: &Path) -> Result<Self, CorpusError> {
         let shown = || path.display().to_string();
         let failed = |error: wasm_aot::trace::Error| CorpusError::Failed {
@@ -44,13 +44,13 @@ impl Kinds {
         Ok(kinds)
     }
 
-    /// What recording everything would write: of counts of instructions, as the monitor `opcodes`
-    /// reports them, and of what a trace of the same run keeps.
+    /// The events of a complete recording, from the counts of instructions that the monitor
+    /// `opcodes` reports, and from a trace of the same run.
     pub(super) fn of_counts(report: &str, kept: &Self) -> Self {
         let mut kinds = Self::default();
         let mut calls = 0;
         for line in report.lines() {
-            // Instruction, how often it is there, how often it was executed.
+            // The instruction, its number of occurrences, its number of executions.
             let mut words = line.split_whitespace();
             let (Some(opcode), Some(count)) = (words.next(), words.nth(1)) else { continue };
             let Ok(count) = count.parse::<u64>() else { continue };
@@ -65,7 +65,7 @@ impl Kinds {
                 _ => {}
             }
         }
-        // Each call out, and each of the host's, has its end in the trace.
+        // The trace contains the end of each call of the host and of each call by the host.
         let (out, within) = (kept.calls / 2, kept.entries / 2);
         kinds.calls = calls + out;
         kinds.entries = 2 * (calls.saturating_sub(out) + within);

@@ -1,5 +1,5 @@
-//! What is recorded: the programs of `engine` with a host to speak of, and one that does little
-//! but call its host.
+//! The recorded programs: those of `engine` with a non-trivial host, and one that mostly calls its
+//! host.
 
 use super::commands::Commands;
 use crate::corpus::{Corpus, CorpusError, Program};
@@ -16,12 +16,12 @@ const WORLD: [(&str, &str); 2] = [
 const INTERFACE: Program =
     Program::own("interface", ("interface.c", include_str!("../../corpus/interface.c")));
 
-/// What `interface` is called where it computes for so long that it calls its host so often, and
-/// where it does not compute.
+/// The names of `interface` with their call rates: with computation between calls of its host, and
+/// without.
 pub(super) const RATES: [(&str, Option<u64>); 2] =
     [("interface/100k", Some(100_000)), ("interface/most", None)];
 
-/// How often it calls.
+/// The number of its calls.
 const CALLS: u64 = 100_000;
 
 /// A module, and its arguments.
@@ -38,8 +38,8 @@ impl Subject {
         format!("{}.{kind}", self.name.replace('/', "-"))
     }
 
-    /// A program of `engine`. Those in C and C++ read files, clocks and chance before and after;
-    /// those in Rust take arguments and chance.
+    /// A program of `engine`. Those in C and C++ read files, clocks and random numbers before and
+    /// after; those in Rust take arguments and random numbers.
     pub(super) fn with_a_world(
         candidate: &Candidate,
         corpus: &Corpus,
@@ -54,7 +54,7 @@ impl Subject {
         let world = world(corpus)?;
         let mut compiler = tools.compiler(program.is_cpp());
         compiler.arg("-include").arg(world.join("world.h"));
-        // A compiler of C++ takes its options for C, too, and refuses them there.
+        // The C++ compiler would apply the options to C files, too, and refuse them there.
         let language = if program.is_cpp() { "c++" } else { "c" };
         compiler.args(["-x", language]).arg(world.join("world.c")).args(["-x", "none"]);
         let module = corpus.make(program, compiler, &format!("r3/{name}"), ".wasm")?;
@@ -88,14 +88,14 @@ impl Subject {
     }
 }
 
-/// After how many turns of its loop the program has to call for so many calls a second of the
-/// processor's time.
+/// The number of turns of its loop between calls that yields this many calls per second of CPU
+/// time.
 fn turns(
     commands: &Commands,
     rate: u64,
     of: impl Fn(u64, u64) -> Subject,
 ) -> Result<u64, CorpusError> {
-    // The least of three: whatever else the machine does only adds to the program's time.
+    // The least of three: disturbances only add to the program's time.
     let time = |calls, turns| {
         let runs = (0..3).map(|_| Ok(commands.plain(&of(calls, turns))?.cpu.as_nanos() as f64));
         Ok(runs.collect::<Result<Vec<_>, CorpusError>>()?.into_iter().fold(f64::MAX, f64::min))
@@ -105,8 +105,8 @@ fn turns(
     Ok(((1e9 / rate as f64 - a_call) / a_turn).max(0.0) as u64)
 }
 
-/// The folder of the sources that give programs their world, named for what is in it: what is built
-/// from others is another program.
+/// The folder of the sources for the programs' host, named by a hash of its contents, since other
+/// sources yield other programs.
 fn world(corpus: &Corpus) -> Result<PathBuf, CorpusError> {
     let mut hash = DefaultHasher::new();
     WORLD.hash(&mut hash);

@@ -1,10 +1,10 @@
-//! What is due to executers that toggling costs nothing.
+//! The expected throughput if toggling had no cost.
 //!
-//! A pass that sees the site on takes longer, or not, than one that sees it off. So neither the
-//! passes of a second nor the part of them that saw it on can be held against the time that it was
-//! on alone: both have to be held against the paces of a site that stays.
+//! A pass that sees the site on may take longer than one that sees it off. So neither the passes
+//! per second nor the share of them that saw it on can be compared with the time that it was on
+//! alone: both are compared with the paces of a site that is not toggled.
 
-/// Passes in a millisecond while the site stays as it is.
+/// Passes per millisecond while the site is not toggled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Paces {
     pub(super) on: f64,
@@ -12,24 +12,24 @@ pub(super) struct Paces {
 }
 
 impl Paces {
-    /// Whether executers ran at all in both states; else nothing can be held against them.
+    /// Whether threads executed in both states; otherwise there is no expected value.
     pub(super) fn are_known(self) -> bool {
         self.on > 0.0 && self.off > 0.0
     }
 
-    /// The pace of passes of which so many saw it on, and so many there were. It rests on what was
-    /// seen, not on how long the site was on: a toggler that has to wait for a processor leaves it
-    /// as it is, and meanwhile more executers have one.
+    /// The expected pace of passes of which `on` out of `all` saw the site on. It is based on the
+    /// passes, not on the time for which the site was on: while the toggling thread waits for a
+    /// processor, the site keeps its state, and more executing threads have a processor.
     pub(super) fn due(self, [on, all]: [u64; 2]) -> f64 {
         if all == 0 {
-            // Whatever was due, nothing came.
+            // There were no passes.
             return self.on.min(self.off);
         }
-        // A pass that is under way may have been counted as one of them and not yet as one of all.
+        // A pass in progress may be counted in `on` and not yet in `all`.
         all as f64 / (on as f64 / self.on + all.saturating_sub(on) as f64 / self.off)
     }
 
-    /// The part of the passes that see it on, if it is on for that part of the time.
+    /// The expected share of passes that see it on, if it is on for that share of the time.
     pub(super) fn share(self, time_on: f64) -> f64 {
         let [on, off] = [time_on * self.on, (1.0 - time_on) * self.off];
         if on > 0.0 { on / (on + off) } else { 0.0 }

@@ -1,34 +1,34 @@
-//! How long the executers have worked.
+//! The CPU time of the executing threads.
 //!
-//! Where there are more threads than processors, and where others use the machine, passes in a
-//! second show which thread was given a CPU. Passes in a second of the executers' own CPU time show
-//! what toggling costs them.
+//! If there are more threads than processors, or other processes use the machine, passes per second
+//! show which threads had a CPU. Passes per second of the executing threads' own CPU time show the
+//! cost of toggling.
 //!
 //! # Safety
 //!
-//! This module exists to ask the system for two of its clocks.
+//! This module exists to read two clocks of the system.
 #![allow(unsafe_code)]
 
 use std::io;
 
-/// Nanoseconds of processor time so far.
+/// The CPU time so far, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Spent {
-    /// By the calling thread.
+    /// Of the calling thread.
     pub(super) own: u64,
-    /// By all other threads of this process.
+    /// Of all other threads of this process.
     pub(super) others: u64,
 }
 
 pub(super) fn spent() -> io::Result<Spent> {
-    // The own clock first: what is spent in between is then at most added to the others.
+    // The own clock is read first: CPU time in between is then added to the others at most.
     let own = clock(libc::CLOCK_THREAD_CPUTIME_ID)?;
     Ok(Spent { own, others: clock(libc::CLOCK_PROCESS_CPUTIME_ID)?.saturating_sub(own) })
 }
 
 fn clock(which: libc::clockid_t) -> io::Result<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: (1) the system writes one `timespec`, to where one is.
+    // SAFETY: (1) the system writes one `timespec` to a valid place.
     match unsafe { libc::clock_gettime(which, &raw mut time) } {
         0 => Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64),
         _ => Err(io::Error::last_os_error()),

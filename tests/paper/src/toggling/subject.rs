@@ -1,17 +1,17 @@
-//! What is toggled: a loop with a site in it, and how that is done.
+//! The subject of toggling: a loop with a site in it, and the way to toggle it.
 //!
 //! ```text
 //!   word, call   E8 d0 | d1 d2 d3  or  0F 1F | 44 00 00     one that the trap handler can carry out for an executer
 //!   word, mov    B8 01 | 00 00 01  or  B8 00 | 00 00 00     one that it cannot: executers take the patch forward themselves
 //! ```
 //!
-//! Both sides of the line change, so that no single store can do it. Where passes add the word to a
-//! counter, one that saw half of each face would add something else, and the sum would not be a
-//! multiple of the on face: that is how a tear is detected.
+//! Both sides of the line change, so that no single store suffices. If passes add the word to a
+//! counter, a pass that saw half of each face would add another value, and the sum would not be a
+//! multiple of the on face: that reveals a tear.
 //!
 //! # Safety
 //!
-//! This module exists to put the faces of the words in place.
+//! This module exists to store the faces of the words.
 #![allow(unsafe_code)]
 
 use crate::bench_code::{self, Loop, Passes};
@@ -26,14 +26,14 @@ const ASTRIDE: usize = 2048 + 64 - 2;
 /// `mov eax, 0x01000001`.
 const MOV: [u8; 5] = [0xb8, 1, 0, 0, 1];
 
-/// What a pass that sees it adds to the counter.
+/// The value that a pass that sees it on adds to the counter.
 const UNIT: u64 = 0x0100_0001;
 
-/// How often a patch is tried while an executer that took the one before forward still holds the
-/// bytes.
+/// How often a patch is tried while an executing thread that finished the previous patch still
+/// claims the bytes.
 const TRIES: u32 = 1_000_000;
 
-/// The sum of what executers saw is not made of whole faces.
+/// The sum of the executing threads is not made of whole faces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "passes added {sum:#x}, which is no multiple of {UNIT:#x}: a word was seen torn; run `paper storms` to find out where"
@@ -45,16 +45,16 @@ pub(super) struct Torn {
 /// A loop and its site.
 #[derive(Debug)]
 pub(super) struct Subject {
-    // In the order in which they may go: what writes before what is written to.
+    // Dropped in this order: the site before the code that it writes to.
     way: Way,
     code: Loop,
-    /// Patches that had to be tried again. Written by the toggler alone.
+    /// The number of patches that had to be retried. Only the toggling thread writes it.
     retried: AtomicU64,
 }
 
 #[derive(Debug)]
 enum Way {
-    /// The islands hold what the literature's off state calls.
+    /// The islands contain the `ret` that the literature's off state calls.
     Call(CallSite, #[allow(dead_code, reason = "kept mapped")] Islands),
     /// Its faces are off and on; a pass that sees it on counts `unit`.
     Word { site: PatchSite, faces: [Word; 2], unit: u64 },
@@ -85,7 +85,7 @@ impl Subject {
     pub(super) fn mov(policy: &Policy) -> Result<Self, Box<dyn Error>> {
         let code = Loop::of_word(ASTRIDE)?;
         let site = code.adopt_word(policy)?;
-        // What the loop is made with is neither face.
+        // The initial bytes of the loop's site are neither face.
         bench_code::replace(&site, false);
         Ok(Self::new(
             Way::Word { site, faces: [bench_code::word(false), face(MOV)], unit: UNIT },
@@ -102,12 +102,12 @@ impl Subject {
         Ok(())
     }
 
-    /// An executer that took the last patch to its end may not have given the bytes back yet when
-    /// that is over: it is tried again.
+    /// An executing thread that finished the previous patch may not have released the bytes yet;
+    /// then the patch is retried.
     fn patch(&self, site: &PatchSite, word: Word) -> Result<(), PatchError> {
         let mut left = TRIES;
         loop {
-            // SAFETY: (1) one instruction in place of one, by construction of the faces; a call
+            // SAFETY: (1) one instruction replaces another, by construction of the faces; a call
             // leads to the hook of its loop.
             match unsafe { site.patch(word) } {
                 Err(PatchError::Overlap { .. } | PatchError::Contended { .. }) if left > 0 => {
@@ -122,7 +122,7 @@ impl Subject {
         }
     }
 
-    /// Patches that had to be tried again so far; none of a way that needs no patches.
+    /// The number of patches that had to be retried so far; `None` if the way needs no patches.
     pub(super) fn retried(&self) -> Option<u64> {
         matches!(self.way, Way::Word { .. }).then(|| self.retried.load(Ordering::Relaxed))
     }
@@ -132,14 +132,14 @@ impl Subject {
         self.code.run(passes);
     }
 
-    /// Passes that saw it on, and all, of all executers.
+    /// The passes that saw it on, and all passes, of all executing threads.
     pub(super) fn seen(&self, passes: &[Passes]) -> Result<[u64; 2], Torn> {
         passes.iter().map(Passes::seen).try_fold([0; 2], |[on, all], [sum, count]| {
             Ok([on + self.passes_in(sum)?, all + count])
         })
     }
 
-    /// How many passes that saw it on have added up to `sum`.
+    /// The number of passes that saw it on and added up to `sum`.
     fn passes_in(&self, sum: u64) -> Result<u64, Torn> {
         let unit = if let Way::Word { unit, .. } = self.way { unit } else { 1 };
         if sum.is_multiple_of(unit) { Ok(sum / unit) } else { Err(Torn { sum }) }

@@ -1,10 +1,10 @@
-//! The kernel's clock beside a program without probes: a sampler of our own, so that the truth owes
-//! nothing to what it judges.
+//! Samples a program without probes by the kernel's clock. The sampler is separate from the
+//! profiler's, so that the true values do not depend on the code under test.
 //!
-//! A shell waits until the events are open, and then becomes the program: the events begin with it.
-//! There is one event and one ring a processor, inherited by threads and children. Each sample has
-//! the registers of user mode and a piece of the stack; a sample in the kernel belongs to the
-//! address from which the kernel was entered.
+//! A shell waits until the events are open, and then becomes the program, so that the events begin
+//! with it. There is one event and one ring per processor, inherited by threads and children. Each
+//! sample has the registers of user mode and a part of the stack; a sample in the kernel belongs to
+//! the address from which the kernel was entered.
 //!
 //! # Safety
 //!
@@ -21,7 +21,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// One look at a thread.
+/// A sample of a thread.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     /// Whether the thread was in the kernel.
@@ -29,20 +29,20 @@ pub(super) struct Sample {
     pub(super) ip: u64,
     pub(super) sp: u64,
     pub(super) bp: u64,
-    /// What lies at `sp`.
+    /// The bytes at `sp`.
     pub(super) stack: Vec<u8>,
 }
 
-/// Where a file was mapped.
+/// A mapping of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mapping {
     pub(super) path: String,
-    /// The address of the file's beginning, and the end of what is mapped.
+    /// The address of the file's beginning, and the end of the mapping.
     pub(super) base: u64,
     pub(super) end: u64,
 }
 
-/// What the clock has seen of a run.
+/// The clock's observations of a run.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
     pub(super) samples: Vec<Sample>,
@@ -106,8 +106,8 @@ fn open(pid: u32, processor: i32, exclude: u64) -> Result<File> {
         ..Attributes::default()
     };
     const CLOSE_ON_EXEC: libc::c_ulong = 8;
-    // SAFETY: (1) the attributes are as the kernel lays them out, of the size that they say, and
-    // live through the call.
+    // SAFETY: (1) the attributes have the kernel's layout and the size that they state, and live
+    // through the call.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
@@ -138,7 +138,7 @@ impl Ring {
         let mut refused = Error::other("no ring");
         for pages in [1024, 128, 32] {
             let length = (1 + pages) * PAGE;
-            // SAFETY: (1) a new mapping at a place of the kernel's choice.
+            // SAFETY: (1) a new mapping at an address that the kernel chooses.
             let at = unsafe {
                 libc::mmap(
                     std::ptr::null_mut(),
@@ -157,14 +157,14 @@ impl Ring {
         Err(refused)
     }
 
-    /// The words at which the kernel's and our positions lie (`data_head`, `data_tail`).
+    /// The words with the kernel's and the reader's positions (`data_head`, `data_tail`).
     fn positions(&self) -> [&AtomicU64; 2] {
         // SAFETY: (1) the first page of the mapping is the kernel's header, in which both are
         // aligned words; (2) it lives as long as `self`; (3) the kernel accesses them as atomics.
         unsafe { [&*self.at.add(1024).cast(), &*self.at.add(1032).cast()] }
     }
 
-    /// Takes everything out: each record's kind, flags and contents.
+    /// Takes out all records: each record's kind, flags and contents.
     fn drain(&self, mut each: impl FnMut(u32, u16, &[u8])) {
         let [head, tail] = self.positions();
         // Pairs with the kernel's release of what it has written.
@@ -184,14 +184,14 @@ impl Ring {
         tail.store(end, Ordering::Release);
     }
 
-    /// A copy of some bytes, around the end.
+    /// A copy of some bytes, across the ring's end.
     fn bytes(&self, at: u64, length: usize) -> Vec<u8> {
         let from = (at as usize) & (self.data - 1);
         let first = length.min(self.data - from);
         let mut bytes = vec![0; length];
-        // SAFETY: (1) both pieces lie in the mapping: `from < data`, `first <= data - from`,
-        // `length <= data` (a record is at most 64 kB, and no ring is smaller); (2) the kernel
-        // writes only outside of tail..head, from which the caller takes them.
+        // SAFETY: (1) both parts lie in the mapping: `from < data`, `first <= data - from`, `length
+        // <= data` (a record is at most 64 kB, and no ring is smaller); (2) the kernel writes only
+        // outside of tail..head, from which the caller takes them.
         unsafe {
             let data = self.at.add(PAGE);
             std::ptr::copy_nonoverlapping(data.add(from), bytes.as_mut_ptr(), first);
@@ -208,7 +208,7 @@ impl Drop for Ring {
     }
 }
 
-/// The rings of all processors; whether they see the kernel.
+/// The rings of all processors; and whether they sample the kernel.
 fn rings(pid: u32) -> Result<(Vec<Ring>, bool)> {
     let processors = std::thread::available_parallelism()?.get() as i32;
     let all = |exclude| {
@@ -219,12 +219,13 @@ fn rings(pid: u32) -> Result<(Vec<Ring>, bool)> {
     all(0).map(|rings| (rings, true)).or_else(|_| Ok((all(EXCLUDE_KERNEL)?, false)))
 }
 
-/// Whether the kernel lets us sample.
+/// The reason why the kernel does not permit sampling; `None` if it does.
 pub(super) fn refused() -> Option<String> {
     rings(std::process::id()).err().map(|error| error.to_string())
 }
 
-/// Runs a program to its end in a condition, and watches it. `usual` is how long it may take alone.
+/// Runs a program to its end in a condition, and samples it. `usual` is the longest time that it
+/// may take alone.
 pub(super) fn watch(
     condition: Condition,
     program: &Command,
@@ -254,7 +255,8 @@ pub(super) fn watch(
         for ring in &rings {
             ring.drain(|kind, flags, record| watched.take(kind, flags, record));
         }
-        // On a busy machine the shell may wait for a processor: until the program is there.
+        // On a busy machine the shell may have to wait for a processor before it becomes the
+        // program.
         if round < 20 || round.is_multiple_of(50) || !watched.has_mapped(program) {
             watched.look_at_mappings(pid, program);
         }
@@ -277,8 +279,8 @@ impl Watched {
         }
     }
 
-    /// The program's mappings as they are, if they have become more: what runs before it has
-    /// others, and those of a process that ends are gone.
+    /// Reads the program's mappings, and keeps them if there are more than before: the shell has
+    /// others, and a process that ends has none.
     fn look_at_mappings(&mut self, pid: u32, program: &Command) {
         let now = mappings(&fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default());
         if now.len() >= self.mappings.len() && is_mapped(program, &now) {
@@ -299,8 +301,8 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
-/// pid and tid, the registers' kind, the registers, the stack's size, the stack, how much of it is
-/// one.
+/// Parses pid and tid, the registers' ABI, the registers, the stack's size, the stack, and the
+/// number of valid bytes.
 fn sample(flags: u16, record: &[u8]) -> Option<Sample> {
     if word(record, 8)? == 0 {
         return None;

@@ -1,8 +1,8 @@
-//! Processes that make a machine busy: each of this very program, started to compete with what is
-//! measured or to stop it, and ended with this process, however that ends.
+//! Processes that make a machine busy: each runs this program, competes with the measured program
+//! or stops it, and ends with this process, however that ends.
 //!
-//! A competitor asks the kernel to be killed with its parent. A stopper sees that its parent is
-//! gone, and then kills the group that it stops, since nothing would ever continue it.
+//! A competitor makes the kernel kill it with its parent. A stopper detects that its parent has
+//! ended, and then kills the group that it stops, since no process would ever continue it.
 
 use rustix::process::{self, Pid, Signal};
 use std::io::{Error, Result};
@@ -21,17 +21,17 @@ pub(crate) enum Role {
     },
 }
 
-/// Of 20 ms, so many are stopped.
+/// The time for which the group is stopped, out of 20 ms.
 const STOPPED: Duration = Duration::from_millis(15);
 const RUNNING: Duration = Duration::from_millis(5);
 
-/// Does it, until the parent is gone.
+/// Performs the role until the parent has ended.
 pub(crate) fn act(role: Role) -> Result<()> {
     let parent = process::getppid();
     match role {
         Role::Compete => {
             process::set_parent_process_death_signal(Some(Signal::KILL))?;
-            // The parent may have ended before the kernel was asked.
+            // The parent may have ended before the call.
             if process::getppid() != parent {
                 return Ok(());
             }
@@ -55,12 +55,12 @@ pub(crate) fn act(role: Role) -> Result<()> {
     }
 }
 
-/// Such processes, killed when this is dropped.
+/// Such processes, killed on drop.
 #[derive(Debug, Default)]
 pub(super) struct Company(Vec<Child>);
 
 impl Company {
-    /// Busy loops.
+    /// Starts busy loops.
     pub(super) fn of_competitors(count: usize) -> Result<Self> {
         let mut company = Self::default();
         for _ in 0..count {
@@ -69,7 +69,7 @@ impl Company {
         Ok(company)
     }
 
-    /// One that stops a process group.
+    /// Starts a process that stops a process group.
     pub(super) fn of_stopper(group: u32) -> Result<Self> {
         Ok(Self(vec![start(&["stop", &group.to_string()])?]))
     }

@@ -1,11 +1,11 @@
-//! Comparing: what is called changed between runs of the same program, and whether a planted
-//! slowdown is found.
+//! Comparisons: the changes that are reported between runs of the same program, and whether a
+//! planted slowdown is found.
 //!
 //! | row | |
 //! |---|---|
-//! | `aa/changed` | functions called changed between two groups of runs of the same program, in per cent |
-//! | `compare/found` | comparisons in which a function that was slowed down by 20 % is called slower, in per cent |
-//! | `compare/wrong` | functions that were not slowed down and are called changed in these, in per cent |
+//! | `aa/changed` | functions reported as changed between two groups of runs of the same program, in per cent |
+//! | `compare/found` | comparisons in which a function that was slowed down by 20 % is reported as slower, in per cent |
+//! | `compare/wrong` | functions that were not slowed down and are reported as changed in these, in per cent |
 
 use super::conditions::Condition;
 use super::launch::Launcher;
@@ -19,23 +19,24 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The function that takes more turns if the program is asked to (corpus/truth/burn.c).
+/// The function that takes more turns on request (corpus/truth/burn.c).
 const PLANTED: &str = "planted";
 
-/// What comparisons have said.
+/// The results of comparisons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Verdicts {
-    /// Functions that did not change; of them, those called changed.
+    /// The number of functions that did not change, and of those among them that were reported as
+    /// changed.
     same: u64,
     wrong: u64,
-    /// Comparisons with a planted slowdown; of them, those that found it.
+    /// The number of comparisons with a planted slowdown, and of those that found it.
     planted: u64,
     found: u64,
 }
 
 impl Verdicts {
-    /// One comparison of two groups of so many runs, or as it was made before; `slower` plants the
-    /// slowdown in the second group.
+    /// A comparison of two groups of runs, or its kept result; `slower` plants the slowdown in the
+    /// second group.
     pub(super) fn compare(
         corpus: &Corpus,
         launcher: &Launcher,
@@ -49,7 +50,7 @@ impl Verdicts {
         }
         let mut sides: [Vec<PathBuf>; 2] = Default::default();
         for run in 0..runs {
-            // The sides take turns, so that whatever else the machine does meets both.
+            // The sides take turns, so that disturbances of the machine affect both.
             for (side, files) in sides.iter_mut().enumerate() {
                 let mut program = command(corpus, subject, Variant::Probed)?;
                 if slower && side == 1 {
@@ -75,7 +76,7 @@ impl Verdicts {
         Ok(verdicts)
     }
 
-    /// Reads what `fastinst diff --json` says.
+    /// Reads the output of `fastinst diff --json`.
     fn of(answer: &Value, slower: bool) -> Option<Self> {
         let mut verdicts = Self { planted: u64::from(slower), ..Self::default() };
         for function in answer["functions"].as_array()? {
@@ -101,7 +102,7 @@ impl Verdicts {
         self.found += other.found;
     }
 
-    /// Rows of comparisons of the same program, and of those with a slowdown.
+    /// The rows for comparisons of the same program, and for those with a slowdown.
     pub(super) fn rows(aa: Self, planted: Self, report: &mut Report) {
         let mut row = |name: &str, part: u64, whole: u64| {
             if whole > 0 {

@@ -2,9 +2,9 @@
 //!
 //! | condition | |
 //! |---|---|
-//! | `alone` | whatever else the machine does |
+//! | `alone` | no additional load |
 //! | `competitors` | four busy loops beside it |
-//! | `quota` | a quarter of a processor: by the kernel's quota where a control group can be made, else stopped 15 of 20 ms |
+//! | `quota` | a quarter of a processor: by the kernel's quota if a control group can be made, otherwise stopped 15 of 20 ms |
 //! | `nice` | at nice 10, beside two busy loops |
 
 use super::company::Company;
@@ -34,7 +34,7 @@ impl Condition {
         }
     }
 
-    /// How much longer than alone a run may take.
+    /// The factor by which a run may take longer than alone.
     pub(super) const fn patience(self) -> u32 {
         match self {
             Self::Alone => 2,
@@ -45,7 +45,7 @@ impl Condition {
     }
 }
 
-/// What makes the condition true, for as long as this lives.
+/// The processes and limits that create the condition, for as long as this lives.
 #[derive(Debug)]
 pub(super) struct Pressure {
     condition: Condition,
@@ -81,7 +81,7 @@ impl Pressure {
         command
     }
 
-    /// The command has started, in a process group of its own.
+    /// Registers the started command, which has its own process group.
     pub(super) fn started(&mut self, group: u32) -> Result<()> {
         if self.condition == Condition::Quota && self.group.is_none() {
             self.company = Company::of_stopper(group)?;
@@ -90,26 +90,25 @@ impl Pressure {
     }
 }
 
-/// A control group of ours, removed when this is dropped.
+/// A control group of the experiment, removed on drop.
 #[derive(Debug)]
 struct ControlGroup(PathBuf);
 
-/// The files of a quota, and what is written there: version 2 and version 1.
+/// The files of a quota, and their contents: version 2 and version 1.
 const QUOTAS: [(&str, &[(&str, &str)]); 2] = [
     ("/sys/fs/cgroup", &[("cpu.max", "25000 100000")]),
     ("/sys/fs/cgroup/cpu", &[("cpu.cfs_period_us", "100000"), ("cpu.cfs_quota_us", "25000")]),
 ];
 
 impl ControlGroup {
-    /// One with a quarter of a processor, where it can be made.
+    /// A control group with a quarter of a processor, if it can be made.
     fn with_a_quarter() -> Option<Self> {
         QUOTAS.iter().find_map(|(root, files)| {
             let path = Path::new(root).join(format!("fastinst-paper-{}", std::process::id()));
             fs::create_dir(&path).ok()?;
             let group = Self(path);
             let written = files.iter().try_for_each(|(file, text)| {
-                // A file that is not there must not be made: the folder may lie in an ordinary file
-                // system.
+                // A missing file must not be created: the folder may be in an ordinary file system.
                 let path = group.0.join(file);
                 path.exists().then(|| fs::write(path, text).ok()).flatten()
             });

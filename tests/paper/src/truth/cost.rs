@@ -1,8 +1,8 @@
-//! What the default policy costs over the floor: the same file with a nop for every call of a hook.
+//! The cost of the default policy over the floor: the same file with a nop for every call of a
+//! hook.
 //!
-//! Floor and profiled run are taken in turn; a ratio is that of processor times. A program's ratio
-//! counts as at least one in the geometric mean: what comes out below is noise, and must not pay
-//! for others.
+//! Floor and profiled run are taken in turn; a ratio compares CPU times. A program's ratio counts
+//! as at least one in the geometric mean: a lower ratio is noise, and must not offset others.
 
 use super::programs::{Subject, Variant};
 use super::truths::command;
@@ -16,14 +16,14 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-/// Microseconds of processor time of both.
+/// The CPU times of both, in microseconds.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Pair {
     profiled: u64,
     floor: u64,
 }
 
-/// One pair of runs, or as it was measured before.
+/// One pair of runs, or its kept result.
 pub(super) fn pair(
     corpus: &Corpus,
     library: &Path,
@@ -57,7 +57,7 @@ pub(super) fn pair(
     Ok(pair)
 }
 
-/// The rows: a program's ratio each, the geometric mean, the worst.
+/// The rows: the ratio of each program, the geometric mean, the worst.
 pub(super) fn rows(pairs: &[(&str, Vec<Pair>)], report: &mut Report) {
     let blocks = |pairs: &[Pair], of: fn(&Pair) -> u64| Blocks::of(pairs.iter().map(of));
     let mut ratios = Vec::new();

@@ -1,9 +1,9 @@
-//! How far what profiles say is from the truth, summed over the profiles of one condition.
+//! The errors of the profiles of one condition.
 //!
 //! A figure whose interval is wider than itself, or that is missing, is a miss: it counts as an
-//! error of 100 % or more and as an interval without the truth, unless the function has less than
-//! half a percent of the processor time. Functions with a hundredth of the time and more ("hot")
-//! are listed apart.
+//! error of 100 % or more and as an interval without the true value, unless the function has less
+//! than half a percent of the CPU time. Functions with a hundredth of the time or more ("hot") are
+//! listed separately.
 
 use super::possible::impossible;
 use super::stacks::Runs;
@@ -16,21 +16,21 @@ const NOTABLE: f64 = 0.005;
 /// A share from which on a function is hot.
 const HOT: f64 = 0.01;
 
-/// What is known of a program.
+/// The true values of a program.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Truth {
     /// Calls of functions that are called equally often in every run.
     pub(super) calls: BTreeMap<String, f64>,
-    /// Processor time, where the kernel lets us sample.
+    /// Shares of CPU time, if the kernel permits sampling.
     pub(super) shares: Option<Runs>,
-    /// Nanoseconds of processor time of a call.
+    /// The CPU time of a call, in nanoseconds.
     pub(super) means: BTreeMap<String, f64>,
 }
 
-/// Something that is wrong: of which program and function, what was said, what is true.
+/// An error: the program and the function, the reported and the true value.
 #[derive(Clone, Debug)]
 pub(super) struct Finding {
-    /// How bad it is, to put the worst first: a relative error.
+    /// The relative error, for the order of the list.
     pub(super) weight: f64,
     pub(super) text: String,
 }
@@ -50,23 +50,23 @@ pub(super) struct Errors {
     means: Vec<f64>,
     walls: Vec<f64>,
     shares: Vec<ShareError>,
-    /// Figures of notable functions that are not known, of all.
+    /// The number of notable functions' figures that are unknown, and of all.
     unknown: [u64; 2],
     impossible: u64,
     pub(super) findings: Vec<Finding>,
 }
 
-/// A self share that was reported, beside the true one.
+/// A reported self share beside the true one.
 #[derive(Clone, Debug)]
 struct ShareError {
-    /// Which program, run and function.
+    /// The program, run and function.
     of: String,
     told: f64,
     truth: f64,
-    /// The standard deviation of their difference: both are known by a number of samples, and runs
-    /// of a program differ.
+    /// The standard deviation of their difference: both come from a number of samples, and runs of
+    /// a program differ.
     deviation: f64,
-    /// Whether the reported interval holds the truth, as far as that is known.
+    /// Whether the reported interval contains the true value, as far as that is known.
     is_covered: bool,
 }
 
@@ -75,14 +75,14 @@ impl ShareError {
         (self.told - self.truth).abs()
     }
 
-    /// The error less so many standard deviations.
+    /// The error less this many standard deviations.
     fn beyond(&self, deviations: f64) -> f64 {
         (self.error() - deviations * self.deviation).max(0.0)
     }
 }
 
-/// So many standard deviations hold all of `n` figures with 95 % (Bonferroni): the largest of many
-/// errors is not to be judged as one would be.
+/// The number of standard deviations that contains all of `n` figures with 95 % (Bonferroni), since
+/// the largest of many errors must not be judged as a single one.
 fn deviations_of_all(n: usize) -> f64 {
     let outside = 0.05 / n.max(1) as f64;
     let (mut low, mut high) = (0.0, 40.0);
@@ -104,7 +104,7 @@ impl Truth {
 }
 
 impl Errors {
-    /// Judges a profile. `of` names it; `means` says whether the program gives enough samples for
+    /// Judges a profile. `of` names it; `means` is set if the program yields enough samples for
     /// means and widths.
     pub(super) fn judge(&mut self, of: &str, told: &ToldProfile, truth: &Truth, means: bool) {
         self.profiles += 1;
@@ -195,7 +195,7 @@ impl Errors {
             let said = own.value / whole;
             let draws = told.clock_samples.max(1.0);
             let chance = share * (1.0 - share);
-            // What is known of the truth, for one run.
+            // The uncertainty of the true value, for one run.
             let known = chance / truth.count(told.kernel).max(1) as f64
                 + truth.variation(name, told.kernel) * (1.0 + 1.0 / truth.len().max(1) as f64);
             let off = 1.96 * known.sqrt();
@@ -324,7 +324,7 @@ fn shown(told: Option<Told>) -> String {
     }
 }
 
-/// The value that a share of the values stays below.
+/// The quantile of the values at a share.
 pub(super) fn quantile(values: &[f64], at: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -341,7 +341,7 @@ mod tests {
         json!({"value": value, "how": "estimated", "lo": lo, "hi": hi})
     }
 
-    /// A program of 1 s: `hot` with 90 % of it, `cold` with nothing.
+    /// A program of 1 s: `hot` with 90 % of it, `cold` with none.
     fn judged(functions: &Value) -> Errors {
         let told = json!({"header": {"processor": 1.0, "clock_samples": 1e9, "clock": {"kernel": true}}, "functions": functions});
         let mut shares = Runs::default();

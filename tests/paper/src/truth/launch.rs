@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The `fastinst` that is judged, and where files of runs go.
+/// The judged `fastinst`, and the folder for files of runs.
 #[derive(Debug)]
 pub(super) struct Launcher {
     pub(super) fastinst: PathBuf,
     pub(super) folder: PathBuf,
 }
 
-/// Why a run gave no profile.
+/// The reason why a run gave no profile.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoProfile {
     #[error("{0}")]
@@ -30,7 +30,8 @@ pub(super) enum NoProfile {
 }
 
 impl Launcher {
-    /// The profile of one run, as JSON. `usual` is how long the program may take alone.
+    /// The profile of one run, as JSON. `usual` is the longest time that the program may take
+    /// alone.
     pub(super) fn profile(
         &self,
         condition: Condition,
@@ -77,12 +78,11 @@ impl Launcher {
     }
 }
 
-/// A process group that is killed when this is dropped.
+/// A process group that is killed on drop.
 #[derive(Debug)]
 pub(super) struct Group(Child);
 
-/// Starts a command in a group of its own; what it prints is thrown away, what it complains of is
-/// kept.
+/// Starts a command in its own group; its standard output is discarded, its error output is kept.
 pub(super) fn start(command: &mut Command, said: &Path) -> io::Result<Group> {
     for (key, _) in
         std::env::vars_os().filter(|(key, _)| key.to_string_lossy().starts_with("FASTINST_"))
@@ -100,17 +100,17 @@ pub(super) fn start(command: &mut Command, said: &Path) -> io::Result<Group> {
 }
 
 impl Group {
-    /// That of a child which leads it.
+    /// The group of a child that leads it.
     pub(super) fn of(child: Child) -> Self {
         Self(child)
     }
 
-    /// Whether it ended well, once it has ended.
+    /// Whether it succeeded; `None` while it runs.
     pub(super) fn ended(&mut self) -> io::Result<Option<bool>> {
         Ok(self.0.try_wait()?.map(|status| status.success()))
     }
 
-    /// Whether it ended well.
+    /// Waits for its end; returns whether it succeeded.
     pub(super) fn wait(mut self, patience: Duration) -> Result<bool, NoProfile> {
         let begin = Instant::now();
         loop {

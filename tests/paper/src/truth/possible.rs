@@ -1,12 +1,12 @@
-//! Figures that cannot be, whatever the program does.
+//! Detects impossible figures.
 //!
-//! The rules are checked on what is printed, independently of the code that makes it so:
+//! The rules are checked on the printed figures, independently of the code that computes them:
 //!
 //! | rule | |
 //! |---|---|
 //! | self ≤ total | a function's own time is part of its time |
-//! | total ≤ Σ callers' totals | of callers other than the function itself, if all are known |
-//! | total, cpu ≤ processor time | a moment counts once, however deep a function calls itself |
+//! | total, cpu ≤ CPU time | recursion counts once |
+//! | Σ self + system + unknown ≤ CPU time | all time belongs to exactly one function |
 //! | Σ self + system + unknown ≤ processor time | every moment is one function's own |
 //! | min ≤ p50 ≤ p90 ≤ p99 ≤ p99.9 ≤ max | |
 //! | lo ≤ value ≤ hi, nothing below zero | |
@@ -15,7 +15,7 @@
 
 use super::told::{Told, ToldFunction, ToldProfile};
 
-/// What cannot be, in words.
+/// The impossible figures, in words.
 pub(super) fn impossible(told: &ToldProfile) -> Vec<String> {
     let mut found = Vec::new();
     for (name, function) in &told.functions {
@@ -73,8 +73,8 @@ fn order(name: &str, function: &ToldFunction, found: &mut Vec<String>) {
         .chain(function.percentiles.iter().copied())
         .chain(function.max)
         .collect();
-    // A percentile is a bucket's, which is 1/32 of an octave wide at most, when the extremes are
-    // known better.
+    // A percentile comes from a bucket, which is at most 1/32 of an octave wide; the extremes are
+    // known more precisely.
     if all.windows(2).any(|pair| pair[0] > pair[1] * 1.005 + 1.0) {
         found.push(format!("{name}: min, percentiles, max do not rise: {all:?} ns"));
     }

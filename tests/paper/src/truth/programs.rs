@@ -1,7 +1,7 @@
-//! The programs that are judged: the demo, our own with a known behaviour, and the corpus.
+//! The programs of the judged profiles: the demo, programs with known behaviour, and the corpus.
 //!
 //! All are built with debug information, so that inlined functions can be distinguished from their
-//! callers. How often each function is called is the same in every run; a program of which two
+//! callers. The number of calls of each function is the same in every run; a program whose two
 //! complete counts differ is not judged by counts.
 
 use crate::corpus::floor::{self, Face};
@@ -13,10 +13,10 @@ use std::process::Command;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Subject {
     pub(super) program: Program,
-    /// Whether `--quick` has it.
+    /// Whether `--quick` includes it.
     pub(super) quick: bool,
-    /// Whether it gives the kernel's clock enough samples, and has functions whose time is known:
-    /// means and widths are judged by it.
+    /// Whether it yields enough samples of the kernel's clock, and has functions with known times,
+    /// so that means and widths are judged by it.
     pub(super) means: bool,
 }
 
@@ -38,7 +38,7 @@ const fn quick(program: Program) -> Subject {
     Subject { program, quick: true, means: false }
 }
 
-/// All of them, in the order in which they are run.
+/// All subjects, in the order in which they run.
 pub(super) fn subjects() -> Vec<Subject> {
     let burn = Subject { means: true, ..quick(own!("burn", "burn.c", "8000")) };
     let own = [
@@ -58,10 +58,10 @@ pub(super) fn subjects() -> Vec<Subject> {
 pub(super) enum Variant {
     /// With probes.
     Probed,
-    /// The same file with every site switched off as we do it: nothing but the profiler's own work
-    /// is missing.
+    /// The same file with every site switched off as the product does it: only the profiler's own
+    /// work is missing.
     Off,
-    /// The same with nops in their place: what no runtime can beat.
+    /// The same with nops instead: the lower bound for any runtime.
     Floor,
     /// Without probes.
     Plain,
@@ -78,7 +78,7 @@ impl Subject {
         PROGRAMS.iter().any(|program| program.name == self.program.name)
     }
 
-    /// The executable, made if it is not there.
+    /// The executable, which is built if needed.
     pub(super) fn build(&self, corpus: &Corpus, variant: Variant) -> Result<PathBuf, CorpusError> {
         let (face, ending) = match variant {
             Variant::Probed => return self.compile(corpus, "probed", &["-finstrument-functions"]),
@@ -99,12 +99,12 @@ impl Subject {
 
     fn compile(&self, corpus: &Corpus, name: &str, flags: &[&str]) -> Result<PathBuf, CorpusError> {
         let mut command = Command::new(if self.program.is_cpp() { "g++" } else { "gcc" });
-        // Lazily bound calls of hooks lead through stubs that can be found by name.
+        // Lazily bound calls of hooks go through stubs that can be found by name.
         command.args(["-w", "-Wl,-z,lazy", "-O2", "-g"]).args(flags);
         corpus.make(&self.program, command, &format!("truth-{}-{name}", self.name()), "")
     }
 
-    /// A command that runs an executable of its own for as long as it is meant to run.
+    /// The arguments with which an executable of its own runs for the intended time.
     pub(super) fn arguments(&self) -> impl Iterator<Item = &'static str> {
         Some(self.program.rounds).filter(|rounds| !rounds.is_empty()).into_iter()
     }

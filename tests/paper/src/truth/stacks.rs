@@ -1,8 +1,8 @@
-//! Which function a sample belongs to: the innermost on its stack that has probes.
+//! Attributes samples to functions: the innermost function on the stack that has probes.
 //!
 //! Every function of the program's own file with debug information was compiled with probes,
-//! inlined ones too. The C library's time belongs to the function that called it, as it does where
-//! probes measure time.
+//! inlined ones too. The C library's time belongs to the function that called it, as with times
+//! measured by probes.
 
 use super::clock::{Mapping, Sample, Watched};
 use addr2line::Loader;
@@ -20,7 +20,7 @@ use std::path::Path;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Shares {
     pub(super) functions: BTreeMap<String, [u64; 2]>,
-    /// All, those without a function included.
+    /// All samples, including those without a function.
     pub(super) samples: [u64; 2],
     /// Whether the kernel's time was sampled.
     pub(super) kernel: bool,
@@ -39,7 +39,7 @@ impl Runs {
         self.0.iter().flat_map(|run| run.functions.keys()).collect()
     }
 
-    /// The share of a function in all of them.
+    /// The share of a function in all runs.
     pub(super) fn share(&self, name: &str, with_kernel: bool) -> f64 {
         let own: u64 = self.0.iter().map(|run| run.count_of(name, with_kernel)).sum();
         own as f64 / self.count(with_kernel).max(1) as f64
@@ -49,9 +49,8 @@ impl Runs {
         self.0.iter().map(|run| run.count(with_kernel)).sum()
     }
 
-    /// By how much the share of a function in a run varies, beyond what the number of samples
-    /// explains: its variance. Threads that wait for each other spend their time differently in
-    /// each run.
+    /// The variance of a function's share between runs, beyond the variance from the number of
+    /// samples. Threads that wait for each other spend their time differently in each run.
     pub(super) fn variation(&self, name: &str, with_kernel: bool) -> f64 {
         let (mean, n) = (self.share(name, with_kernel), self.0.len() as f64);
         if n < 2.0 {
@@ -91,14 +90,14 @@ fn add(sum: &mut [u64; 2], counts: [u64; 2]) {
     sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
 }
 
-/// The name without what compilers append to parts and copies of a function.
+/// The name without suffixes that compilers append to parts and copies of a function.
 pub(super) fn plain(name: &str) -> String {
     let ends = [".part.", ".isra.", ".constprop.", ".cold", ".lto_priv."];
     let end = ends.iter().filter_map(|end| name.find(end)).min().unwrap_or(name.len());
     name[..end].to_owned()
 }
 
-/// Gives each sample of a run to a function.
+/// Attributes each sample of a run to a function.
 pub(super) fn shares(watched: &Watched, program: &Path) -> Result<Shares, Box<dyn Error>> {
     let mut unwinder = UnwinderX86_64::new();
     for mapping in &watched.mappings {
@@ -152,7 +151,7 @@ struct Names {
 }
 
 impl Names {
-    /// The innermost function, inlined or not, that an address belongs to.
+    /// The innermost function, inlined or not, at an address.
     fn at(&mut self, address: u64) -> Option<String> {
         if !self.own.contains(&address) {
             return None;
@@ -168,7 +167,7 @@ impl Names {
     }
 }
 
-/// What the unwinder has to know of a mapped file.
+/// A mapped file for the unwinder.
 fn module(mapping: &Mapping) -> Option<Module<Vec<u8>>> {
     let bytes = fs::read(&mapping.path).ok()?;
     let elf = goblin::elf::Elf::parse(&bytes).ok()?;
@@ -229,7 +228,7 @@ mod tests {
         assert_eq!(same.variation("f", true), 0.0);
         let mut apart = Runs::default();
         [[10, 0], [60, 10]].into_iter().for_each(|own| apart.push(run(own)));
-        // 10 % and 70 %, by 100 samples each.
+        // 10 % and 70 %, from 100 samples each.
         let expected = 0.18 - 0.4 * 0.6 / 100.0;
         assert!((apart.variation("f", true) - expected).abs() < 1e-9);
     }

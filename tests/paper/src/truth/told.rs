@@ -1,15 +1,15 @@
-//! What a profile says, as `fastinst run --format json` prints it: read from the JSON alone, and
-//! not through the profiler's own types.
+//! A profile as printed by `fastinst run --format json`, read from the JSON alone, without the
+//! profiler's own types.
 
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A figure with the interval that it claims.
+/// A figure with its reported interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Told {
     pub(super) value: f64,
-    /// `None` for a figure that calls itself exact.
+    /// `None` for a figure that is reported as exact.
     pub(super) interval: Option<[f64; 2]>,
 }
 
@@ -51,7 +51,7 @@ impl Told {
     }
 }
 
-/// What is said of one function.
+/// The reported figures of one function.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ToldFunction {
     pub(super) calls: Option<Told>,
@@ -61,32 +61,32 @@ pub(super) struct ToldFunction {
     pub(super) wall: Option<Told>,
     pub(super) mean: Option<Told>,
     pub(super) min: Option<f64>,
-    /// p50, p90, p99, p99.9, those that are reported, in this order.
+    /// The reported ones of p50, p90, p99, p99.9, in this order.
     pub(super) percentiles: Vec<f64>,
     pub(super) max: Option<f64>,
-    /// The names of its callers; `None` among them is a caller that is not known.
+    /// The names of its callers; `None` for an unknown caller.
     pub(super) callers: Vec<Option<String>>,
 }
 
-/// What a profile says.
+/// The reported figures of a profile.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ToldProfile {
-    /// By name; a name that several functions have is left out.
+    /// The functions by name; names that several functions share are left out.
     pub(super) functions: BTreeMap<String, ToldFunction>,
-    /// How many functions share their name with another.
+    /// The number of functions that share their name with another.
     pub(super) ambiguous: usize,
-    /// Nanoseconds of processor time, of it in the kernel and unknown.
+    /// CPU time in nanoseconds; and its parts in the kernel and of unknown functions.
     pub(super) processor: f64,
     pub(super) system: f64,
     pub(super) unknown: f64,
     /// Whether time in the kernel is charged to the functions that entered it.
     pub(super) kernel: bool,
     pub(super) clock_samples: f64,
-    /// Timed calls that found no room or never ended.
+    /// Timed calls that were lost for lack of space, or never ended.
     pub(super) lost: f64,
 }
 
-/// The header's fields that are read; those that an earlier version does not have are zero.
+/// The fields of the header that are read; those that an earlier version lacks are zero.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Header {
@@ -99,7 +99,7 @@ struct Header {
 }
 
 impl ToldProfile {
-    /// Reads it.
+    /// Parses a profile.
     pub(super) fn of(json: &Value) -> Option<Self> {
         let header = Header::deserialize(&json["header"]).ok()?;
         let mut told = Self {

@@ -1,9 +1,9 @@
-//! The truth of a program: counts, shares of processor time, and the time of a call.
+//! The true values of a program: counts, shares of CPU time, and the time of a call.
 //!
-//! | truth | from |
+//! | true value | from |
 //! |---|---|
 //! | calls | every call counted (`--policy count`), twice; functions whose counts differ are not judged |
-//! | self shares | the same file with every site switched off, under the kernel's clock, in the condition that is judged and beside its profiles |
+//! | self shares | the same file with every site switched off, sampled by the kernel's clock, in the judged condition and alternating with its profiles |
 //! | means | functions with a known number of turns, timed alone and without probes |
 
 use super::clock;
@@ -22,10 +22,10 @@ use std::error::Error;
 use std::process::Command;
 use std::time::Duration;
 
-/// No run takes longer than this, alone and on a machine that is busy with other things.
+/// The longest time of a run without a condition, even on a machine that is busy with other work.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A truth as it is kept.
+/// The stored form of the true values.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Kept {
     calls: BTreeMap<String, f64>,
@@ -33,7 +33,7 @@ struct Kept {
     means: BTreeMap<String, f64>,
 }
 
-/// Finds out the truth of a program, or remembers it; means by so many runs.
+/// Determines the true values of a program, or reads them from its file; means from this many runs.
 pub(super) fn truth(
     corpus: &Corpus,
     launcher: &Launcher,
@@ -55,7 +55,7 @@ pub(super) fn truth(
     Ok(Truth { calls: kept.calls, shares: None, means: kept.means })
 }
 
-/// What runs a build of a subject.
+/// A command that runs a build of a subject.
 pub(super) fn command(
     corpus: &Corpus,
     subject: &Subject,
@@ -66,7 +66,7 @@ pub(super) fn command(
     Ok(command)
 }
 
-/// The calls of functions that are called equally often in two runs; how many others there are.
+/// The calls of functions that are called equally often in two runs; and the number of the others.
 fn counts(
     corpus: &Corpus,
     launcher: &Launcher,
@@ -102,8 +102,8 @@ fn calls(json: &Value) -> Option<BTreeMap<String, f64>> {
     )
 }
 
-/// Where the time goes of one run without probes, in a condition. What else a machine does changes
-/// that: threads that wait for each other spend more time in the kernel where they are preempted.
+/// The distribution of the time of one run without probes, in a condition. Other load changes it:
+/// threads that wait for each other spend more time in the kernel when they are preempted.
 pub(super) fn shares(
     corpus: &Corpus,
     journal: &Journal,
@@ -122,7 +122,7 @@ pub(super) fn shares(
     Ok(shares)
 }
 
-/// `NAME NANOSECONDS`, line by line: the median over the runs.
+/// Parses lines `NAME NANOSECONDS`; the result is the median over the runs.
 fn means(
     corpus: &Corpus,
     subject: &Subject,

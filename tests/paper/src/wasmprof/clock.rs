@@ -1,4 +1,4 @@
-//! What one reading of the clock costs a program in an engine: what bounds the price of timing
+//! The cost of one reading of the clock for a program in an engine, which bounds the cost of timing
 //! calls.
 
 use super::failed;
@@ -21,7 +21,7 @@ const READS: &str = r#"(module
             (if (call $clock (i32.const 1) (i64.const 0) (i32.const 16)) (then (unreachable)))
             (br_if $next (local.tee $left (i32.sub (local.get $left) (i32.const 1)))))))"#;
 
-/// Nanoseconds of the processors' a reading, by engine.
+/// The CPU time of a reading in nanoseconds, by engine.
 pub(super) fn measure(
     tools: &Tools,
     engines: &[Peer],

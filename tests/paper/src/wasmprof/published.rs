@@ -5,18 +5,18 @@
 pub(super) struct Published {
     /// Bytes of the module, profiled and as it is (table 6.1).
     pub(super) size: f64,
-    /// The same of compiling, in Firefox (6.2).
+    /// The same for compiling, in Firefox (6.2).
     pub(super) compile: f64,
-    /// The same of running, in Chrome, whose engine node has (6.3).
+    /// The same for running, in Chrome, which has node's engine (6.3).
     pub(super) run: f64,
 }
 
 const MATH: Published = Published { size: 212.0 / 110.8, compile: 45.32 / 4.82, run: 111.2 / 81.5 };
 const IMAGE: Published = Published { size: 212.7 / 111.3, compile: 46.37 / 4.81, run: 92.4 / 91.7 };
-/// A console's emulator, of which a loop that resembles a game's is the like here.
+/// A console's emulator; its counterpart here is a loop that resembles a game's.
 const GAME: Published = Published { size: 79.8 / 35.4, compile: 16.35 / 6.24, run: 5114.0 / 107.8 };
 
-/// What was published of programs of the same kind.
+/// The published values for programs of the same kind.
 pub(super) fn of(program: &str) -> Option<Published> {
     match program.split_once('-').map_or(program, |(kind, _)| kind) {
         "multiply" | "sum" => Some(MATH),

@@ -1,14 +1,15 @@
-//! The validation program of the thesis' appendix B: `f_main_1` to `f_main_4` make as many calls of
-//! `add`, by other ways, so that a profile has to report the same times for all, of `f_half` a half
-//! and of `f_quarter` a quarter.
+//! The validation program of the thesis' appendix B: `f_main_1` to `f_main_4` make the same number
+//! of calls of `add` in different ways, so a profile has to report the same time for all of them,
+//! half of it for `f_half`, and a quarter for `f_quarter`.
 //!
 //! | row | what is compared |
 //! |---|---|
-//! | `validation/add/calls/HOW@ENGINE` | calls of `add`, and how many it makes |
-//! | `validation/FUNCTION/HOW@ENGINE` | time of a call of it, and of one of `f_main_1` in the same run |
-//! | `validation/call/HOW@ENGINE` | what a call takes more, and what two readings of the clock take |
+//! | `validation/add/calls/HOW@ENGINE` | reported calls of `add`, and its actual calls |
+//! | `validation/FUNCTION/HOW@ENGINE` | the time of a call of it, and of one of `f_main_1` in the same run |
+//! | `validation/call/HOW@ENGINE` | the additional time of a call, and the time of two readings of the clock |
 //!
-//! HOW is `timed` or `untimed` by whether calls of `add` are; `monitor` is the engine's.
+//! HOW is `timed` or `untimed`, by whether calls of `add` are timed; `monitor` is the engine's
+//! monitor.
 
 use super::{failed, profiled};
 use crate::corpus::CorpusError;
@@ -23,11 +24,11 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use whamm_profile::Options;
 
-/// What `f_main_1` is compared with.
+/// The functions that are compared with `f_main_1`.
 const FUNCTIONS: [&str; 6] =
     ["f_main_2", "f_main_3", "f_main_4", "f_half_2", "f_half", "f_quarter"];
 
-/// A run by names: calls, and time in nanoseconds.
+/// The profile of a run by name: calls, and time in nanoseconds.
 type Told = BTreeMap<String, (u64, f64)>;
 
 pub(super) fn measure(
@@ -96,7 +97,7 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// What a profiled program prints: its flat profile.
+/// Parses the output of a profiled program: its flat profile.
 fn read(text: &str) -> Told {
     let line = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
@@ -107,7 +108,7 @@ fn read(text: &str) -> Told {
     flat.lines().filter_map(line).collect()
 }
 
-/// The same of the engine's monitor.
+/// The same for the engine's monitor.
 fn monitored(
     command: &std::path::Path,
     tools: &Tools,

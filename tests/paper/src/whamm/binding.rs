@@ -1,7 +1,8 @@
-//! How long it takes to bind a monitor: all places of a large program are compared with it.
+//! The time to bind a monitor: to match all places of a large program with it.
 //!
-//! One asks once for each of 10,000 places; one has an export for each instruction, as modules of
-//! the existing compiler have, and asks for each instruction of a megabyte of code, with names.
+//! One monitor is called once for each of 10,000 places. Another has an export for each
+//! instruction, like modules of the existing compiler, and is called for each instruction of a
+//! megabyte of code, with names.
 
 use crate::report::{Report, Row};
 use crate::sample::Blocks;
@@ -12,18 +13,18 @@ use wasm_aot::observer::{Observation, Observer, Program, Switches, add_to_linker
 use wasm_aot::wasi::{self, WasiCtx};
 use wasm_aot::{AsContextMut, Engine, Linker, Module, Store};
 
-/// How many functions there are, and how many places each has.
+/// The number of functions, and of places in each.
 const FUNCTIONS: usize = 100;
 const PLACES: usize = 100;
 const PLACES_OF_A_MEGABYTE: usize = 1250;
 
-/// Asks once for each place.
+/// A monitor that is called once for each place.
 const MONITOR: &str = r#"(module (global $next (mut i32) (i32.const 0))
     (func (export "$record") (param i32 i32) (result i32)
         (global.set $next (i32.add (global.get $next) (i32.const 8))) (global.get $next))
     (func (export "wasm:opcode:i32.mul ($record(fid, pc), arg0)") (param i32 i32)))"#;
 
-/// Counts at all instructions but one, so that each has an export of its own.
+/// A monitor that counts at all instructions but one, so that each has its own export.
 const EXPORTS: &str = "wasm:opcode:[!n]*|n[!o]*:before { report var count: u32; count++; }";
 
 /// Adds the rows.
@@ -45,7 +46,7 @@ fn exports() -> Result<Vec<u8>, Box<dyn Error>> {
     Ok(whamm::compile_monitor(&[whamm::Source::new("exports.mm", EXPORTS)], &[], &options)?.module)
 }
 
-/// A program whose functions have so many places each.
+/// A program whose functions have this many places each.
 fn program(places: usize) -> String {
     let mut text = String::from("(module\n");
     for _ in 0..FUNCTIONS {
@@ -56,14 +57,14 @@ fn program(places: usize) -> String {
     text
 }
 
-/// How long it takes to compare a monitor with a program, each time; nanoseconds.
+/// The times to match a monitor with a program, in nanoseconds.
 fn times(rounds: u64, text: &str, monitor: &[u8]) -> Result<Vec<u64>, Box<dyn Error>> {
     let engine = Engine::default();
     let program = Program::new(&engine, text.as_bytes())?;
     let monitor = Module::new(&engine, monitor)?;
     let mut times = Vec::new();
     for _ in 0..rounds {
-        // The program's code takes no part in it, and what takes its place is for one store.
+        // The program's code is not used, and one observation is for one store.
         let observation = Observation::of(&Module::new(&engine, "(module)")?);
         let mut store = Store::new(&engine, WasiCtx::builder().build()?);
         let (mut linker, switches) = (Linker::new(&engine), Switches::default());

@@ -1,17 +1,17 @@
-//! Monitors that are written by hand, in the text of modules, as an author would write them that
-//! knows what the engine makes of them.
+//! Hand-written monitors, as module text, as an author would write them who knows how the engine
+//! compiles them.
 //!
-//! The same with empty functions is what it takes to get there: operands are handed over, and
-//! nothing is done with them.
+//! The same monitors with empty functions show the cost of the calls: operands are passed, and
+//! ignored.
 
-/// What a monitor's functions do.
+/// The bodies of a monitor's functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bodies {
     Whole,
     Empty,
 }
 
-/// The monitor of that name, if there is one by hand.
+/// The hand-written monitor of that name, if there is one.
 pub(super) fn monitor(name: &str, bodies: Bodies) -> Option<String> {
     let functions = match name {
         "icount" => probe("wasm:opcode:*", "", COUNT, bodies),

@@ -1,14 +1,13 @@
-//! The existing compiler, where it is installed: its command, and the module that its output needs
-//! beside it.
+//! The existing compiler, if it is installed: its command, and the module that its output imports.
 
 use crate::corpus::{CorpusError, child};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Later ones may do otherwise.
+/// The only accepted version, since later ones may behave differently.
 const VERSION: &str = "2.0.1";
 
-/// Where it is.
+/// The paths of the existing compiler.
 #[derive(Debug)]
 pub(crate) struct Existing {
     command: PathBuf,
@@ -17,8 +16,8 @@ pub(crate) struct Existing {
 }
 
 impl Existing {
-    /// In its own folder below `folder`, where it is put if that is wanted, or among the commands;
-    /// else why not.
+    /// Searches its own folder below `folder`, where it is installed on request, and the search
+    /// path; the error is the reason why it is missing.
     pub(crate) fn find(folder: &Path, install: bool) -> Result<Self, String> {
         let own = folder.join("existing");
         let candidates = [own.join("bin/whamm"), PathBuf::from("whamm")];
@@ -46,7 +45,7 @@ impl Existing {
         Ok(Self { command: command.clone(), core })
     }
 
-    /// Makes a monitor module of a script.
+    /// Compiles a script to a monitor module.
     pub(crate) fn monitor(&self, script: &Path, made: &Path) -> Result<(), String> {
         let outcome = child::run(
             Command::new(&self.command)
@@ -64,7 +63,7 @@ impl Existing {
         }
     }
 
-    /// Instruments a program; gives the processors' time.
+    /// Instruments a program; returns the CPU time.
     pub(super) fn instrument(
         &self,
         script: &Path,

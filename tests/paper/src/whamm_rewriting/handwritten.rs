@@ -1,7 +1,7 @@
-//! A rewrite by hand: what it takes at least to know how often everything was run.
+//! A rewrite by hand: the least cost of counting all executions.
 //!
-//! Each basic block has a counter, which is a global; it goes up where the block begins. Nothing
-//! reads the counters.
+//! Each basic block has a counter, a global, which is incremented at the beginning of the block. No
+//! code reads the counters.
 
 use crate::corpus::CorpusError;
 use std::convert::Infallible;
@@ -9,7 +9,7 @@ use wasm_encoder::reencode::{Error, Reencode, utils};
 use wasm_encoder::{CodeSection, ConstExpr, GlobalSection, GlobalType, Module, ValType};
 use wasmparser::{FunctionBody, GlobalSectionReader, Operator, Parser, Payload};
 
-/// A program with counters.
+/// Adds counters to a program.
 pub(super) fn rewrite(program: &[u8]) -> Result<Vec<u8>, CorpusError> {
     let failed =
         |said: String| CorpusError::Failed { what: "counting blocks by hand".into(), said };
@@ -21,13 +21,13 @@ pub(super) fn rewrite(program: &[u8]) -> Result<Vec<u8>, CorpusError> {
     Ok(module.finish())
 }
 
-/// The counters, as far as they are used.
+/// The counters, and the number of those in use.
 struct Counting {
     counters: u32,
     next: u32,
 }
 
-/// Whether a basic block begins behind an instruction.
+/// Whether a basic block begins after an instruction.
 fn begins(operator: &Operator<'_>) -> bool {
     matches!(
         operator,
@@ -40,7 +40,7 @@ fn begins(operator: &Operator<'_>) -> bool {
 }
 
 impl Counting {
-    /// How many there have to be, and where globals of the program end.
+    /// Determines the number of counters, and the number of the program's globals.
     fn of(program: &[u8]) -> Result<Self, wasmparser::Error> {
         let mut counting = Self { counters: 0, next: 0 };
         for payload in Parser::new(0).parse_all(program) {
@@ -138,8 +138,8 @@ mod tests {
             Ok(Payload::GlobalSection(section)) => Some(section.count()),
             _ => None,
         });
-        // The beginning, the loop, what follows the branch, and the end of the loop; the function's
-        // end needs none, and has a spare.
+        // The beginning, the loop, the code after the branch, and the end of the loop; the
+        // function's end needs no counter, but has one.
         assert_eq!(globals, Some(1 + 5));
     }
 }

@@ -1,4 +1,4 @@
-//! The monitors, as the compiler's own library has them, and the library that one of them calls.
+//! The monitors of the compiler's library, and the library that one of them calls.
 
 use crate::corpus::{CorpusError, finish};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The rows: of each program, and over all of them.
+//! The rows for each program, and over all of them.
 
 use super::monitor::Monitor;
 use super::variant::{Length, Target};
@@ -8,18 +8,18 @@ use crate::engine::{exactly, thousandths};
 use crate::report::{Report, Row};
 use crate::sample::{Blocks, Ratio};
 
-/// What is measured, and what it is compared with, round by round.
+/// The measured values and their baseline, round by round.
 type Rounds = [Vec<u64>; 2];
 
-/// What a program has of it, if anything.
+/// The values of a program, if it has any.
 type Of = Box<dyn Fn(&Series) -> Option<Rounds>>;
 
-/// A kind of row: of each program, what is measured and what it is compared with, round by round.
+/// A kind of row: the function that yields each program's values and baseline, round by round.
 struct Kind {
     name: String,
     unit: &'static str,
     of: Of,
-    /// Whether it is the same whenever it is measured.
+    /// Whether the value is deterministic.
     exact: bool,
 }
 
@@ -126,7 +126,7 @@ fn advantage(monitor: Monitor, engine: Peer) -> Kind {
     }
 }
 
-/// Bytes that a variant adds, if it could be made.
+/// The bytes that a variant adds, if it could be made.
 fn added(series: &Series, monitor: Monitor, target: Target) -> Option<[u64; 2]> {
     let variant = series.variant(monitor, target)?;
     let [before, after] = variant.sizes;
@@ -157,7 +157,7 @@ fn smaller(monitor: Monitor) -> Kind {
     }
 }
 
-/// Time to instrument; beside the existing compiler's where that is there.
+/// The time to instrument, beside the existing compiler's if that is installed.
 fn quicker(monitor: Monitor) -> Kind {
     Kind {
         name: format!("{}/quicker", monitor.name()),

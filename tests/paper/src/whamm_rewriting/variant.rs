@@ -1,4 +1,4 @@
-//! A program with a monitor in it, put there by one of the tools that can do so.
+//! A program with a monitor that one of the tools has inserted.
 
 use super::handwritten;
 use super::monitor::Monitor;
@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use whamm::{Destination, LibraryFile, Options, Source};
 
-/// Who rewrites.
+/// The tool that rewrites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Rewriting,
@@ -30,17 +30,17 @@ impl Target {
     }
 }
 
-/// How much the program does.
+/// The amount of work of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Length {
-    /// Half a second and more.
+    /// Half a second or more.
     Full,
     Brief,
     Least,
 }
 
 impl Length {
-    /// Of which length the runs beside the existing compiler's are.
+    /// The length of the runs beside the existing compiler's.
     pub(super) fn beside_existing(monitor: Monitor) -> Self {
         if monitor == Monitor::Imix { Self::Least } else { Self::Brief }
     }
@@ -57,33 +57,33 @@ impl Length {
     }
 }
 
-/// Runs of a variant, and those of the program as it is in the same rounds; nanoseconds.
+/// The runs of a variant, and those of the program as it is in the same rounds, in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Runs {
     pub(super) with: Vec<u64>,
     pub(super) without: Vec<u64>,
 }
 
-/// A program with a monitor in it.
+/// A program with an inserted monitor.
 #[derive(Debug)]
 pub(super) struct Variant {
     pub(super) monitor: Monitor,
     pub(super) target: Target,
     subject: Subject,
-    /// The processors' time of each time that it was made; nanoseconds.
+    /// The CPU times of making it, in nanoseconds.
     pub(super) made: Vec<u64>,
-    /// Bytes of the program, and with the monitor.
+    /// The bytes of the program, and of the program with the monitor.
     pub(super) sizes: [u64; 2],
     pub(super) runs: BTreeMap<(Peer, Length), Runs>,
-    /// What it says behind what the program says.
+    /// The report, which follows the program's output.
     report: BTreeMap<Length, Vec<u8>>,
-    /// Why it does not run, if it need not.
+    /// The reason why it does not run, if it is optional.
     pub(super) unable: Option<CorpusError>,
 }
 
 impl Variant {
-    /// Puts a monitor into a program, several times; none if the tool for it is missing, or it
-    /// cannot be done so.
+    /// Inserts a monitor into a program, several times; `None` if the tool for that is missing or
+    /// does not support it.
     pub(super) fn make(
         workshop: &Workshop,
         plain: &Subject,
@@ -154,7 +154,7 @@ impl Variant {
         std::fs::write(path, bytes).map_err(CorpusError::io(path.display().to_string()))
     }
 
-    /// What is to be run, and what is beside it.
+    /// Compiles the variant and its baseline.
     pub(super) fn compile(&mut self, tools: &Tools) -> Result<(), CorpusError> {
         for engine in ENGINES {
             for subject in std::iter::once(&self.subject).chain(&self.subject.beside) {
@@ -170,7 +170,7 @@ impl Variant {
         Ok(())
     }
 
-    /// Goes on without it, if it need not be there.
+    /// Continues without the variant, if it is optional.
     fn without(&mut self, error: CorpusError) -> Result<(), CorpusError> {
         if self.target != Target::Existing {
             return Err(error);
@@ -179,7 +179,7 @@ impl Variant {
         Ok(())
     }
 
-    /// One run beside one of the program as it is, which said what is expected and took a time.
+    /// One run, beside a run of the program as it is with the expected output and its time.
     pub(super) fn run(
         &mut self,
         tools: &Tools,
@@ -217,7 +217,7 @@ fn read(subject: &Subject) -> Result<Vec<u8>, CorpusError> {
     std::fs::read(&subject.module).map_err(CorpusError::io(subject.module.display().to_string()))
 }
 
-/// Our compiler, as a library.
+/// The product's compiler, as a library.
 fn instrument(
     workshop: &Workshop,
     monitor: Monitor,
@@ -240,7 +240,7 @@ fn instrument(
     Ok(output.map_err(failed)?.module)
 }
 
-/// The processors' time of this process.
+/// The CPU time of this process.
 fn spent() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

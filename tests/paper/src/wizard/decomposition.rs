@@ -1,18 +1,18 @@
-//! What the costs of probes consist of: the code that has places for them, coming to a probe and
-//! back, and what it does there.
+//! A decomposition of the costs of probes: the code with places for them, the call of a probe, and
+//! the work of the probe.
 //!
-//! Three kernels are run as they are, with places at all of their instructions that are off, and
-//! with probes of an embedder's. What a mode adds to the one before it is a part of the costs.
+//! Three kernels run as they are, with inactive places at all of their instructions, and with
+//! probes of an embedder. The additional time of each mode is one part of the costs.
 //!
-//! | row | nanoseconds of a turn |
+//! | row | nanoseconds per turn |
 //! |---|---|
 //! | `KERNEL/plain` | as it is |
-//! | `KERNEL/code` | what places add that are off |
-//! | `KERNEL/dispatch` | what a probe at each instruction adds that does nothing |
-//! | `KERNEL/monitor` | what it adds to that if it counts, by place |
-//! | `KERNEL/hotness/intrinsic`, `…/local`, `…/global` | with a counter at each instruction, in machine code; with a probe at each that counts; with one that stands everywhere |
+//! | `KERNEL/code` | the additional time of inactive places |
+//! | `KERNEL/dispatch` | the additional time of an empty probe at each instruction |
+//! | `KERNEL/monitor` | the additional time if the probes count, by place |
+//! | `KERNEL/hotness/intrinsic`, `…/local`, `…/global` | with a counter at each instruction, in machine code; with a counting probe at each; with one global probe that counts |
 //! | `KERNEL/branches/intrinsic`, `…/local` | with a histogram of each condition; with a probe at each branch that reads it |
-//! | `probe/off`, `probe/counter`, `probe/local`, `probe/global` | of the first kernel: places; a counter or a probe at one instruction; one everywhere |
+//! | `probe/off`, `probe/counter`, `probe/local`, `probe/global` | in the first kernel: inactive places; a counter or a probe at one instruction; one global probe |
 
 use crate::report::{Report, Row};
 use std::error::Error;
@@ -22,7 +22,7 @@ use std::time::Instant;
 use wasm_aot::probe::{Frame, Place, Probe, ProbeId, Probes, probe};
 use wasm_aot::{Engine, Linker, Module, Store, TypedFunc, Val};
 
-/// Loops whose turns do something else each: add, call, and load and store.
+/// Loops with different turns: add, call, and load and store.
 const KERNELS: [(&str, &str); 3] = [
     (
         "loop",
@@ -48,7 +48,7 @@ const KERNELS: [(&str, &str); 3] = [
 
 const TURNS: i32 = 50_000;
 
-/// A kernel that runs, and its probes.
+/// A running kernel, and its probes.
 struct Setting {
     store: Store<()>,
     run: TypedFunc<i32, ()>,
@@ -91,7 +91,7 @@ impl Setting {
         Ok(Self { store, run, probes: Probes::new(&module), places, branches, addition })
     }
 
-    /// Nanoseconds of a turn, the median.
+    /// The median time of a turn, in nanoseconds.
     fn time(&mut self, rounds: usize) -> Result<f64, Box<dyn Error>> {
         let mut turns = Vec::new();
         for _ in 0..rounds {
@@ -103,7 +103,7 @@ impl Setting {
         Ok(turns[turns.len() / 2])
     }
 
-    /// The same while these stand there.
+    /// The same with these probes installed, which are then removed.
     fn time_with(&mut self, rounds: usize, ids: Vec<ProbeId>) -> Result<f64, Box<dyn Error>> {
         let time = self.time(rounds);
         self.remove(ids);
@@ -129,7 +129,7 @@ fn nothing() -> Arc<dyn Probe> {
     probe("nothing", |_| Ok(()))
 }
 
-/// Counts in a counter of its own.
+/// A probe that counts in its own counter.
 fn counts() -> Arc<dyn Probe> {
     let count = AtomicU64::new(0);
     probe("counts", move |_| {
@@ -138,7 +138,7 @@ fn counts() -> Arc<dyn Probe> {
     })
 }
 
-/// Counts which way is gone.
+/// A probe that counts the taken branches.
 fn reads() -> Arc<dyn Probe> {
     let ways = [AtomicU64::new(0), AtomicU64::new(0)];
     probe("reads", move |frame: &mut Frame<'_>| {
@@ -153,7 +153,7 @@ pub(super) fn measure(quick: bool, report: &mut Report) -> Result<(), Box<dyn Er
     for (name, text) in KERNELS {
         let mut it = Setting::new(text)?;
         let plain = it.time(rounds)?;
-        // Whatever comes and goes, functions stay inspected.
+        // With this, functions stay inspected when other probes come and go.
         it.remove(it.insert(&it.places, nothing)?);
         let off = it.time(rounds)?;
         let counters =

@@ -1,5 +1,5 @@
-//! Others that count: our own compiler, which rewrites programs, and foreign tools, where they are
-//! installed.
+//! Other tools that count: the product's compiler, which rewrites programs, and foreign tools, if
+//! they are installed.
 
 use crate::corpus::{CorpusError, child, is_there};
 use crate::engine::peer::{self, Peer, Subject};
@@ -10,13 +10,13 @@ use crate::sample::{Blocks, Ratio};
 use std::process::Command;
 use whamm::{Destination, Options, Source};
 
-/// Monitors that our compiler puts into programs.
+/// Monitors that the product's compiler inserts into programs.
 const SCRIPTS: [(&str, &str); 2] = [
     ("hotness", include_str!("../../../../whamm/monitors/hotness.mm")),
     ("branches", include_str!("../../../../whamm/monitors/branches.mm")),
 ];
 
-/// A program with a monitor in it, and its runs by the processors' time.
+/// The CPU times of a program with an inserted monitor.
 pub(super) struct Rewritten {
     pub(super) monitor: &'static str,
     pub(super) subject: Subject,
@@ -55,8 +55,8 @@ impl Rewritten {
     }
 }
 
-/// A foreign tool that counts: what it is called, what it counts, and whether it looks at the
-/// module as a native program.
+/// A foreign tool that counts: its name, what it counts, and whether it treats the module as a
+/// native program.
 struct Tool {
     name: &'static str,
     command: &'static str,
@@ -89,7 +89,7 @@ const TOOLS: [Tool; 3] = [
     },
 ];
 
-/// So much of a program that a tool which takes a hundred times as long is waited for.
+/// Amounts of work that are short enough for a tool which takes a hundred times as long.
 const BRIEF: [(&str, &str); 6] = [
     ("nbody", "600000"),
     ("sha256", "5"),
@@ -99,7 +99,7 @@ const BRIEF: [(&str, &str); 6] = [
     ("dispatch", "1000"),
 ];
 
-/// Measures tools that are there.
+/// Measures the installed tools.
 pub(super) fn measure(
     tools: &Tools,
     subject: &Subject,
@@ -139,7 +139,7 @@ pub(super) fn measure(
                 without.map_err(CorpusError::io(subject.name))?,
                 with.map_err(CorpusError::io(tool.name))?,
             );
-            // Where the processor's counters are not there, nothing was counted.
+            // Without the processor's counters, nothing was counted.
             if String::from_utf8_lossy(&with.stderr).contains("<not supported>") {
                 report.notes.push(format!(
                     "peer/{}/{} skipped: it can count nothing on this machine.",
@@ -166,7 +166,7 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// What was not there, in sentences.
+/// The missing tools, in sentences.
 pub(super) fn missing() -> Vec<String> {
     let tools = TOOLS.iter().filter(|tool| !is_there(tool.command));
     let mut notes: Vec<String> = tools

@@ -1,5 +1,5 @@
-//! Properties that tests try for a moment, and a fuzzer for days: arbitrary bytes are a trace in
-//! one of its forms, or are refused; and events that are read from them are refused or result in a
+//! Properties that tests check briefly, and a fuzzer for days: arbitrary bytes are a trace in one
+//! of its forms, or are refused; and events that are read from them are refused or result in a
 //! valid module.
 
 use arbtest::arbitrary::{Result, Unstructured};

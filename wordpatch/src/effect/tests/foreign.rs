@@ -1,13 +1,12 @@
-//! A foreign decoder as oracle: iced-x86, set to decode as Intel and as AMD do.
+//! An independent decoder as oracle: iced-x86, in its Intel and its AMD mode.
 
 use super::*;
 use iced_x86::{
     Code, DecoderOptions, Instruction as Foreign, Mnemonic, OpKind, Register as ForeignRegister,
 };
 
-/// Calls `visit` with every encoding of interest: all opcodes behind no or one prefix, and the
-/// opcodes we know also behind two, with every ModRM byte where there is one; further bytes are
-/// random.
+/// Calls `visit` with every encoding of interest: all opcodes after no or one prefix, and the known
+/// opcodes also after two, with every ModRM byte where there is one. Further bytes are random.
 fn encodings(mut visit: impl FnMut(&[u8], &mut Random)) {
     let mut random = Random(4);
     let mut each = |prefixes: &[u8], opcode: &[u8], every: usize| {
@@ -39,7 +38,7 @@ fn foreign(at: CodeAddr, bytes: &[u8], options: u32) -> Foreign {
     iced_x86::Decoder::with_ip(64, bytes, at.get() as u64, options).decode()
 }
 
-/// The effect that a foreign instruction has, if it belongs to the families that we know.
+/// The effect of an instruction of the oracle, if it belongs to the known families.
 fn effect_of(foreign: &Foreign) -> Option<Effect> {
     use Mnemonic::*;
     match foreign.mnemonic() {
@@ -157,8 +156,8 @@ fn part(register: ForeignRegister) -> Option<Part> {
     }
 }
 
-/// Whether compilers, assemblers and linkers put such prefixes before this instruction, so that we
-/// have to know it.
+/// Whether compilers, assemblers and linkers emit such prefixes before this instruction, so that
+/// the decoder must know it.
 fn usual(bytes: &[u8], foreign: &Foreign) -> bool {
     let prefixes = &bytes[..bytes.iter().take_while(|byte| PREFIXES.contains(byte)).count()];
     let is_rex = |byte: &u8| (0x40..=0x4f).contains(byte);

@@ -1,4 +1,4 @@
-//! The processor as oracle: it runs the very instruction on random registers, flags and memory.
+//! The processor as oracle: it runs the instruction on random registers, flags and memory.
 //!
 //! ```text
 //!   enter ──→ registers and flags of START ──→ [ the instruction ] behind: jmp to landed_behind ──┐
@@ -7,8 +7,8 @@
 //!
 //! # Safety
 //!
-//! This module exists to run code that was written a moment ago. The code is one instruction that
-//! `decode` knows, with its target and its operand in memory set to places of ours, and two jumps
+//! This module exists to run code that it has just written. The code is one instruction that
+//! `decode` knows, with its target and its memory operand set to memory of the test, and two jumps
 //! back.
 #![allow(unsafe_code)]
 
@@ -29,14 +29,14 @@ const ADJUST: u64 = 0x10;
 struct State {
     registers: [u64; 16],
     flags: u64,
-    /// Before: where the instruction lies. After: 0 if it went on behind itself, 1 if to its
-    /// target.
+    /// Before: the address of the instruction. After: 0 if execution continued after it, 1 if at
+    /// its target.
     place: u64,
     /// The stack pointer of the caller.
     host: u64,
 }
 
-/// What the trampolines read and write. Only by the thread that holds [`TURN`].
+/// The state that the trampolines read and write. Only the thread that holds [`TURN`] uses it.
 struct Shared(UnsafeCell<State>);
 
 // SAFETY: (1) `run` is its only user, behind a lock.
@@ -46,7 +46,7 @@ static STATE: Shared =
     Shared(UnsafeCell::new(State { registers: [0; 16], flags: 0, place: 0, host: 0 }));
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Takes on the state and goes to the instruction. CPUID serializes: the instruction was written
+/// Loads the state and jumps to the instruction. CPUID serializes: the instruction was written
 /// through another address.
 #[unsafe(naked)]
 extern "C" fn enter() {
@@ -108,7 +108,7 @@ extern "C" fn landed_target() {
     )
 }
 
-/// Keeps the state and returns from `enter`.
+/// Saves the state and returns from `enter`.
 #[unsafe(naked)]
 extern "C" fn leave() {
     naked_asm!(
@@ -144,17 +144,17 @@ extern "C" fn leave() {
     )
 }
 
-/// Runs the instruction at `start.place` and returns what it left behind.
+/// Runs the instruction at `start.place` and returns the state after it.
 ///
 /// # Safety
-/// The instruction goes on to `landed_behind` or `landed_target` and writes no memory but the stack
-/// at `start`'s RSP.
+/// Execution continues at `landed_behind` or `landed_target` after the instruction, which writes no
+/// memory except the stack at `start`'s RSP.
 unsafe fn run(start: State) -> State {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let _blocked = signals::Blocked::all();
     // SAFETY: (1) the lock makes this thread the only one that uses `STATE`; (2) the caller, for
-    // what is run; (3) `enter` and `leave` keep the registers that the C ABI wants kept; (4) no
-    // signal handler runs on the stack pointer of the state.
+    // the instruction; (3) `enter` and `leave` preserve the registers that the C ABI requires; (4)
+    // no signal handler runs on the stack pointer of the state.
     unsafe {
         STATE.0.get().write(start);
         enter();
@@ -162,7 +162,7 @@ unsafe fn run(start: State) -> State {
     }
 }
 
-/// A jump through the eight bytes behind it.
+/// A jump through the eight bytes after it.
 fn jump_to(function: extern "C" fn()) -> [u8; 14] {
     let mut code = [0; 14];
     code[..2].copy_from_slice(&[0xff, 0x25]);
@@ -170,7 +170,7 @@ fn jump_to(function: extern "C" fn()) -> [u8; 14] {
     code
 }
 
-/// A thread over the real memory of this process, which it reads but does not write.
+/// A simulated thread over the real memory of this process, which it reads but does not write.
 #[derive(Clone)]
 struct Modelled {
     state: State,
@@ -199,7 +199,7 @@ impl Machine for Modelled {
     }
 
     fn load(&self, address: u64, width: Width) -> u64 {
-        // SAFETY: (1) `Bench` has set every operand in memory to its own code memory or stack.
+        // SAFETY: (1) `Bench` has pointed every memory operand at its own code memory or stack.
         unsafe { crate::live::load(CodeAddr::new(address as usize), width.bytes()) }
     }
 
@@ -208,14 +208,14 @@ impl Machine for Modelled {
     }
 }
 
-/// Where instructions are run, one after the other.
+/// The memory in which instructions are run, one after the other.
 struct Bench {
     random: Random,
     code: CodeMemory,
     stack: Box<[u64; 64]>,
 }
 
-/// An instruction in place: its bytes, its address and that of its target.
+/// An instruction in place: its bytes, its address and its target.
 struct Placed {
     bytes: Vec<u8>,
     instruction: Instruction,
@@ -224,7 +224,7 @@ struct Placed {
 }
 
 impl Bench {
-    /// Before the instruction and behind it lies room for targets, and then for operands.
+    /// Before and after the instruction there is space for targets, and then for operands.
     const INSTRUCTION: usize = 2048;
     const OPERANDS: usize = 4096;
 
@@ -252,7 +252,7 @@ impl Bench {
         bytes.extend(opcode);
         bytes.extend(self.random.bytes::<10>());
         if self.random.next() & 1 != 0 {
-            // The one kind of memory that is known is rare among random bytes; so are the second
+            // The only known kind of memory operand is rare among random bytes; so are the second
             // bytes of ENDBR.
             bytes[count + opcode.len()] = if opcode == [0x0f, 0x1e] {
                 0xfa
@@ -278,7 +278,7 @@ impl Bench {
         Some(Placed { bytes, instruction, at, target: self.code.base().offset(target as isize) })
     }
 
-    /// Writes the instruction, with its last part set to its target or its operand, and the ways
+    /// Writes the instruction, with its last field set to its target or its operand, and the jumps
     /// back.
     fn write(&mut self, bytes: &mut [u8], start: usize, target: usize, short: bool) {
         let (len, base) = (bytes.len(), self.code.base());
@@ -306,8 +306,7 @@ impl Bench {
         self.code.write(operand, &content);
     }
 
-    /// Registers and flags that matter: anything, or zero in some or all of what an instruction may
-    /// look at.
+    /// Random registers and flags, with zero in some or all of those that an instruction may read.
     fn state(&mut self, placed: &Placed) -> State {
         let mut registers = std::array::from_fn(|_| {
             let kept = self.random.one_of(&[
@@ -340,8 +339,8 @@ impl Bench {
         }
     }
 
-    /// Carries the instruction out and has the processor run it, both from the same random state,
-    /// and compares.
+    /// Emulates the instruction and has the processor run it, both from the same random state, and
+    /// compares the results.
     fn compare(&mut self, placed: &Placed) {
         let Placed { bytes, instruction, at, target } = placed;
         let start = self.state(placed);
@@ -352,9 +351,9 @@ impl Bench {
             let slot = (address - &raw const self.stack[0] as u64) / 8;
             stack[slot as usize] = value;
         }
-        // SAFETY: (1) `write` and `state` have put jumps to `landed_*` behind the instruction and
-        // wherever else it goes; (2) of what `decode` knows, only a call writes memory, and RSP
-        // lies in the middle of our stack then, see `runnable`.
+        // SAFETY: (1) `write` and `state` have put jumps to `landed_*` after the instruction and
+        // wherever else it leads; (2) of the instructions that `decode` knows, only a call writes
+        // memory, and RSP lies in the middle of the test's stack then, see `runnable`.
         let end = unsafe { run(start) };
         let next = if end.place == 0 { at.offset(instruction.len() as isize) } else { *target };
         let undefined = if matches!(instruction.effect, Effect::Test { .. }) { ADJUST } else { 0 };
