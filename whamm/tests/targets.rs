@@ -176,6 +176,19 @@ fn what_a_monitor_cannot_do_is_an_error_that_names_the_target_that_can() {
 }
 
 #[test]
+fn what_a_predicate_excludes_is_no_error() {
+    for (text, name) in [
+        ("wasm:opcode:*:alt / opname == \"i32.eqz\" / { return 1; }", "wasm:opcode:i32.eqz:alt"),
+        ("wasm:opcode:*:before / opname == \"i32.div_s\" && trap / { println(pc); }", "i32.div_s"),
+    ] {
+        let names = exports(text);
+        assert!(names.len() == 1 && names[0].contains(name), "{names:?}");
+    }
+    let said = monitor("wasm:opcode:*:alt / opname == \"br_on_null\" / { drop_args(); }");
+    assert!(said.expect_err("it is left over").contains("where control goes on"));
+}
+
+#[test]
 fn a_function_is_called_instead_that_variables_with_known_values_name() {
     let program = br#"(module (func $f (call $g)) (func $g) (func $h))"#;
     let rewritten = |body: &str| {
