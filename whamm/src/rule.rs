@@ -32,18 +32,32 @@ impl Match {
             _ => format!("{}:{}", self.event.provider(), self.event.path()),
         }
     }
-}
 
-impl Match {
+    /// The rule that matches only this, for commands in messages.
+    pub(crate) fn rule(self) -> String {
+        match self.mode {
+            Mode::None => format!("{}:{}", self.event.provider(), self.event.path()),
+            _ => self.path(),
+        }
+    }
+
     /// Why a name that exists elsewhere does not exist here, and the remedy.
     pub(crate) fn lacks(self, name: &str) -> (String, String) {
-        let event = self.event.names().1;
+        let event = name_of(self.event);
         if self.event.variable(name).is_some() {
             let message = format!("`{name}` is known only behind the instruction");
             return (message, format!("write `wasm:{}:after`", self.event.path()));
         }
-        let help = format!("`whamm info -v -r {}` lists what there is", self.path());
+        let help = format!("`whamm info -v -r {}` lists what there is", self.rule());
         (format!("`{name}` is not a valid bound var for `{event}`"), help)
+    }
+}
+
+/// An event's name in messages: the last part of its path, as in `call`, `entry` and `report`.
+pub(crate) fn name_of(event: Event) -> &'static str {
+    match event.names() {
+        (package, "") => package,
+        (_, name) => name,
     }
 }
 

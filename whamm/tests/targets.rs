@@ -343,7 +343,7 @@ fn what_a_library_cannot_offer_is_said_by_name() {
     );
     assert!(said("l.take();", library).contains("`l.take` takes or gives"));
     assert!(said("l.on(1);", library).contains("did you mean `one`?"));
-    assert!(said("l.one(1, 2);", library).contains("takes 1 arguments, not 2"));
+    assert!(said("l.one(1, 2);", library).contains("takes 1 argument, not 2"));
     assert!(said("var x: i64 = l.one(1);", library).contains("expected i64, found i32"));
     assert!(said("var x: i32 = memid(l) as i32;", library).contains("exports no memory"));
     assert!(

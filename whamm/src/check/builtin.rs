@@ -79,10 +79,12 @@ impl Checker<'_> {
         span: Span,
     ) -> Option<Vec<Expr>> {
         if args.len() != types.len() {
-            self.error(
-                span,
-                format!("`{name}` takes {} arguments, not {}", types.len(), args.len()),
-            );
+            let takes = match types.len() {
+                0 => "no arguments".into(),
+                1 => "1 argument".into(),
+                n => format!("{n} arguments"),
+            };
+            self.error(span, format!("`{name}` takes {takes}, not {}", args.len()));
             self.look_over(args);
             return None;
         }

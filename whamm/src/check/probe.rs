@@ -384,7 +384,7 @@ fn misfit(
             Event::Opcode(op) => op.name.to_string(),
             other => other.path(),
         };
-        let help = || format!("`whamm info -v -r {}` lists what there is", matched.path());
+        let help = || format!("`whamm info -v -r {}` lists what there is", matched.rule());
         let Some(found) = matched.event.variable_at(name, matched.mode, width) else {
             let (message, help) = matched.lacks(name);
             return Some((span, message, help));
@@ -394,7 +394,7 @@ fn misfit(
         if found.ty != Ty::Any && held(&found.ty) != held(wanted) {
             return Some((
                 span,
-                format!("no site of `{event}` has a `{name}` of type {wanted}: it is {}", found.ty),
+                format!("no site of `{event}` has `{name}` of type {wanted}: it is {}", found.ty),
                 help(),
             ));
         }

@@ -387,7 +387,7 @@ impl Checker<'_> {
             Context::Probe(site) if matches!(site.matched.mode, Mode::Alt | Mode::BlockAlt) => {
                 return self.return_instead(value, span);
             }
-            Context::Stray(stray) if stray.function => {
+            Context::Stray(stray) if stray.function || stray.replaces => {
                 self.look_over(value);
                 return None;
             }
