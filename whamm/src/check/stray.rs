@@ -10,7 +10,7 @@ use super::probe::instantiations;
 use super::scope::Context;
 use crate::events::{Bound, Definition, Event};
 use crate::rule;
-use crate::syntax::ast::{Part, ProbeDef, Rule, StrayBlock};
+use crate::syntax::ast::{ProbeDef, Rule, StrayBlock};
 use crate::types::Ty;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -58,8 +58,6 @@ pub(super) struct Stray {
     pub(super) params: HashMap<Rc<str>, Ty>,
     /// Whether it is a function's.
     pub(super) function: bool,
-    /// Whether it replaces an instruction, and returns its results.
-    pub(super) replaces: bool,
 }
 
 impl Stray {
@@ -108,9 +106,6 @@ impl Checker<'_> {
             .map(|n| def.rule.parts.get(n).map(|part| part.pattern.clone()).unwrap_or_default());
         let candidates =
             self.strays.entry(key).or_insert_with(|| Candidates::of(candidates(&def.rule))).clone();
-        let is_alt =
-            |part: &Part| ["alt", "block_alt"].iter().any(|m| rule::matches(&part.pattern, m));
-        let replaces = def.rule.parts.get(3).is_some_and(is_alt);
         // A body of a generic probe is valid if it is valid for some types.
         for params in instantiations(&def.rule) {
             let bounds = def.rule.parts.iter().flat_map(|p| &p.bounds);
@@ -122,7 +117,6 @@ impl Checker<'_> {
                 bounds,
                 params,
                 function: false,
-                replaces,
             });
             self.checked_body(def, &[]);
             self.context = Context::Start;
@@ -146,7 +140,6 @@ impl Checker<'_> {
             bounds: HashMap::new(),
             params: HashMap::new(),
             function: block.function,
-            replaces: false,
         };
         self.context = Context::Stray(stray);
         self.begin_body(Vec::new());
