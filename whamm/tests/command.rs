@@ -277,6 +277,8 @@ fn info_explains_variables_and_modes() {
     ] {
         assert!(modes.contains(line), "{modes}");
     }
+    let engine = printed(&whamm(&["info", "-v", "-r", "engine:trap"]));
+    assert!(engine.contains("code: i32") && !engine.contains("APP_MEMID"), "{engine}");
 }
 
 #[test]
