@@ -223,6 +223,24 @@ fn a_function_is_called_instead_that_variables_with_known_values_name() {
 }
 
 #[test]
+fn values_that_scripts_have_no_type_for_are_given_by_functions() {
+    let program = br#"(module (func $f (result v128) (v128.const i64x2 1 2))
+        (func $g (result v128) (v128.const i64x2 3 4)) (func (result funcref) (ref.func $f)) (elem declare func $f))"#;
+    let rewritten = |rule: &str, body: &str| {
+        let script = Source::new("x.mm", format!("{rule} {{ {body} }}"));
+        whamm::instrument(&[script], &[], program, &Options::default())
+            .map(|_| ())
+            .map_err(|said| said.to_string())
+    };
+    let vector = "wasm:opcode:v128.const:alt / fname == \"f\" /";
+    for rule in [vector, "wasm:opcode:ref.func:alt"] {
+        let said = rewritten(rule, "return 1;").expect_err(rule);
+        assert!(said.contains("= help: call a function that gives it"), "{said}");
+    }
+    assert_eq!(rewritten(vector, "alt_call_by_name(\"g\");"), Ok(()));
+}
+
+#[test]
 fn what_a_program_cannot_do_is_an_error_that_names_the_target_that_can() {
     let script = Source::new("x.mm", "var g: i32; wasm:opcode:nop:before { g = probe_id; }");
     let said = whamm::instrument(&[script], &[], b"(module (func nop))", &Options::default())

@@ -379,13 +379,14 @@ impl Emitter<'_> {
             Some(list) => list.iter().for_each(|e| self.folded(e)),
             None if value.ty.slots() == wanted => self.folded(&value),
             None => {
+                let is_number = |ty: &ValType| !matches!(ty, ValType::V128 | ValType::Ref(_));
+                let help = match wanted.iter().all(is_number) {
+                    true => "convert it with `as`; several values are a tuple: `return (1, 2);`",
+                    false => "call a function that gives it, with `alt_call_by_name(...)`",
+                };
                 let (found, wanted) = (names(&value.ty.slots()), names(&wanted));
                 let message = format!("{wanted} has to be returned here, and this is {found}");
-                return self.refuse(
-                    value.span,
-                    message,
-                    "convert it with `as`; several values are a tuple: `return (1, 2);`",
-                );
+                return self.refuse(value.span, message, help);
             }
         }
         for &(local, _) in given.iter().rev() {
