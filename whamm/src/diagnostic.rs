@@ -142,10 +142,10 @@ impl Diagnostics {
         self.list.push(Diagnostic { kind, span, message: message.into(), help: Some(help.into()) });
     }
 
-    /// Adds text to messages from an index on.
-    pub fn explain(&mut self, from: usize, more: &str) {
+    /// Adds text to messages from an index on, which depends on the message.
+    pub fn explain(&mut self, from: usize, more: impl Fn(&str) -> String) {
         for diagnostic in self.list.iter_mut().skip(from) {
-            diagnostic.message += more;
+            diagnostic.message += &more(&diagnostic.message);
         }
     }
 

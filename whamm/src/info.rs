@@ -106,9 +106,12 @@ fn signature(m: Match, name: &str) -> Option<String> {
     Some(format!("{name}({})", types.join(", ")))
 }
 
-/// The variables of an event that exist in a mode.
+/// The variables of an event that exist in a mode. Where only monitors are told of an event, no
+/// memory of the program is known.
 fn variables(m: Match) -> Vec<(String, Definition)> {
-    let all = m.event.variables().into_iter();
+    let is_known =
+        |d: &Definition| d.bound != Bound::AppMemId || !matches!(m.event, Event::Engine(_));
+    let all = m.event.variables().into_iter().filter(|(_, d)| is_known(d));
     all.filter(|(name, _)| m.event.variable_at(name, m.mode, 0).is_some()).collect()
 }
 

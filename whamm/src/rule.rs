@@ -32,18 +32,32 @@ impl Match {
             _ => format!("{}:{}", self.event.provider(), self.event.path()),
         }
     }
-}
 
-impl Match {
+    /// The rule that matches only this, for commands in messages.
+    pub(crate) fn rule(self) -> String {
+        match self.mode {
+            Mode::None => format!("{}:{}", self.event.provider(), self.event.path()),
+            _ => self.path(),
+        }
+    }
+
     /// Why a name that exists elsewhere does not exist here, and the remedy.
     pub(crate) fn lacks(self, name: &str) -> (String, String) {
-        let event = self.event.names().1;
+        let event = name_of(self.event);
         if self.event.variable(name).is_some() {
             let message = format!("`{name}` is known only behind the instruction");
             return (message, format!("write `wasm:{}:after`", self.event.path()));
         }
-        let help = format!("`whamm info -v -r {}` lists what there is", self.path());
+        let help = format!("`whamm info -v -r {}` lists what there is", self.rule());
         (format!("`{name}` is not a valid bound var for `{event}`"), help)
+    }
+}
+
+/// An event's name in messages: the last part of its path, as in `call`, `entry` and `report`.
+pub(crate) fn name_of(event: Event) -> &'static str {
+    match event.names() {
+        (package, "") => package,
+        (_, name) => name,
     }
 }
 
@@ -191,29 +205,24 @@ pub(crate) fn expand(rule: &Rule, said: &mut Diagnostics) -> Vec<Match> {
         .filter(|e| part(2).is_none_or(|p| matches(&p.pattern, e.names().1)))
         .collect();
     if events.is_empty() {
-        match part(2) {
-            Some(p) => {
-                unmatched(
-                    said,
-                    "event",
-                    p,
-                    &packages
-                        .iter()
-                        .map(|e| e.names().1)
-                        .filter(|n| !n.is_empty())
-                        .collect::<Vec<_>>(),
-                );
-            }
-            None => said.push_help(
-                Kind::ParsingError,
-                Some(rule.span),
-                "this rule names no event",
-                format!("for example `{}:...`", rule.parts[1].pattern),
-            ),
-        }
+        no_event(rule, &packages, said);
         return Vec::new();
     }
     modes(rule, &events, said)
+}
+
+/// Reports that a rule matches none of the events of its packages.
+fn no_event(rule: &Rule, packages: &[Event], said: &mut Diagnostics) {
+    let names: Vec<&str> = packages.iter().map(|e| e.names().1).filter(|n| !n.is_empty()).collect();
+    let (message, help) = match rule.parts.get(2) {
+        Some(part) if !names.is_empty() => return unmatched(said, "event", part, &names),
+        Some(_) => ("this event has no more parts", format!("write `wasm:{}`", packages[0].path())),
+        None => {
+            let package = packages[0].names().0;
+            ("this rule names no event", format!("for example `wasm:{package}:{}`", names[0]))
+        }
+    };
+    said.push_help(Kind::ParsingError, Some(rule.span), message, help);
 }
 
 /// Events of engines, which have neither packages nor modes.

@@ -196,6 +196,7 @@ fn no_command_minds_a_closed_pipe() {
         place.file("good.mm", "wasm:begin { println(1); }"),
         place.file("bad.mm", "wasm:opcode:cal:before { }"),
     );
+    let unread = place.file("unread.mm", "wasm:opcode:call:before {");
     let (program, output) = (repository("tests/apps/fac.wat"), place.path("out.wasm"));
     for (args, code) in [
         (vec!["info", "-v", "-f", "-r", "wasm:*"], 0),
@@ -210,6 +211,11 @@ fn no_command_minds_a_closed_pipe() {
         (vec!["fmt", "--check", &good], 1),
         (vec!["instr", "-s", &bad, "-a", &program, "-o", &output], 1),
         (vec!["instr", "-m", "-s", &good, "-a", &program, "-o", &output], 0),
+        (vec!["instr", "-w", "-m", "-s", &good, "-o", &output], 0),
+        (vec!["fmt", &unread], 1),
+        (vec!["profile", &program, "-o", &output], 0),
+        (vec!["record", &program, "-o", &output], 0),
+        (vec!["record", "nowhere.wasm", "-o", &output], 1),
     ] {
         for stdout in [true, false] {
             let (ended, said) = unheard(&args, stdout);
@@ -277,6 +283,8 @@ fn info_explains_variables_and_modes() {
     ] {
         assert!(modes.contains(line), "{modes}");
     }
+    let engine = printed(&whamm(&["info", "-v", "-r", "engine:trap"]));
+    assert!(engine.contains("code: i32") && !engine.contains("APP_MEMID"), "{engine}");
 }
 
 #[test]

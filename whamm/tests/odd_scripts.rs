@@ -20,6 +20,14 @@ const RIGHT: &[(&str, &str)] = &[
         "// é — 日本\nreport var t: str = \"日本 €\"; wasm:opcode:call:before { t = \"ü\"; /* ∑ */ }",
     ),
     (
+        "comments behind an empty mode",
+        "wasm:opcode:br: // first\n / imm0 == 1 / { report var n: u32; n++; } wasm:opcode:nop: /* second */ { report var n: u32; n++; }",
+    ),
+    (
+        "signs",
+        "wasm:opcode:call:before { report var n: i32; n = - -n - - - n; n = --n * (--n)--- n; n--; print(- -1); }",
+    ),
+    (
         "a comment without an end of line",
         "wasm:opcode:call:before { report var n: u32; n++; } // end",
     ),
@@ -34,6 +42,8 @@ fn odd_scripts_are_laid_out_once_and_for_all() {
             whamm::layout(&Source::new("odd.mm", laid.as_str())).expect("it was right before");
         assert_eq!(laid, again, "{what}");
         assert!(!laid.contains(['\r', '\u{feff}']), "{what}: {laid:?}");
+        let symbols = |text: &str| text.replace([' ', '\t', '\r', '\n', '\u{feff}'], "");
+        assert_eq!(symbols(text), symbols(&laid), "{what}");
         let said = whamm::check_scripts(&[Source::new("odd.mm", *text)], &[]);
         assert_eq!(said.has_errors(), !text.contains("wasm:"), "{what}: {said}");
     }

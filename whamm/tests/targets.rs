@@ -176,6 +176,19 @@ fn what_a_monitor_cannot_do_is_an_error_that_names_the_target_that_can() {
 }
 
 #[test]
+fn what_a_predicate_excludes_is_no_error() {
+    for (text, name) in [
+        ("wasm:opcode:*:alt / opname == \"i32.eqz\" / { return 1; }", "wasm:opcode:i32.eqz:alt"),
+        ("wasm:opcode:*:before / opname == \"i32.div_s\" && trap / { println(pc); }", "i32.div_s"),
+    ] {
+        let names = exports(text);
+        assert!(names.len() == 1 && names[0].contains(name), "{names:?}");
+    }
+    let said = monitor("wasm:opcode:*:alt / opname == \"br_on_null\" / { drop_args(); }");
+    assert!(said.expect_err("it is left over").contains("where control goes on"));
+}
+
+#[test]
 fn a_function_is_called_instead_that_variables_with_known_values_name() {
     let program = br#"(module (func $f (call $g)) (func $g) (func $h))"#;
     let rewritten = |body: &str| {
@@ -207,6 +220,24 @@ fn a_function_is_called_instead_that_variables_with_known_values_name() {
     }
     let names = exports("wasm:opcode:call:alt { var k: i32 = 2; alt_call_by_id(k); }");
     assert!(names.len() == 1 && names[0].ends_with(", 2}"), "{names:?}");
+}
+
+#[test]
+fn values_that_scripts_have_no_type_for_are_given_by_functions() {
+    let program = br#"(module (func $f (result v128) (v128.const i64x2 1 2))
+        (func $g (result v128) (v128.const i64x2 3 4)) (func (result funcref) (ref.func $f)) (elem declare func $f))"#;
+    let rewritten = |rule: &str, body: &str| {
+        let script = Source::new("x.mm", format!("{rule} {{ {body} }}"));
+        whamm::instrument(&[script], &[], program, &Options::default())
+            .map(|_| ())
+            .map_err(|said| said.to_string())
+    };
+    let vector = "wasm:opcode:v128.const:alt / fname == \"f\" /";
+    for rule in [vector, "wasm:opcode:ref.func:alt"] {
+        let said = rewritten(rule, "return 1;").expect_err(rule);
+        assert!(said.contains("= help: call a function that gives it"), "{said}");
+    }
+    assert_eq!(rewritten(vector, "alt_call_by_name(\"g\");"), Ok(()));
 }
 
 #[test]
@@ -330,7 +361,7 @@ fn what_a_library_cannot_offer_is_said_by_name() {
     );
     assert!(said("l.take();", library).contains("`l.take` takes or gives"));
     assert!(said("l.on(1);", library).contains("did you mean `one`?"));
-    assert!(said("l.one(1, 2);", library).contains("takes 1 arguments, not 2"));
+    assert!(said("l.one(1, 2);", library).contains("takes 1 argument, not 2"));
     assert!(said("var x: i64 = l.one(1);", library).contains("expected i64, found i32"));
     assert!(said("var x: i32 = memid(l) as i32;", library).contains("exports no memory"));
     assert!(

@@ -70,6 +70,15 @@ pub(super) fn is_builtin(name: &str) -> bool {
         )
 }
 
+/// A number of things, in words.
+fn counted(count: usize, thing: &str) -> String {
+    match count {
+        0 => format!("no {thing}s"),
+        1 => format!("1 {thing}"),
+        _ => format!("{count} {thing}s"),
+    }
+}
+
 impl Checker<'_> {
     fn arguments(
         &mut self,
@@ -79,10 +88,8 @@ impl Checker<'_> {
         span: Span,
     ) -> Option<Vec<Expr>> {
         if args.len() != types.len() {
-            self.error(
-                span,
-                format!("`{name}` takes {} arguments, not {}", types.len(), args.len()),
-            );
+            let taken = counted(types.len(), "argument");
+            self.error(span, format!("`{name}` takes {taken}, not {}", args.len()));
             self.look_over(args);
             return None;
         }
@@ -241,11 +248,8 @@ impl Checker<'_> {
             }
         };
         if pieces.len() != values.len() + 1 {
-            let message = format!(
-                "the format wants {} values, and there are {}",
-                pieces.len() - 1,
-                values.len()
-            );
+            let wanted = counted(pieces.len() - 1, "value");
+            let message = format!("the format wants {wanted}, not {}", values.len());
             match pieces.iter().find_map(|(text, _)| percent(text)) {
                 Some(habit) => {
                     let help = format!("`{{}}` stands for a value: write it instead of `{habit}`");

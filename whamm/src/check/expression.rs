@@ -370,6 +370,10 @@ impl Checker<'_> {
         let hint =
             matches!(inner.kind, ast::ExprKind::Float(..)).then_some(&to).filter(|t| t.is_float());
         let value = self.expr(inner, hint)?;
+        if let Ty::Param(name) = &to {
+            self.undeclared(name, span);
+            return None;
+        }
         let scalar = |t: &Ty| t.is_numeric() || *t == Ty::Bool;
         if !scalar(&value.ty) || !scalar(&to) {
             self.error_help(

@@ -256,11 +256,7 @@ impl Checker<'_> {
             && !scope::is_new(&name.text)
             && !self.context.is_unclear();
         if event {
-            let owner = self.context.owner();
-            let message = format!(
-                "name `{}` collides with the `{owner}` probe bound variable `{}`",
-                name.text, name.text
-            );
+            let message = self.context.collision(&name.text);
             self.said.push_help(
                 Kind::DuplicateIdentifierError,
                 Some(name.span),

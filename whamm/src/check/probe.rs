@@ -114,7 +114,7 @@ impl Checker<'_> {
                         let _ = self.said.split_off(complaints);
                     }
                     Err(Unfit::Wrong) => {
-                        self.said.explain(complaints, &choice(params));
+                        self.said.explain(complaints, |message| choice(params, message));
                         match before {
                             Some(before) => {
                                 let why = || Some(last(self.said, &before));
@@ -365,9 +365,14 @@ impl Checker<'_> {
         if let Some(ty) = params.get(p) {
             return Some(ty.clone());
         }
-        let message = format!("the type parameter `{p}` is not declared");
-        self.error_help(bound.name.span, message, format!("write `<{p}: numeric>` in the rule"));
+        self.undeclared(p, bound.name.span);
         None
+    }
+
+    /// Reports a type parameter that the rule does not declare.
+    pub(super) fn undeclared(&mut self, name: &str, span: Span) {
+        let message = format!("the type parameter `{name}` is not declared");
+        self.error_help(span, message, format!("write `<{name}: numeric>` in the rule"));
     }
 }
 
@@ -384,7 +389,7 @@ fn misfit(
             Event::Opcode(op) => op.name.to_string(),
             other => other.path(),
         };
-        let help = || format!("`whamm info -v -r {}` lists what there is", matched.path());
+        let help = || format!("`whamm info -v -r {}` lists what there is", matched.rule());
         let Some(found) = matched.event.variable_at(name, matched.mode, width) else {
             let (message, help) = matched.lacks(name);
             return Some((span, message, help));
@@ -394,7 +399,7 @@ fn misfit(
         if found.ty != Ty::Any && held(&found.ty) != held(wanted) {
             return Some((
                 span,
-                format!("no site of `{event}` has a `{name}` of type {wanted}: it is {}", found.ty),
+                format!("no site of `{event}` has `{name}` of type {wanted}: it is {}", found.ty),
                 help(),
             ));
         }
@@ -402,9 +407,13 @@ fn misfit(
     None
 }
 
-/// The values of type parameters, as the end of a message.
-fn choice(params: &HashMap<Rc<str>, Ty>) -> String {
-    let mut all: Vec<String> = params.iter().map(|(name, ty)| format!("{name} is {ty}")).collect();
+/// The values of those type parameters that explain a message, as its end: of parameters whose
+/// type it mentions.
+fn choice(params: &HashMap<Rc<str>, Ty>, message: &str) -> String {
+    let words: Vec<&str> = message.split(|c: char| !c.is_alphanumeric()).collect();
+    let of_these = |ty: &Ty| words.contains(&&*ty.to_string());
+    let meant = params.iter().filter(|(_, ty)| of_these(ty));
+    let mut all: Vec<String> = meant.map(|(name, ty)| format!("{name} is {ty}")).collect();
     all.sort();
     if all.is_empty() { String::new() } else { format!(", where {}", all.join(" and ")) }
 }

@@ -6,7 +6,7 @@ use crate::diagnostic::Kind;
 use crate::events::FORMER;
 use crate::events::{Bound, Definition, Event};
 use crate::hir::Var;
-use crate::rule::Match;
+use crate::rule::{Match, name_of};
 use crate::source::Span;
 use crate::types::Ty;
 use std::collections::{HashMap, HashSet};
@@ -55,13 +55,15 @@ impl Site {
 }
 
 impl Context {
-    pub(super) fn owner(&self) -> String {
-        match self {
-            Self::Probe(site) => site.matched.event.names().1.to_string(),
-            Self::Stray(stray) => {
-                stray.event().map_or_else(String::new, |event| event.names().1.to_string())
+    /// The error that a variable has the name of a variable of the event.
+    pub(super) fn collision(&self, name: &str) -> String {
+        match self.event().map(name_of) {
+            Some(event) => {
+                format!("name `{name}` collides with the `{event}` probe bound variable `{name}`")
             }
-            _ => String::new(),
+            None => {
+                format!("name `{name}` collides with the bound variable `{name}` of all probes")
+            }
         }
     }
 
@@ -208,10 +210,7 @@ impl Checker<'_> {
     pub(super) fn resolve(&mut self, name: &str, span: Span) -> Option<Meaning> {
         if self.collides(name) {
             if self.unknown.insert(name.into()) {
-                let owner = self.context.owner();
-                let message = format!(
-                    "name `{name}` collides with the `{owner}` probe bound variable `{name}`"
-                );
+                let message = self.context.collision(name);
                 self.said.push_help(
                     Kind::DuplicateIdentifierError,
                     Some(span),
@@ -249,7 +248,7 @@ impl Checker<'_> {
             Context::Stray(stray) if known_elsewhere => {
                 if let Some(event) = stray.event().filter(|event| event.variable(name).is_none()) {
                     let message =
-                        format!("`{name}` is not a valid bound var for `{}`", event.names().1);
+                        format!("`{name}` is not a valid bound var for `{}`", name_of(event));
                     let help =
                         format!("`whamm info -v -r wasm:{}` lists what there is", event.path());
                     self.said.push_help(Kind::InstrumentationError, Some(span), message, help);

@@ -387,11 +387,12 @@ impl Checker<'_> {
             Context::Probe(site) if matches!(site.matched.mode, Mode::Alt | Mode::BlockAlt) => {
                 return self.return_instead(value, span);
             }
-            Context::Stray(stray) if stray.function => {
+            Context::Probe(_) => return self.return_unasked(value, span),
+            Context::Stray(_) => {
                 self.look_over(value);
                 return None;
             }
-            _ => Ty::unit(),
+            Context::Start => Ty::unit(),
         };
         match value {
             None if wanted.is_unit() => Some(Stmt::Return(None)),
@@ -409,6 +410,19 @@ impl Checker<'_> {
             }
             Some(e) => Some(Stmt::Return(Some(self.expr_of(e, &wanted)?))),
         }
+    }
+
+    /// The end of a probe that replaces nothing. A value has no use: it may have been meant for an
+    /// instruction.
+    fn return_unasked(&mut self, value: Option<&ast::Expr>, span: Span) -> Option<Stmt> {
+        let Some(e) = value else { return Some(Stmt::Return(None)) };
+        self.said.push_help(
+            Kind::TypeCheckWarning,
+            Some(span),
+            "there is nothing that this value could be returned to",
+            "a probe gives values in place of an instruction: write the mode `alt`",
+        );
+        Some(Stmt::Return(Some(self.expr(e, None)?)))
     }
 
     /// Checks the value that a body returns in place of the instruction's results.

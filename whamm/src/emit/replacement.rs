@@ -3,6 +3,7 @@
 
 use super::code::Emitter;
 use crate::events::Function as EventFunction;
+use crate::fold;
 use crate::hir::{Builtin, Expr, ExprKind, Stmt};
 use crate::source::Span;
 use crate::types::Ty;
@@ -368,7 +369,8 @@ impl Emitter<'_> {
 
     /// Stores the value that a body returns instead of the instruction's result.
     pub(super) fn give_instead(&mut self, replacement: &Replacement, value: &Expr) {
-        let value = self.fold(value);
+        // What is known only at the site is no literal: it keeps its type, as in a monitor.
+        let value = fold::pure(value.clone());
         let given = &replacement.results[replacement.results.len() - replacement.returned..];
         let wanted: Vec<ValType> = given.iter().map(|r| r.1).collect();
         let parts: Vec<Expr> = match &value.kind {
@@ -378,21 +380,28 @@ impl Emitter<'_> {
         let adapted: Option<Vec<Expr>> =
             parts.iter().zip(&wanted).map(|(e, &slot)| adapted(e, slot)).collect();
         match adapted.filter(|list| list.len() == wanted.len() && parts.len() == wanted.len()) {
-            Some(list) => list.iter().for_each(|e| self.value(e)),
-            None if value.ty.slots() == wanted => self.value(&value),
+            Some(list) => list.iter().for_each(|e| self.folded(e)),
+            None if value.ty.slots() == wanted => self.folded(&value),
             None => {
+                let is_number = |ty: &ValType| !matches!(ty, ValType::V128 | ValType::Ref(_));
+                let help = match wanted.iter().all(is_number) {
+                    true => "convert it with `as`; several values are a tuple: `return (1, 2);`",
+                    false => "call a function that gives it, with `alt_call_by_name(...)`",
+                };
                 let (found, wanted) = (names(&value.ty.slots()), names(&wanted));
                 let message = format!("{wanted} has to be returned here, and this is {found}");
-                return self.refuse(
-                    value.span,
-                    message,
-                    "convert it with `as`; several values are a tuple: `return (1, 2);`",
-                );
+                return self.refuse(value.span, message, help);
             }
         }
         for &(local, _) in given.iter().rev() {
             self.put().local_set(local);
         }
+    }
+
+    /// Writes a value, as far as it is known at the site.
+    fn folded(&mut self, e: &Expr) {
+        let e = self.fold(e);
+        self.value(&e);
     }
 }
 

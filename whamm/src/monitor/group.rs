@@ -257,6 +257,8 @@ pub(super) fn collect<'a>(program: &'a Program, said: &mut Diagnostics) -> Vec<G
     // addresses of 32 bits.
     let mut left_out = HashSet::new();
     for probe in program.probes.iter().filter(|p| p.matched.event.has_sites() && !p.alternative) {
+        // What the predicate excludes needs nothing of an engine.
+        let Some(group) = of(probe) else { continue };
         if is_alt(probe) && !can_replace(probe) {
             let among_others = program.probes.iter().any(|p| p.rule == probe.rule && !is_alt(p));
             let (kind, message) = match among_others {
@@ -309,7 +311,6 @@ pub(super) fn collect<'a>(program: &'a Program, said: &mut Diagnostics) -> Vec<G
             );
             continue;
         }
-        let Some(group) = of(probe) else { continue };
         match list
             .iter_mut()
             .rev()

@@ -55,10 +55,10 @@ impl Findings {
                 (true, false) => "the predicate excludes",
                 (false, false) => "what the body asks for excludes",
             };
-            let these = if meant.is_empty() {
-                "all places".into()
-            } else {
-                format!("all of its {count} such instructions")
+            let these = match count {
+                0 => "all places".into(),
+                1 => "its only such instruction".into(),
+                _ => format!("all of its {count} such instructions"),
             };
             return format!("{what} {these}");
         }

@@ -20,6 +20,13 @@ struct Symbol<'a> {
     solid: bool,
 }
 
+impl Symbol<'_> {
+    /// Whether an operator behind it is binary or a postfix.
+    fn is_operand(&self) -> bool {
+        (self.solid && self.text != "return") || matches!(self.text, ")" | "]")
+    }
+}
+
 const LONG: [&str; 18] = [
     "<<=", ">>=", "++", "--", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "==", "!=", ">=",
     "<=", "&&", "||",
@@ -113,7 +120,6 @@ fn symbols<'a>(text: &'a str, rules: &[(usize, usize)]) -> Vec<Symbol<'a>> {
             (None, Some(n)) => (n, true),
             (None, None) => (width(rest), false),
         };
-        // A rule whose last part is empty ends with blanks.
         let symbol = rest[..len].trim_end();
         let solid = rule.is_some()
             || symbol.starts_with(|c: char| c.is_ascii_alphanumeric() || "_@\"".contains(c));
@@ -215,9 +221,8 @@ impl Printer {
     }
 
     fn note(&mut self, s: &Symbol<'_>, before: Option<&Symbol<'_>>) {
-        let operand =
-            before.is_some_and(|b| (b.solid && b.text != "return") || matches!(b.text, ")" | "]"));
-        self.prefix = matches!(s.text, "!" | "~") || (s.text == "-" && !operand);
+        self.prefix = matches!(s.text, "!" | "~")
+            || (matches!(s.text, "-" | "--") && !before.is_some_and(Symbol::is_operand));
         match s.text {
             "{" => {
                 self.depth += 1;
@@ -240,7 +245,10 @@ impl Printer {
             matches!(before.text, "if" | "elif" | "while" | "return" | "in" | "for" | "as");
         match (before.text, s.text) {
             ("<", _) | (_, ">" | ">>") if self.angles > 0 => false,
-            (_, ";" | "," | ")" | "]" | "++" | "--") | ("(" | "[", _) => false,
+            (_, ";" | "," | ")" | "]" | "++") | ("(" | "[", _) => false,
+            // Two signs are no decrement.
+            ("-", "-") => true,
+            (_, "--") => !before.is_operand(),
             (".", _) | (_, ".") | ("..", _) | (_, "..") => false,
             (_, ":") => self.prefix_colon(),
             (_, "(") => keyword || !(before.solid || before.text == ")" || self.prefix),

@@ -24,10 +24,14 @@ impl Cursor<'_> {
         self.blanks();
         let start = self.at;
         let mut parts = vec![self.part()?];
+        let mut colon = start;
         while self.eat(":") {
+            colon = self.at;
             parts.push(self.part()?);
         }
-        let end = parts.last().map_or(start, |p| p.span.end as usize);
+        // An empty part is behind the blanks and comments that follow its colon.
+        let last = parts.last().filter(|p| !p.pattern.is_empty());
+        let end = last.map_or(colon, |p| p.span.end as usize);
         let span = Span::new(self.script, start..end.max(start + 1));
         if !(2..=4).contains(&parts.len()) {
             let help = "provider:package:event:mode, as in `wasm:opcode:call:before`, `wasm:func:entry`, `wasm:report`";

@@ -6,3 +6,6 @@ wasm:func:entry:before { }
 wasm:opcode:call { }
 wasm:opcode:block:semantic_after { }
 wasm { }
+wasm:begin: { }
+wasm:report|end:x { }
+wasm:func { }

@@ -6,3 +6,4 @@ wasm:opcode:call:alt / target_fn_name == "one" / { var n: i32; alt_call_by_id(n)
 wasm:opcode:call:alt / target_fn_name == "sum" / { alt_call_by_name("nobody"); }
 wasm:opcode:call:alt / target_fn_name == "keep" / { alt_call_by_name("sum"); }
 wasm:opcode:i32.eqz:alt { drop_args(); }
+wasm:opcode:i32.mul:alt { return pc as u64; }

@@ -1,0 +1,267 @@
+  (func $add (;1;) (type $bin) (param i32 i32) (result i32)
+    local.get 0
+    local.get 1
+    i32.add
+    block ;; label = @1
+      global.get 2
+      i32.const 1
+      i32.add
+      global.set 2
+      i32.const 1
+      i32.const 5632
+      i32.const 4
+      br 0 (;@1;)
+    end
+  )
+  (func $sub (;2;) (type $bin) (param i32 i32) (result i32)
+    local.get 0
+    local.get 1
+    i32.sub
+    block ;; label = @1
+      global.get 2
+      i32.const 1
+      i32.add
+      global.set 2
+      i32.const 1
+      i32.const 5632
+      i32.const 4
+      br 0 (;@1;)
+    end
+  )
+  (func $switch (;3;) (type 2) (param $n i32) (result i32)
+    block ;; label = @1
+      block ;; label = @2
+        block ;; label = @3
+          block ;; label = @4
+            local.get $n
+            block ;; label = @5
+              global.get 1
+              i32.const 1
+              i32.add
+              global.set 1
+              global.get 1
+              i32.const 10
+              i32.gt_s
+              if ;; label = @6
+                global.get 1
+                i64.extend_i32_s
+                br 1 (;@5;)
+              end
+              global.get 1
+              i32.const 10
+              i32.add
+              global.set 1
+            end
+            br_table 0 (;@4;) 1 (;@3;) 2 (;@2;) 3 (;@1;)
+          end
+          i32.const 10
+          block ;; label = @4
+            global.get 2
+            i32.const 1
+            i32.add
+            global.set 2
+            i32.const 1
+            i32.const 5632
+            i32.const 4
+            br 0 (;@4;)
+          end
+          return
+        end
+        i32.const 20
+        block ;; label = @3
+          global.get 2
+          i32.const 1
+          i32.add
+          global.set 2
+          i32.const 1
+          i32.const 5632
+          i32.const 4
+          br 0 (;@3;)
+        end
+        return
+      end
+      i32.const 30
+      block ;; label = @2
+        global.get 2
+        i32.const 1
+        i32.add
+        global.set 2
+        i32.const 1
+        i32.const 5632
+        i32.const 4
+        br 0 (;@2;)
+      end
+      return
+    end
+    i32.const 40
+    block ;; label = @1
+      global.get 2
+      i32.const 1
+      i32.add
+      global.set 2
+      i32.const 1
+      i32.const 5632
+      i32.const 4
+      br 0 (;@1;)
+    end
+  )
+  (func $out (;4;) (type 2) (param $n i32) (result i32)
+    block (result i32) ;; label = @1
+      i32.const 5
+      local.get $n
+      i32.eqz
+      br_if 0 (;@1;)
+      drop
+      i32.const 6
+    end
+    block ;; label = @1
+      global.get 2
+      i32.const 1
+      i32.add
+      global.set 2
+      i32.const 1
+      i32.const 5632
+      i32.const 4
+      br 0 (;@1;)
+    end
+  )
+  (func $tail (;5;) (type 2) (param $n i32) (result i32)
+    local.get $n
+    i32.eqz
+    if ;; label = @1
+      i32.const 0
+      block ;; label = @2
+        global.get 2
+        i32.const 1
+        i32.add
+        global.set 2
+        i32.const 1
+        i32.const 5632
+        i32.const 4
+        br 0 (;@2;)
+      end
+      return
+    end
+    local.get $n
+    i32.const 1
+    i32.sub
+    block ;; label = @1
+      global.get 2
+      i32.const 1
+      i32.add
+      global.set 2
+      i32.const 1
+      i32.const 5632
+      i32.const 4
+      br 0 (;@1;)
+    end
+    return_call $tail
+  )
+  (func $multi (;6;) (type 3) (param i32) (result i32 i64)
+    local.get 0
+    global.get $g
+    block ;; label = @1
+      global.get 2
+      i32.const 1
+      i32.add
+      global.set 2
+      i32.const 1
+      i32.const 5632
+      i32.const 4
+      br 0 (;@1;)
+    end
+  )
+  (func (;7;) (type 4)
+    (local $i i32) (local $f f64)
+    i32.const 9
+    i32.const 4
+    i32.const 1
+    call_indirect (type $bin)
+    call $log
+    i32.const 9
+    i32.const 4
+    i32.const 2
+    call_indirect (type $bin)
+    call $log
+    loop ;; label = @1
+      local.get $i
+      call $switch
+      call $log
+      local.get $i
+      i32.const 1
+      i32.add
+      local.set $i
+      local.get $i
+      i32.const 5
+      i32.lt_u
+      br_if 0 (;@1;)
+    end
+    i32.const 0
+    call $out
+    call $log
+    i32.const 1
+    call $out
+    call $log
+    i32.const 3
+    call $tail
+    call $log
+    i32.const 77
+    call $multi
+    global.set $g
+    call $log
+    f64.const 0x1p+0 (;=1;)
+    f64.const 0x1.8p+1 (;=3;)
+    f64.div
+    local.set $f
+    local.get $f
+    f64.const 0x1.ep+4 (;=30;)
+    f64.mul
+    i32.trunc_f64_s
+    call $log
+    i32.const 7
+    i32.const 2
+    i32.div_s
+    call $log
+    i32.const 1
+    memory.grow
+    call $log
+    i32.const 64
+    i32.const 1
+    i32.const 4
+    memory.fill
+    i32.const 5
+    i32.load8_u offset=60
+    call $log
+    i32.const 80
+    i64.const 123456789
+    i64.store32
+    i32.const 80
+    i32.load
+    i32.const 1
+    i32.const 1
+    select
+    call $log
+    block ;; label = @1
+      global.get 2
+      i32.const 1
+      i32.add
+      global.set 2
+      i32.const 1
+      i32.const 5632
+      i32.const 4
+      br 0 (;@1;)
+    end
+  )
+  (func $"#func12 whamm.flush" (@name "whamm.flush") (;12;) (type 5)
+    (local i32)
+    global.get 3
+    local.set 0
+    i32.const 0
+    global.set 3
+    local.get 0
+    if ;; label = @1
+      i32.const 2304
+      local.get 0
+      call $whamm.write_kept
+    end
+  )
