@@ -539,7 +539,8 @@ fn exit_on(block: &Header, id: Id, call_site: u64, now: u64) {
     let is_mine = |frame: &Frame| {
         frame.record.load(Relaxed) == id.record() && frame.term.load(Relaxed) == term
     };
-    let Some(at) = (1..depth(block)).rev().find(|&at| is_mine(block.frame(at))) else {
+    let mine = (1..depth(block)).rev().find(|&at| is_mine(block.frame(at)));
+    let Some(at) = mine.filter(|_| function.is_unbroken(term)) else {
         record.open.store(0, Relaxed);
         return;
     };

@@ -14,7 +14,7 @@
 //! This module hands out references into a mapping that lives as long as the process.
 #![allow(unsafe_code)]
 
-use super::layout::{FUNCTION, Function, RECORD};
+use super::layout::{EPOCH, FUNCTION, Function, RECORD};
 use super::sites::Switchboard;
 use super::{modes, stub};
 use std::ops::Range;
@@ -77,6 +77,11 @@ impl Function {
     pub(crate) fn switchboard(&self) -> Option<&Switchboard> {
         // SAFETY: (1) null, or a switchboard that is never freed.
         unsafe { self.sites.load(Acquire).as_ref() }
+    }
+
+    /// Whether a call that began in this term can end now: its exits were on ever since.
+    pub(crate) fn is_unbroken(&self, term: u32) -> bool {
+        term ^ self.term.load(Acquire) < EPOCH
     }
 }
 

@@ -95,7 +95,7 @@ pub(crate) struct Record {
 #[derive(Debug)]
 pub(crate) struct Function {
     pub(crate) address: AtomicU64,
-    /// The current term, or the last one.
+    /// The current term, or the last one. It grows by [`EPOCH`] where its exits are switched off.
     pub(crate) term: AtomicU32,
     /// Calls to time in a term, on each thread.
     pub(crate) quota: AtomicI32,
@@ -255,6 +255,9 @@ pub(crate) const RING_ROOM: usize = RING_COUNT - 32;
 pub(crate) const RECORDS: usize = RING + ENTRY * RING_COUNT;
 pub(crate) const RECORD: usize = size_of::<Record>();
 pub(crate) const FUNCTION: usize = size_of::<Function>();
+/// The distance of terms between which exits were off. A frame of an earlier epoch has missed its
+/// exit. If a function is armed so often without being off, a call that is open then is lost.
+pub(crate) const EPOCH: u32 = 1 << 12;
 
 // What the assembly assumes.
 const _: () = assert!(size_of::<Clear>() == 1 << 5 && CLEARS.is_power_of_two());

@@ -18,7 +18,7 @@
 //! those calls heal (see [`event`](super::event)).
 
 use super::functions::Id;
-use super::layout::Function;
+use super::layout::{EPOCH, Function};
 use super::sites::{self, Site};
 use super::stub::Stub;
 use super::{clock, functions, scope, sharing, skip, spans, threads};
@@ -226,6 +226,12 @@ fn begin_term(function: &Function) {
     function.term.fetch_add(1, Release);
 }
 
+/// Its calls are timed no longer: those that are open miss their exits. When exits are on again, the
+/// first may end a call whose enter was still off: in the same epoch, it would end an open one.
+fn end_epoch(function: &Function) {
+    function.term.fetch_add(EPOCH, Release);
+}
+
 /// Calls that are open belong to no term that may be met again: their ends were not seen, while the
 /// profiler was away. No thread is in a hook.
 pub(super) fn close_open_calls() {
@@ -336,6 +342,9 @@ fn perform(id: Id, function: &Function, act: Act) {
 /// Switches all sites as the function's state says. Tries all of them, and returns the first error.
 fn carry_out(id: Id) -> Result<(), SetError> {
     let function = id.function();
+    if !mode_is_sample(function) {
+        end_epoch(function);
+    }
     let Some(board) = function.switchboard() else { return Ok(()) };
     if let Some((registration, place)) = board.registration() {
         // The agent does it, soon: until then the runtime's hooks follow the function's state.

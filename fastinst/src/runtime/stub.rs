@@ -27,8 +27,8 @@
 #![allow(unreachable_pub, reason = "the loader reaches them, by name")]
 
 use super::layout::{
-    CLEARS, Clear, ENTRY, Entry, FRAME, Frame, Function, Header, LAPS, OUTERMOST, RECORDS, RING,
-    RING_COUNT, RING_ROOM, Record,
+    CLEARS, Clear, ENTRY, EPOCH, Entry, FRAME, Frame, Function, Header, LAPS, OUTERMOST, RECORDS,
+    RING, RING_COUNT, RING_ROOM, Record,
 };
 use super::scope::{self, stubs as follow};
 use super::{drain, event, keeping, skip};
@@ -375,6 +375,11 @@ macro_rules! stubs {
                 "mov eax, dword ptr [rdi - {frame} + {frame_term}]",
                 "cmp eax, dword ptr [r8 + {term}]",
                 "jne 7f",
+                // Were exits on ever since?
+                "mov rcx, qword ptr [rip + {functions}]",
+                "xor eax, dword ptr [rcx + r11*2 + {f_term}]",
+                "cmp eax, {epoch}",
+                "jae 7f",
                 "cmp qword ptr [rdi - {frame} + {time}], 0",
                 "je 4f",
                 // Waits for all that comes before it: a plain reading is taken while the function's body
@@ -434,6 +439,9 @@ macro_rules! stubs {
                 "7:",
                 "mov rdi, qword ptr [r8 + {address}]",
                 "jmp {slow}",
+                functions = sym FUNCTIONS,
+                f_term = const offset_of!(Function, term),
+                epoch = const EPOCH,
                 capacity = const offset_of!(Header, capacity),
                 top = const offset_of!(Header, top),
                 head = const offset_of!(Header, head),

@@ -149,8 +149,10 @@ fn end_on(block: &Header, id: Id, now: u64) {
     let of_pair = |pass: &Pass| pass.record.load(Relaxed) == id.record();
     let count = block.open_passes.load(Relaxed) as usize;
     // Passes of an earlier term: their ends may not have been seen.
+    let is_unbroken = id.function().is_unbroken(term);
+    let may_end = |pass: &Pass| is_unbroken && pass.term.load(Relaxed) == term;
     for at in (0..count).rev() {
-        if of_pair(&block.passes[at]) && block.passes[at].term.load(Relaxed) != term {
+        if of_pair(&block.passes[at]) && !may_end(&block.passes[at]) {
             remove(block, at);
         }
     }

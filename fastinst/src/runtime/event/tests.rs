@@ -233,6 +233,34 @@ fn a_frame_of_an_older_term_never_pairs() {
     assert_eq!(stage.which().len(), 1);
 }
 
+const EVERY_CALL: Mode =
+    Mode::Sample(Draw { quota: u32::MAX, skip: Skip::None, then: Rest::Count });
+
+#[test]
+fn a_call_whose_exit_was_switched_off_does_not_end_with_a_later_one() {
+    let stage = Stage::new(1, u32::MAX, Skip::None);
+    for off in [Mode::Off, Mode::Count] {
+        stage.enter(0, HIGH);
+        modes::set(stage.functions[0], off);
+        modes::set(stage.functions[0], EVERY_CALL);
+        // Exits are on before enters: a call that is in progress then ends first.
+        stage.exit(0, u64::MAX);
+        assert_eq!(stage.which().len(), 0, "{off:?}");
+        stage.enter(0, HIGH);
+        stage.exit(0, u64::MAX);
+        assert_eq!(stage.which().len(), 1, "{off:?}");
+    }
+}
+
+#[test]
+fn a_call_longer_than_a_term_is_timed_while_its_probes_stay_on() {
+    let stage = Stage::new(1, u32::MAX, Skip::None);
+    stage.enter(0, HIGH);
+    modes::set(stage.functions[0], EVERY_CALL);
+    stage.exit(0, u64::MAX);
+    assert_eq!(stage.which().len(), 1);
+}
+
 #[test]
 fn a_function_retires_when_its_quota_is_used_up_and_its_last_call_is_over() {
     let stage = Stage::new(1, 3, Skip::None);
@@ -445,7 +473,12 @@ fn the_stubs_do_what_the_rules_say() {
     let mut script = Vec::new();
     for _ in 0..3000 {
         random = random.wrapping_mul(MULTIPLIER).wrapping_add(1);
-        script.push(((random >> 40) as usize % 4, (random >> 50) % 5 < 2));
+        let step = match (random >> 50) % 32 {
+            0 => Step::OffAndOn,
+            1..13 => Step::Enter,
+            _ => Step::Exit,
+        };
+        script.push(((random >> 40) as usize % 4, step));
     }
     // The same events through the stubs, on a thread of its own, whose first events prepare its
     // records.
@@ -525,21 +558,32 @@ fn exits_of_a_site_that_functions_share_end_the_call_of_the_function_that_the_ho
     assert_eq!(timed.join().unwrap(), (vec![1, 0], vec![0]));
 }
 
+/// What a script does to a function.
+#[derive(Clone, Copy)]
+enum Step {
+    Enter,
+    Exit,
+    OffAndOn,
+}
+
 /// Plays a script; returns which functions were timed, whether as the outermost call, and the
 /// counts. Every call takes the bias and what it called at least.
 fn run(
     stage: &Stage,
-    script: &[(usize, bool)],
+    script: &[(usize, Step)],
     enter: impl Fn(&Stage, usize),
     exit: impl Fn(&Stage, usize),
 ) -> (Vec<(usize, bool)>, Vec<u64>) {
     let mut samples = Vec::new();
-    for &(function, enters) in script {
+    for &(function, step) in script {
         let full = depth(stage.block) > FRAME_COUNT - 10;
-        if enters && !full {
-            enter(stage, function);
-        } else {
-            exit(stage, function);
+        match step {
+            Step::OffAndOn => {
+                modes::set(stage.functions[function], Mode::Off);
+                modes::set(stage.functions[function], EVERY_CALL);
+            }
+            Step::Enter if !full => enter(stage, function),
+            Step::Enter | Step::Exit => exit(stage, function),
         }
         for (function, done) in stage.done() {
             assert!(done.ticks >= done.children + BIAS.load(Relaxed) && done.call_site == 0x77);
