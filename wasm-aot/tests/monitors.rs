@@ -162,7 +162,7 @@ fn totals_are_sums_of_columns_and_functions_have_indices_in_all_monitors() {
         ("coverage", &["instructions", "covered", "blocks", "reached"]),
         ("functions", &["calls", "nanoseconds"]),
         ("globals", &["reads", "writes"]),
-        ("icount", &["static", "dynamic"]),
+        ("icount", &["dynamic"]),
         ("latency,policy=exact", &["calls", "samples", "total ns"]),
         ("loops", &["iterations", "entries"]),
         ("memory", &["reads", "writes"]),
