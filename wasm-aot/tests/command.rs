@@ -77,6 +77,9 @@ fn functions_are_invoked_with_numbers_of_every_type() {
     }
     let (text, code) = place.bad(&["run", "--invoke", "add", &add, "1"]);
     assert!(text.contains("[i32 i32] -> [i32]") && code == 126, "{text}");
+    let none = place.file("none.wat", "(module)");
+    let (text, code) = place.bad(&["run", "--invoke", "sub", &none]);
+    assert!(text.contains("the module exports none") && code == 126, "{code} {text}");
 }
 
 #[test]
@@ -720,12 +723,57 @@ fn a_trap_leaves_a_dump_where_one_is_wanted() {
         ("/nowhere/at/all".to_owned(), "name a file in a folder that exists"),
         (folder, "name a file in it"),
         (format!("{trap}/file"), "name a file in a folder that exists"),
+        (trap.clone(), "the program would be overwritten: name another file"),
     ] {
         let (text, code) = place.bad(&["run", "--dump", &file, "--invoke", "f", &trap, "0"]);
         assert_eq!(code, 2, "{text}");
         assert!(text.starts_with(&format!("wasm-aot: --dump {file}: ")), "{text}");
         assert!(text.ends_with(&format!(": {help}\n")), "{text}");
     }
+    assert!(fs::read(&trap).expect("it is as before").starts_with(b"(module"));
+}
+
+#[test]
+fn a_call_of_an_import_that_nothing_defines_leaves_a_dump_of_each_process() {
+    let place = Place::new("dump-unknown");
+    let program = r#"(module (import "env" "lacks" (func $lacks)) (func $calls (param i32) (call $lacks))
+        (func (export "_start") (call $calls (i32.const 7))))"#;
+    let program = place.file("program.wat", program);
+    let dump = place.0.join("core-%p.wasm").display().to_string();
+    let done = place.run(&["run", "--unknown-imports", "trap", "--dump", &dump, &program]);
+    assert_eq!(done.status.code(), Some(134), "{}", errors(&done));
+    let dumps: Vec<_> = fs::read_dir(&*place.0)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "wasm"))
+        .collect();
+    let [dump] = &dumps[..] else { panic!("{dumps:?}") };
+    assert!(!dump.display().to_string().contains("%p"), "{dump:?}");
+    // Two frames: of function 1 with an argument, and of function 2.
+    let bytes = fs::read(dump).expect("a dump");
+    let stack = bytes.windows(9).position(|part| part == b"corestack").expect("a stack");
+    assert!(bytes[stack + 9..].starts_with(b"\0\x04main\x02\0\0\x01"), "{:?}", &bytes[stack..]);
+    assert!(bytes.windows(4).any(|part| part == [1, 0x7f, 7, 0]), "{:?}", &bytes[stack..]);
+}
+
+#[test]
+fn reports_and_replays_do_not_replace_what_is_executed() {
+    let place = Place::new("spared");
+    let app = place.file("app.wat", HELLO);
+    let (text, code) = place.bad(&["run", "--monitor", "icount", "--report", &app, &app]);
+    assert!(code == 2 && text.contains(": the program would be overwritten: "), "{text}");
+    let library = place.file("library.wat", ADD);
+    let (text, code) =
+        place.bad(&["run", "--preload", &format!("l={library}"), "--dump", &library, &app]);
+    assert!(code == 2 && text.contains(": the program would be overwritten: "), "{text}");
+    assert_eq!(fs::read_to_string(&library).expect("it is as before"), ADD);
+    assert_eq!(fs::read_to_string(&app).expect("it is as before"), HELLO);
+    let trace = place.0.join("run.r3").display().to_string();
+    place.run(&["record", "-o", &trace, &app]);
+    let before = fs::read(&trace).expect("a trace");
+    let (text, code) = place.bad(&["replay", &trace, "-o", &trace]);
+    assert!(code == 2 && text.contains("would be overwritten"), "{text}");
+    assert_eq!(fs::read(&trace).expect("it is as before"), before);
 }
 
 #[test]

@@ -149,6 +149,11 @@ fn what_is_done_is_said_and_one_monitor_is_switched_by_its_name() {
     assert!(!went_well && said.contains("functions is compiled in"), "{said}");
     let (went_well, said) = running.ask(&["attach", "trace"]);
     assert!(!went_well && said.contains("trace,file=FILE"), "{said}");
+    // What can be switched is named, be it a module or not.
+    let (went_well, said) = running.ask(&["off", "branches"]);
+    assert!(!went_well && said.ends_with("no such monitor; there are icount, loops\n"), "{said}");
+    let (went_well, said) = running.ask(&["off", "icount:opcode:call"]);
+    assert!(!went_well && said.contains("icount is built in"), "{said}");
     for request in [
         &["off"][..],
         &["on"],

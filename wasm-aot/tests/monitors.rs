@@ -149,6 +149,47 @@ fn programs_are_told_indices_numbers_and_totals() {
 }
 
 #[test]
+fn totals_are_sums_of_columns_and_functions_have_indices_in_all_monitors() {
+    let place = Place::new("monitor-totals");
+    let program = place.file("sum.wat", PROGRAM);
+    for (monitor, columns) in [
+        ("alloc", &["bytes", "blocks", "live bytes", "live"][..]),
+        ("blocks", &["count"]),
+        ("branches", &[]),
+        ("calls", &[]),
+        ("const", &["calls", "constant"]),
+        ("control-flow", &["count"]),
+        ("coverage", &["instructions", "covered", "blocks", "reached"]),
+        ("functions", &["calls", "nanoseconds"]),
+        ("globals", &["reads", "writes"]),
+        ("icount", &["dynamic"]),
+        ("latency,policy=exact", &["calls", "samples", "total ns"]),
+        ("loops", &["iterations", "entries"]),
+        ("memory", &["reads", "writes"]),
+        ("opcodes", &["static"]),
+        ("profile", &["calls"]),
+    ] {
+        let output = place.run(&["run", "--monitor", monitor, "--json", &program]);
+        let reports: serde_json::Value = serde_json::from_slice(&output.stderr)
+            .unwrap_or_else(|error| panic!("{monitor}: {error}: {}", errors(&output)));
+        let report = &reports[monitor.split(',').next().expect("a name")];
+        let rows = report["rows"].as_array().expect("rows");
+        assert!(!report["totals"].as_object().expect("an object").is_empty(), "{monitor}");
+        for column in columns {
+            let sum: u64 = rows.iter().filter_map(|row| row[column].as_u64()).sum();
+            assert_eq!(report["totals"][column], sum, "{monitor}: {column} of {report}");
+        }
+        for row in rows {
+            let named =
+                ["function", "caller", "callee"].into_iter().filter(|key| !row[key].is_null());
+            for key in named {
+                assert!(row[format!("{key} index")].is_u64(), "{monitor}: {key} of {row}");
+            }
+        }
+    }
+}
+
+#[test]
 fn what_was_never_executed_has_no_report() {
     let place = Place::new("monitor-never");
     for (program, said) in [

@@ -150,6 +150,31 @@ fn a_probe_that_another_one_of_its_place_takes_away_is_still_called_in_that_even
 }
 
 #[test]
+fn an_inserted_probe_that_an_export_of_its_place_takes_away_is_still_called_in_that_event() {
+    // The export's function inserts the probe in the first event, and takes it away in a later one.
+    let monitor = r#"(module
+        (import "whamm:dyninstr" "insert_new_probe" (func $insert (param i32 i32 funcref) (result i32)))
+        (import "whamm:dyninstr" "remove_probe" (func $remove (param i32)))
+        (global $events (mut i32) (i32.const 0)) (global $id (mut i32) (i32.const 0))
+        (global $seen (export "seen") (mut i32) (i32.const 0)) (elem declare func $count)
+        (func $count (global.set $seen (i32.add (global.get $seen) (i32.const 1))))
+        (func (export "wasm:opcode:nop (fid, pc)") (param i32 i32)
+            (global.set $events (i32.add (global.get $events) (i32.const 1)))
+            (if (i32.eq (global.get $events) (i32.const 1)) (then
+                (global.set $id (call $insert (local.get 0) (local.get 1) (ref.func $count)))))
+            (if (i32.eq (global.get $events) (i32.const 4)) (then (call $remove (global.get $id))))))"#;
+    let program = r#"(module (func (export "main") (param i32) (result i32)
+        (loop $l (nop) (local.set 0 (i32.sub (local.get 0) (i32.const 1))) (br_if $l (local.get 0))) (local.get 0)))"#;
+    for calls in BOTH {
+        let mut run = observed(monitor, program, 9, calls);
+        // In the events 2 to 4.
+        assert_eq!(run.global("seen"), 3);
+        run.call("main", &[Val::I32(9)]).expect("it runs");
+        assert_eq!(run.global("seen"), 3);
+    }
+}
+
+#[test]
 fn texts_that_probes_are_given_each_time_stay_where_they_are() {
     // Functions that are evaluated when sites are matched use the buffer, and overwrite it each
     // time.
@@ -209,6 +234,8 @@ fn a_monitor_reads_what_the_program_is_like() {
         "(call $fname (i32.const 1) (i32.const 500) (i32.const 64))",
         "(call $section (i32.const 3) (i32.const 600) (i32.const 64) (i32.const 0))",
         "(call $short (i32.const 3) (i32.const 700) (i32.const 64))",
+        "(call $short (i32.const 10) (i32.const 800) (i32.const 64))",
+        "(call $short (i32.const 8) (i32.const 900) (i32.const 64))",
     ];
     let stores: String = asked
         .iter()
@@ -239,8 +266,9 @@ fn a_monitor_reads_what_the_program_is_like() {
         .chunks(4)
         .map(|word| i32::from_le_bytes(word.try_into().expect("four")))
         .collect();
-    assert_eq!(numbers, [2, 0, -1, 4, 0, 0, 1, 0, 3, 4, 2, 2]);
+    assert_eq!(numbers, [2, 0, -1, 4, 0, 0, 1, 0, 3, 4, 2, 2, 5, 0]);
     assert_eq!((&memory[600..602], &memory[700..702]), (&[1, 0][..], &[1, 0][..]));
+    assert_eq!(memory[800..805], [1, 3, 0, 1, 0x0b]);
     assert_eq!(
         (&memory[100..104], &memory[400..403], &memory[500..504]),
         (&b"prog"[..], &[0, 1, 0x0b][..], &b"main"[..])

@@ -54,6 +54,9 @@ pub enum SessionError {
     /// It is compiled in.
     #[error("{0} is compiled in, and observes to the end: only what was attached can be switched")]
     Compiled(String),
+    /// Probes of it are selected, and it is no module.
+    #[error("{0} is built in, and is switched as a whole: on {0}, or off {0}")]
+    OnlyWhole(String),
     /// The module is attached already, with the same options.
     #[error("{0} looks at the program already: detach it first")]
     Already(String),
@@ -275,12 +278,22 @@ impl Session {
             Err(_) => {}
         }
         let selection: Selection = which.parse()?;
-        let client = self.guest(selection.monitor());
-        let module = client.ok().filter(|client| client.kind == ClientKind::Module);
-        Ok(Set::Probes(match module {
-            Some(client) => self.observation.switch_client(client.number, &selection, on)?,
-            None => self.observation.switch(&selection, on)?,
-        }))
+        let done = match self.guest(selection.monitor()) {
+            Ok(client) if client.kind == ClientKind::Module => {
+                self.observation.switch_client(client.number, &selection, on)
+            }
+            Ok(client) => return Err(SessionError::OnlyWhole(client.name)),
+            Err(_) => self.observation.switch(&selection, on),
+        };
+        done.map(Set::Probes).map_err(|error| match error {
+            // Those that are built in can be switched, too.
+            SelectionError::NoMonitor { monitor, .. } => {
+                let known = self.clients().into_iter().filter(Client::can_go);
+                let known = known.map(|client| client.name).collect();
+                SelectionError::NoMonitor { monitor, known }.into()
+            }
+            other => other.into(),
+        })
     }
 
     /// Has all clients that can be switched observe, or rest.

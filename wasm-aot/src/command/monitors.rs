@@ -279,6 +279,11 @@ impl Told {
 }
 
 impl Monitoring {
+    /// The file that reports are written to.
+    pub(crate) fn report_file(&self) -> Option<PathBuf> {
+        self.reporting.file(std::process::id())
+    }
+
     /// Checks the options.
     pub(crate) fn begin(&self, program: &Path) -> Result<Observation, Failure> {
         let (files, names): (Vec<&str>, Vec<&str>) =
@@ -294,7 +299,7 @@ impl Monitoring {
             ));
         }
         let format = self.reporting.format();
-        let path = self.reporting.file(std::process::id());
+        let path = self.report_file();
         // An existing file stays until the program is known to have the functions that are to be
         // observed.
         let open =

@@ -18,6 +18,14 @@ pub(super) fn is_same(one: &Path, other: &Path) -> bool {
     identity(one).is_some_and(|one| Some(one) == identity(other))
 }
 
+/// A file's name for this process: `%p` in it is the process ID.
+pub(super) fn of_process(path: &Path) -> PathBuf {
+    match path.to_str() {
+        Some(name) => name.replace("%p", &std::process::id().to_string()).into(),
+        None => path.to_owned(),
+    }
+}
+
 /// Writes all of a file, or nothing.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     match draft(path)? {

@@ -1,6 +1,6 @@
 //! `wasm-aot replay`
 
-use super::output::write;
+use super::output::{is_same, write};
 use super::summary::Summary;
 use super::traces::Events;
 use super::{Failure, Making, print, read};
@@ -53,6 +53,16 @@ const EXAMPLES: &str = "Examples:
 
 impl Replay {
     pub(crate) fn run(&self) -> Result<(), Failure> {
+        let is_input = |output: &Path| {
+            is_same(output, &self.trace)
+                || self.module.as_ref().is_some_and(|module| is_same(output, module))
+        };
+        if let Some(output) = self.output.as_deref().filter(|output| is_input(output)) {
+            return Err(Failure::usage(format!(
+                "{}: what is replayed would be overwritten: name another file with -o",
+                output.display()
+            )));
+        }
         let events = Events::open_of(&self.trace, self.module.as_deref())?;
         if (self.check || self.summary) && events.is_partial() {
             let option = if self.check { "--check" } else { "--summary" };

@@ -7,7 +7,7 @@ use super::control::{Asked, Control, Open};
 use super::joining::{self, Joining};
 use super::modules::{self, Compiled, Packed, World};
 use super::monitors::{Monitoring, Observation, Told};
-use super::output::TraceFile;
+use super::output::{self, TraceFile};
 use super::prof::Prof;
 use super::spell;
 use super::threads::{self, Parts, Threads};
@@ -56,7 +56,8 @@ pub(crate) struct Run {
     /// time
     #[arg(long, value_name = "NUMBER")]
     max_instructions: Option<u64>,
-    /// If the program traps, write its state to this file, as a Wasm core dump; costs time
+    /// If the program traps, write its state to this file, as a Wasm core dump; costs time; %p in
+    /// its name is the process ID
     #[arg(long, value_name = "FILE")]
     dump: Option<PathBuf>,
     /// Maximum size of a linear memory
@@ -131,10 +132,12 @@ impl Run {
         self.run_to(Some(trace))
     }
 
-    fn run_to(self, trace: Option<&Path>) -> Result<(), Failure> {
+    fn run_to(mut self, trace: Option<&Path>) -> Result<(), Failure> {
         super::signal::watch();
         let replays = traces::is_trace(&self.module);
         self.fits(replays)?;
+        self.dump = self.dump.map(|file| output::of_process(&file));
+        self.spare_inputs()?;
         self.dump.as_deref().map_or(Ok(()), is_writable)?;
         let observation = self.monitoring.begin(&self.module)?;
         let engine = self.making.engine_with(|config| {
@@ -207,6 +210,25 @@ impl Run {
             (Ok(()), _) => {}
         }
         done
+    }
+
+    /// Refuses outputs that would overwrite what is executed.
+    fn spare_inputs(&self) -> Result<(), Failure> {
+        let preloads = self.preload.iter().filter_map(|preload| preload.split_once('='));
+        let inputs = preloads.map(|(_, file)| Path::new(file)).chain([&*self.module]);
+        let outputs = [("--dump", self.dump.clone()), ("--report", self.monitoring.report_file())];
+        for input in inputs {
+            for (option, output) in &outputs {
+                if let Some(output) = output.as_deref().filter(|file| output::is_same(file, input))
+                {
+                    return Err(Failure::usage(format!(
+                        "{option} {}: the program would be overwritten: name another file",
+                        output.display()
+                    )));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Sets the program's limits of memory and time; returns both.

@@ -550,6 +550,12 @@ fn imports_are_looked_up_once_and_missing_ones_are_named_shortly_or_trap() {
         error.contains("\"f0\"") && error.ends_with("and 44 more") && error.len() < 300,
         "{error}"
     );
+    // Neither a name nor a type makes a message long.
+    let (long, params) = ("x".repeat(100_000), "i64 ".repeat(900));
+    let lengthy = format!("(module (import \"{long}\" \"{long}\" (func (param {params}))))");
+    let lengthy = Module::new(&engine, lengthy).expect("a module");
+    let error = one_line(&linker.prelink(&lengthy).expect_err("nothing is defined"));
+    assert!(error.contains("xxx…\" \"xxx") && error.len() < 500, "{error}");
     linker.func_wrap("env", "f0", |_: i32| ()).expect("a new name");
     linker.unknown_imports_as_traps(&module).expect("only functions lack");
     let linked = linker.prelink(&module).expect("all are defined");

@@ -215,6 +215,26 @@ fn scripts_and_modules_are_attached_to_a_program_that_runs_and_detached() {
 }
 
 #[test]
+fn a_monitor_that_ends_the_program_is_named_and_none_that_was_detached() {
+    let place = Place::new("modules-blame");
+    let turns = place.file("turns.wat", TURNS);
+    let failing = r#"(module (func (export "wasm:opcode:loop") unreachable))"#;
+    let failing = place.file("failing.wat", failing);
+    let mut running = Running::start(&place, &[], &place.file("program.wat", SPIN));
+    running.good(&["attach", &turns]);
+    running.good(&["detach", "turns"]);
+    // The program may end before it has answered.
+    running.ask(&["attach", &failing]);
+    let done = running.child.take().expect("it runs").wait_with_output().expect("it ends");
+    let told = errors(&done);
+    assert_eq!(done.status.code(), Some(134), "{told}");
+    assert!(
+        told.contains("monitor failing: wasm:opcode:loop, at ") && !told.contains("turns"),
+        "{told}"
+    );
+}
+
+#[test]
 fn rules_functions_and_single_places_are_switched() {
     let place = Place::new("modules-select");
     let counts = r#"(module (import "wizeng" "puti" (func $print (param i32))) (import "wizeng" "putc" (func $put (param i32)))

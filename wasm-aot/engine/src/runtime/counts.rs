@@ -95,6 +95,8 @@ pub struct CallCount {
     pub kind: &'static str,
     /// The function that was called.
     pub callee: String,
+    /// Its index, if it is one of the module's.
+    pub callee_index: Option<u32>,
     /// How often.
     pub count: u64,
 }
@@ -388,25 +390,32 @@ impl<'a> FunctionCounts<'a> {
         for instruction in
             self.instructions().into_iter().filter(|instruction| instruction.count > 0)
         {
-            let place =
-                |kind, callee, count| CallCount { offset: instruction.offset, kind, callee, count };
+            let place = |kind, callee, callee_index, count| CallCount {
+                offset: instruction.offset,
+                kind,
+                callee,
+                callee_index,
+                count,
+            };
             match instruction.operator {
                 Operator::Call { function_index } | Operator::ReturnCall { function_index } => {
                     let is_imported = function_index < self.module.info.imported.functions;
                     let kind = if is_imported { "imported" } else { "direct" };
-                    made.push(place(kind, self.module.label(function_index), instruction.count));
+                    let name = self.module.label(function_index);
+                    made.push(place(kind, name, Some(function_index), instruction.count));
                 }
                 _ => {
                     let Ok(number) = self.graph.calls.binary_search(&(instruction.offset + start))
                     else {
                         continue;
                     };
-                    let went = self.targets.of(self.first_call + number as u32);
+                    let went = self.targets.of(self.module, self.first_call + number as u32);
                     if !self.targets.are_told() {
-                        made.push(place("indirect", "(not told)".into(), instruction.count));
+                        made.push(place("indirect", "(not told)".into(), None, instruction.count));
                     }
                     made.extend(
-                        went.into_iter().map(|(callee, count)| place("indirect", callee, count)),
+                        went.into_iter()
+                            .map(|(callee, index, count)| place("indirect", callee, index, count)),
                     );
                 }
             }

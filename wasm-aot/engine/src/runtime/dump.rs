@@ -74,11 +74,7 @@ pub(super) fn remember_fault(store: &StoreCore, fault: &Fault, unaffordable: Opt
         store.taken(if i == 0 { *pc } else { pc - 1 }, kept.as_ref())
     });
     let mut frames: Vec<Taken> = gone.collect();
-    for (pc, frame) in backtrace::outside(store) {
-        // SAFETY: (1) the frame waits for the host.
-        let kept = unsafe { read(store, pc - 1, frame) };
-        frames.extend(store.taken(pc - 1, kept.as_ref()));
-    }
+    frames.extend(waiting(store));
     if let (Some(at), Some(innermost), Some(pc)) =
         (unaffordable, frames.first_mut(), fault.frames.first())
         && let Some((module, ..)) = store.module_at(*pc)
@@ -86,6 +82,23 @@ pub(super) fn remember_fault(store: &StoreCore, fault: &Fault, unaffordable: Opt
         innermost.offset = at - module.info.body(innermost.function).start;
     }
     *store.trapped.lock() = frames;
+}
+
+/// Records the frames that a host function was called from that has failed.
+pub(super) fn remember_failure(store: &StoreCore) {
+    if store.reads_frames {
+        *store.trapped.lock() = waiting(store);
+    }
+}
+
+/// The frames that wait for the host.
+fn waiting(store: &StoreCore) -> Vec<Taken> {
+    let taken = |(pc, frame): (usize, usize)| {
+        // SAFETY: (1) the frame waits for the host.
+        let kept = unsafe { read(store, pc - 1, frame) };
+        store.taken(pc - 1, kept.as_ref())
+    };
+    backtrace::outside(store).into_iter().filter_map(taken).collect()
 }
 
 impl ModuleInner {
@@ -144,10 +157,11 @@ fn value(ty: ValType, word: Option<u64>) -> CoreDumpValue {
 }
 
 impl<T> Store<T> {
-    /// The program's state after a trap has ended it: a core dump of Wasm, in which `program` is
-    /// the program's name. It contains the frames that the last trap has unwound, with those of
-    /// their locals that are numbers, and memories and globals as they are now, of all instances
-    /// except monitors. None if no trap has ended code whose frames can be read, see
+    /// The program's state after a trap, or a failure of a host function, has ended it: a core dump
+    /// of Wasm, in which `program` is the program's name. It contains the frames that the last of
+    /// these has unwound, with those of their locals that are numbers, and memories and globals as
+    /// they are now, of all instances except monitors. None if none has ended code whose frames can
+    /// be read, see
     /// [`Config::readable_frames`](crate::Config::readable_frames).
     pub fn core_dump(&mut self, program: &str) -> Option<Vec<u8>> {
         let mut context = self.as_context_mut();

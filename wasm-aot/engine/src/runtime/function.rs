@@ -200,6 +200,7 @@ fn note_failure(error: &Error, store: &mut StoreCore) {
     let address = std::ptr::from_ref(&**error).cast::<()>() as usize;
     if store.failed_at.0 != address {
         store.failed_at = (address, backtrace::here(store));
+        super::dump::remember_failure(store);
     }
 }
 

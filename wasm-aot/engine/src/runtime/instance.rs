@@ -12,6 +12,7 @@ use super::elements::Elements;
 use super::function::Func;
 use super::handle::{Extern, Global, Memory, Table, Tag};
 use super::linear::{Linear, Style};
+use super::linker::shortened;
 use super::module::{Module, ModuleInner};
 use super::store::{AsContextMut, Demand, Demanded, GlobalData, StoreCore, TagData};
 use crate::compile::Budget;
@@ -224,9 +225,11 @@ fn check_imports(
             _ => None,
         };
         if !satisfies(&found, &wanted) || given.type_number(core)? != number {
-            let (from, name) = (Printable(&import.module), Printable(&import.name));
+            let (from, name) = (shortened(&import.module), shortened(&import.name));
             return Err(Error::Link(format!(
-                "incompatible import type: \"{from}\" \"{name}\" has to be {wanted}, and is {found}"
+                "incompatible import type: \"{}\" \"{}\" has to be {wanted}, and is {found}",
+                Printable(&from),
+                Printable(&name)
             )));
         }
         // Machine code without bounds checks could access bytes outside of a memory that another

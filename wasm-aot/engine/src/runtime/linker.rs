@@ -263,7 +263,7 @@ impl<T: 'static> Linker<T> {
 /// A program has called an imported function that has no definition, see
 /// [`Linker::unknown_imports_as_traps`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the program calls \"{}\" \"{}\", which it imports and is not defined", Printable(.module), Printable(.name))]
+#[error("the program calls \"{}\" \"{}\", which it imports and is not defined", Printable(&shortened(.module)), Printable(&shortened(.name)))]
 pub struct UnknownImport {
     /// From which module.
     pub module: String,
@@ -274,11 +274,23 @@ pub struct UnknownImport {
 /// How many imports are named that are not defined.
 const NAMED: usize = 6;
 
+/// How much of a name or type stays readable in a message: in a module they may have any length.
+const READABLE: usize = 100;
+
+/// A name or type, or the beginning of a long one.
+pub(super) fn shortened(text: &str) -> std::borrow::Cow<'_, str> {
+    match text.char_indices().nth(READABLE) {
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+        None => text.into(),
+    }
+}
+
 /// The message for imports that are not defined: a program for another host may lack dozens.
 fn unknown(missing: &[ImportType<'_>]) -> String {
     let named = missing.iter().take(NAMED).map(|import| {
-        let (module, name) = (Printable(import.module), Printable(import.name));
-        format!("\"{module}\" \"{name}\" ({})", import.ty)
+        let (module, name) = (shortened(import.module), shortened(import.name));
+        let ty = import.ty.to_string();
+        format!("\"{}\" \"{}\" ({})", Printable(&module), Printable(&name), shortened(&ty))
     });
     let named = named.collect::<Vec<_>>().join(", ");
     match missing.len().saturating_sub(NAMED) {

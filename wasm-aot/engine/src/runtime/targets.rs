@@ -27,6 +27,9 @@ enum CallTarget {
     Wasm(usize, u32),
 }
 
+/// In place of the index of a function that is not found by its code.
+const NO_FUNCTION: u32 = u32::MAX;
+
 impl CallTarget {
     /// The greatest target in the order.
     const LAST: Self = Self::Wasm(usize::MAX, u32::MAX);
@@ -88,12 +91,20 @@ impl Targets {
         self.are_told
     }
 
-    /// The targets of calls from a place: names, and how often.
-    pub(crate) fn of(&self, place: u32) -> Vec<(String, u64)> {
+    /// The targets of calls from a place of a module: names, indices of functions of the same
+    /// module, and how often.
+    pub(crate) fn of(&self, own: &ModuleInner, place: u32) -> Vec<(String, Option<u32>, u64)> {
+        let own = std::ptr::from_ref(own) as usize;
+        let index = |callee| match callee {
+            CallTarget::Wasm(module, function) if module == own && function != NO_FUNCTION => {
+                Some(function)
+            }
+            CallTarget::Wasm(..) | CallTarget::Host => None,
+        };
         let here = self.counts.range((place, CallTarget::Host)..=(place, CallTarget::LAST));
-        let mut named: Vec<(String, u64)> =
-            here.map(|((_, callee), count)| (self.name(*callee), *count)).collect();
-        named.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        let mut named: Vec<_> =
+            here.map(|((_, callee), count)| (self.name(*callee), index(*callee), *count)).collect();
+        named.sort_by(|a, b| b.2.cmp(&a.2).then_with(|| a.0.cmp(&b.0)));
         named
     }
 
@@ -143,7 +154,7 @@ fn resolve(reference: *const vm::FuncRef) -> (CallTarget, Option<Arc<ModuleInner
     // A reference to an imported function may lie in the importing instance. The function is then
     // found by its code. SAFETY: (1) as above.
     let code = unsafe { (*reference).code } as usize;
-    let function = module.function_of_code(code).unwrap_or(u32::MAX);
+    let function = module.function_of_code(code).unwrap_or(NO_FUNCTION);
     (CallTarget::Wasm(Arc::as_ptr(module) as usize, function), Some(Arc::clone(module)))
 }
 

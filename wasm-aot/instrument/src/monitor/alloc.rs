@@ -171,6 +171,7 @@ impl HookedMonitor for Allocations {
         }
         report.rows.sort_by_key(|row| (std::cmp::Reverse(row[0].sum()), format!("{:?}", row[4])));
         let sum = |of: fn(&AllocSite) -> u64| state.sites.values().map(of).sum::<u64>();
+        report.total_of(["bytes", "blocks", "live bytes", "live"]);
         if state.deeds.is_empty() {
             report.notes.push("the module has no function with the name of an allocator's".into());
         }

@@ -98,6 +98,8 @@ impl HookedMonitor for Constants {
             report.row([label, seen.calls.into(), arguments.into(), same.into(), source.into()]);
         }
         report.rows.sort_by_key(|row| std::cmp::Reverse((row[3].sum() > 0, row[1].sum())));
+        report.total_of(["calls"]);
+        report.total([("arguments", all), ("constant", constant)]);
         report.notes.push(format!("{constant} of {all} arguments were always the same"));
         report
     }

@@ -17,6 +17,14 @@ fn label(function: &FunctionCounts<'_>) -> Cell {
     Cell::Function { name: function.label(), index: function.index() }
 }
 
+/// What was called: a function of the program, or one that has no index there.
+fn callee(name: String, index: Option<u32>) -> Cell {
+    match index {
+        Some(index) => Cell::Function { name, index },
+        None => name.into(),
+    }
+}
+
 fn place(function: &FunctionCounts<'_>, offset: u32) -> Cell {
     Cell::place(offset, function.start())
 }
@@ -127,6 +135,7 @@ pub(super) fn loops(choice: &Choice, counts: &Counts) -> Report {
         }
     }
     report.rows.sort_by_key(|row| std::cmp::Reverse(row[2].sum()));
+    report.total_of(["iterations", "entries"]);
     report
 }
 
@@ -146,6 +155,7 @@ pub(super) fn blocks(choice: &Choice, counts: &Counts) -> Report {
         }
     }
     report.rows.sort_by_key(|row| std::cmp::Reverse(row[3].sum()));
+    report.total_of(["count"]);
     report
 }
 
@@ -160,11 +170,12 @@ pub(super) fn calls(choice: &Choice, counts: &Counts) -> Report {
         let made = function.calls_made();
         total += made.iter().map(|call| call.count).sum::<u64>();
         if choice.has("graph") {
-            let mut callees: BTreeMap<String, u64> = BTreeMap::new();
-            made.into_iter()
-                .for_each(|call| *callees.entry(call.callee).or_default() += call.count);
-            callees.into_iter().for_each(|(callee, count)| {
-                report.row([label(&function), callee.into(), count.into()]);
+            let mut callees: BTreeMap<_, u64> = BTreeMap::new();
+            made.into_iter().for_each(|call| {
+                *callees.entry((call.callee, call.callee_index)).or_default() += call.count;
+            });
+            callees.into_iter().for_each(|((name, index), count)| {
+                report.row([label(&function), callee(name, index), count.into()]);
             });
             continue;
         }
@@ -174,7 +185,7 @@ pub(super) fn calls(choice: &Choice, counts: &Counts) -> Report {
             report.row([
                 label(&function),
                 place(&function, call.offset),
-                call.callee.into(),
+                callee(call.callee, call.callee_index),
                 call.count.into(),
                 kind,
                 source.into(),
@@ -250,6 +261,7 @@ pub(super) fn edges(choice: &Choice, counts: &Counts) -> Report {
             }
         }
     }
+    report.total_of(["count"]);
     if choice.has("dot") {
         report.drawing = Some(listing::graphs(&functions(choice, counts)));
     }
@@ -294,6 +306,7 @@ pub(super) fn opcodes(choice: &Choice, counts: &Counts) -> Report {
     }
     report.notes.push(several(total, "instruction"));
     report.total([("instructions", total)]);
+    report.total_of(["static"]);
     report
 }
 
@@ -316,5 +329,6 @@ pub(super) fn globals(choice: &Choice, counts: &Counts) -> Report {
     for (index, (reads, writes)) in globals {
         report.row([index.into(), counts.global_name(index).into(), reads.into(), writes.into()]);
     }
+    report.total_of(["reads", "writes"]);
     report
 }

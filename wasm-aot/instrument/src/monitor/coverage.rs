@@ -76,11 +76,14 @@ impl HookedMonitor for Coverage {
     }
 }
 
+fn label(function: &OneShotFunction) -> Cell {
+    Cell::Function { name: function.label.clone(), index: function.index }
+}
+
 fn row(function: &OneShotFunction, [covered, all, reached, blocks]: [usize; 4]) -> [Cell; 7] {
     let share = |part: usize, whole: usize| Cell::share(part as u64, whole as u64);
-    let label = function.label.clone().into();
     [
-        label,
+        label(function),
         all.into(),
         covered.into(),
         share(covered, all),
@@ -102,7 +105,7 @@ fn missed(function: &OneShotFunction, covered: &[bool], places: &Places<'_>, rep
         let place = |at: u32| Cell::place(at - function.start, function.start);
         let source = places.source(own[0]).unwrap_or_default();
         report.row([
-            function.label.clone().into(),
+            label(function),
             place(own[0]),
             place(own[own.len() - 1]),
             own.len().into(),

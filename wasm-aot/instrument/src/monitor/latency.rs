@@ -278,8 +278,9 @@ impl HookedMonitor for Latency {
         };
         for function in &profile.functions {
             let percentile = |share| time(function.percentile(share, &profile.header));
+            let index = functions[function.id.0 as usize - 1].index;
             report.row([
-                function.label.name.clone().into(),
+                Cell::Function { name: function.label.name.clone(), index },
                 Cell::Count(function.calls.value.round() as u64),
                 function.samples.into(),
                 time(function.mean.map(|mean| mean.value)),
@@ -288,9 +289,10 @@ impl HookedMonitor for Latency {
                 percentile(0.99),
                 time(function.max),
                 time(function.total.map(|total| total.value)),
-                places.of_function(functions[function.id.0 as usize - 1].index).into(),
+                places.of_function(index).into(),
             ]);
         }
+        report.total_of(["calls", "samples", "total ns"]);
         report.notes = state.notes(&profile.header.policy, *short);
         let rows = self.choice.top().unwrap_or(0);
         let by_total = TableOptions { sort: profiler::Sort::Total, ..TableOptions::default() };

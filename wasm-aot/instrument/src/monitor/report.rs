@@ -221,6 +221,15 @@ impl Report {
         self.totals.extend(totals);
     }
 
+    /// Adds the sums of these columns for programs, once all rows are there.
+    pub(super) fn total_of<const N: usize>(&mut self, columns: [&'static str; N]) {
+        for column in columns {
+            let at = self.columns.iter().position(|known| *known == column);
+            let sum = at.map_or(0, |at| self.rows.iter().map(|row| row[at].sum()).sum());
+            self.total([(column, sum)]);
+        }
+    }
+
     /// Adds a row.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let cells: Vec<Cell> = cells.into_iter().collect();

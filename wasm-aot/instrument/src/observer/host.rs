@@ -74,11 +74,17 @@ pub fn add_to_linker<T: 'static>(
 ) -> Result<(), Error> {
     linker.func_wrap(MARKER.0, MARKER.1, || {})?;
     slots(linker)?;
-    let own = switches.clone();
-    linker.func_wrap("whamm:dyninstr", "remove_probe", move |id: i32| {
-        own.switch(id.cast_unsigned(), false);
-        own.insertions().remove(id.cast_unsigned());
-    })?;
+    let (own, of) = (switches.clone(), Arc::clone(program));
+    let remove = move |mut caller: Caller<'_, T>, id: i32| {
+        let id = id.cast_unsigned();
+        match own.word(id) {
+            Some(word) if id >= insertion::FIRST => {
+                own.insertions().remove(&of, &caller.backtrace(), id, &word);
+            }
+            _ => own.switch(id, false),
+        }
+    };
+    linker.func_wrap("whamm:dyninstr", "remove_probe", remove)?;
     let (own, of) = (switches.clone(), Arc::clone(program));
     let insert = move |caller: Caller<'_, T>, function: i32, pc: i32, callee: Option<Func>| {
         inserted(caller, &of, &own, [function, pc], callee, None)

@@ -3,7 +3,8 @@
 //!
 //! They are probes of the engine's (see [`crate::probe`]): they take effect at once, and call the
 //! monitor through the host. The monitor knows each by a number, like those of its exports, and
-//! removes it by that number.
+//! removes it by that number. Which probes are called in an event is determined before the first
+//! one is: one that an export's function of the same place removes is called once more.
 //!
 //! Insertions that are requested before the monitor was matched with the program are queued; those
 //! with parameters are checked then, too.
@@ -15,10 +16,13 @@ use super::switches::{Switches, Word};
 use super::{ObserverError, Program, matching, site};
 use crate::probe::{Frame, Mode, Place, Probe, ProbeId, Probes};
 use parking_lot::Mutex;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use wasm_aot_body::events;
 use wasm_aot_engine::AsContextMut;
+use wasm_aot_engine::Backtrace;
 use wasm_aot_engine::Func;
 use wasm_aot_engine::StoreContextMut;
 use wasm_aot_engine::Val;
@@ -80,6 +84,13 @@ struct Ready {
     probes: Probes,
     observer: Box<Observer>,
     placed: BTreeMap<u32, (ProbeId, Place)>,
+    /// Those that are called once more.
+    leaving: Vec<(ProbeId, Word)>,
+}
+
+thread_local! {
+    /// Whether an inserted probe is called: its event's further ones are determined.
+    static IS_CALLING: Cell<bool> = const { Cell::new(false) };
 }
 
 impl Insertions {
@@ -122,14 +133,23 @@ impl Insertions {
         }
     }
 
-    /// Removes a probe; does nothing if it does not exist.
-    pub(super) fn remove(&self, id: u32) {
+    /// Removes a probe that `word` switches; does nothing if it does not exist. `frames` are those
+    /// that the monitor is called from.
+    pub(super) fn remove(&self, program: &Program, frames: &Backtrace, id: u32, word: &Word) {
         let mut state = self.0.lock();
         state.early.remove(&id);
-        if let Some(ready) = &mut state.ready
-            && let Some((probe, _)) = ready.placed.remove(&id)
-        {
-            ready.probes.remove(probe);
+        let Some(ready) = &mut state.ready else { return word.switch_off() };
+        ready.clear();
+        match ready.placed.remove(&id) {
+            Some((probe, place)) if ready.is_firing(program, frames, place) => {
+                word.keep_one();
+                ready.leaving.push((probe, word.clone()));
+            }
+            Some((probe, _)) => {
+                word.switch_off();
+                ready.probes.remove(probe);
+            }
+            None => {}
         }
     }
 
@@ -161,8 +181,9 @@ impl Insertions {
         inserted: Vec<Inserted>,
         switches: &Switches,
     ) -> Result<(), ObserverError> {
-        let (probes, placed) = (Probes::new(module), BTreeMap::new());
-        let mut ready = Ready { probes, observer: Box::new(observer.clone()), placed };
+        let (probes, observer) = (Probes::new(module), Box::new(observer.clone()));
+        let (placed, leaving) = Default::default();
+        let mut ready = Ready { probes, observer, placed, leaving };
         for inserted in inserted {
             if let Some(word) = switches.word(inserted.id) {
                 ready.place(inserted, word, switches.resting()).map_err(ObserverError::program)?;
@@ -181,6 +202,30 @@ impl Insertions {
 }
 
 impl Ready {
+    /// Takes those away that were called once more.
+    fn clear(&mut self) {
+        let Self { leaving, probes, .. } = self;
+        leaving.retain(|(probe, word)| {
+            let stays = word.is_on();
+            if !stays {
+                probes.remove(*probe);
+            }
+            stays
+        });
+    }
+
+    /// Whether an export's function is called before the instruction at a place, where probes that
+    /// are inserted come afterwards. If the monitor has exports for other modes, it is not known
+    /// which of them is called.
+    fn is_firing(&self, program: &Program, frames: &Backtrace, place: Place) -> bool {
+        let Some(frame) = frames.frames.iter().find(|frame| frame.aside) else { return false };
+        let start = program.info.body(frame.function).start;
+        !IS_CALLING.get()
+            && place.mode == Mode::Before
+            && self.observer.rules.iter().all(|rule| rule.mode == events::Mode::Before)
+            && (frame.function, frame.offset) == (place.function, Some(start + place.offset))
+    }
+
     fn place(
         &mut self,
         inserted: Inserted,
@@ -325,7 +370,9 @@ impl Probe for Calling {
             .map(value)
             .collect::<Option<Vec<_>>>()
             .ok_or("a value is not there")?;
+        let outer = IS_CALLING.replace(true);
         let called = with_store_of(frame.instance(), |store| self.callee.call(store, &values));
+        IS_CALLING.set(outer);
         called.map(drop).map_err(|error| error.to_string())
     }
 }

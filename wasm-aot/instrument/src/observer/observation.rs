@@ -403,8 +403,11 @@ impl Observation {
         if at.is_empty() {
             return None;
         }
+        // A monitor that was detached is not called, unless it was just now.
+        let is_there = |place: &(u32, u16, u16)| !monitors[usize::from(place.1)].is_gone;
+        let all_are_gone = !at.iter().any(is_there);
         let mut names: Vec<String> = Vec::new();
-        for (_, observer, rule) in at {
+        for (_, observer, rule) in at.iter().filter(|place| all_are_gone || is_there(place)) {
             let observer = &monitors[usize::from(*observer)].observer;
             let export = &observer.rules[usize::from(*rule)].export;
             let name = format!("monitor {}: {}", Printable(&observer.name), Printable(export));

@@ -46,6 +46,12 @@ impl BodyOutline {
             outline.imported[section_of(import.space)].push(number);
         }
         for payload in Parser::new(0).parse_all(bytes).flatten() {
+            // Custom sections have numbers of their own.
+            if let Some((number @ 1.., range)) = payload.as_section()
+                && let Some(whole) = outline.whole.get_mut(usize::from(number))
+            {
+                *whole = range.start as usize..range.end as usize;
+            }
             match payload {
                 Payload::TypeSection(s) => outline.section(TYPES, s),
                 Payload::ImportSection(s) => outline.section(IMPORTS, s),
@@ -83,7 +89,6 @@ impl BodyOutline {
         section: SectionLimited<'a, T>,
     ) {
         let range = section.range();
-        self.whole[number] = range.start as usize..range.end as usize;
         let starts: Vec<usize> =
             section.into_iter_with_offsets().flatten().map(|(offset, _)| offset as usize).collect();
         let ends = starts.iter().copied().skip(1).chain([range.end as usize]);

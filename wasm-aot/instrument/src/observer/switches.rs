@@ -38,6 +38,17 @@ impl Word {
         }
     }
 
+    /// The probe is called once more, if it is called at all.
+    pub(super) fn keep_one(&self) {
+        if self.is_on() {
+            self.row[self.at].store(1, Relaxed);
+        }
+    }
+
+    pub(super) fn switch_off(&self) {
+        self.row[self.at].store(0, Relaxed);
+    }
+
     pub(crate) fn is_on(&self) -> bool {
         self.row[self.at].load(Relaxed) != 0
     }

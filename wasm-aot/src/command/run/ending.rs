@@ -9,9 +9,12 @@ use wasm_aot::{Error, Func, Store, Trap, UnknownImport};
 /// Writes the state of a program after a trap, if that is requested. A dump that cannot be written
 /// does not change how the program ended.
 pub(crate) fn dump(store: &mut Store<World>, error: &Error, file: Option<&Path>, program: &Path) {
-    let Some(file) = file.filter(|_| matches!(error, Error::Trap(_) | Error::Probe(_))) else {
-        return;
+    let is_trap = match error {
+        Error::Trap(_) | Error::Probe(_) => true,
+        Error::Host(failure) => failure.is::<UnknownImport>(),
+        _ => false,
     };
+    let Some(file) = file.filter(|_| is_trap) else { return };
     let Some(dump) = store.core_dump(&program.display().to_string()) else { return };
     if let Err(error) = crate::command::output::write(file, &dump) {
         crate::command::complain(unwritten(file, &error));

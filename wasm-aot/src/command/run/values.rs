@@ -21,10 +21,10 @@ pub(super) fn function(
     match instance.get_export(&mut *store, name) {
         Some(Extern::Func(function)) => Ok(function),
         Some(_) => Err(Error::Link(format!("\"{name}\" is exported, but it is no function"))),
-        None => Err(Error::Link(format!(
-            "no function \"{name}\" is exported; exported are: {}",
-            exported_functions(module).join(", ")
-        ))),
+        None => Err(Error::Link(match &exported_functions(module)[..] {
+            [] => format!("no function \"{name}\" is exported; the module exports none"),
+            all => format!("no function \"{name}\" is exported; exported are: {}", all.join(", ")),
+        })),
     }
 }
 
