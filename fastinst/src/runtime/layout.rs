@@ -217,6 +217,8 @@ pub(crate) struct Pass {
     pub(crate) frame: AtomicU64,
     /// The cell of its arguments.
     pub(crate) cell: AtomicU32,
+    /// The term of the function when it began: if its epoch is over, the end was missed.
+    pub(crate) began_in: AtomicU32,
 }
 
 /// How many passes of a thread may be open.

@@ -226,8 +226,8 @@ fn begin_term(function: &Function) {
     function.term.fetch_add(1, Release);
 }
 
-/// Its calls are timed no longer: those that are open miss their exits. When exits are on again, the
-/// first may end a call whose enter was still off: in the same epoch, it would end an open one.
+/// Its exits are off: calls that are open miss theirs. When exits are on again, the first may end a
+/// call whose enter was still off: in the same epoch, it would end an open one.
 fn end_epoch(function: &Function) {
     function.term.fetch_add(EPOCH, Release);
 }
@@ -342,7 +342,8 @@ fn perform(id: Id, function: &Function, act: Act) {
 /// Switches all sites as the function's state says. Tries all of them, and returns the first error.
 fn carry_out(id: Id) -> Result<(), SetError> {
     let function = id.function();
-    if !mode_is_sample(function) {
+    let (enter, exit) = stubs_of(id);
+    if !matches!(exit, Some(Stub::TimeExit | Stub::UnfollowAndTime)) {
         end_epoch(function);
     }
     let Some(board) = function.switchboard() else { return Ok(()) };
@@ -367,7 +368,6 @@ fn carry_out(id: Id) -> Result<(), SetError> {
             }
         }
     };
-    let (enter, exit) = stubs_of(id);
     if exit.is_some() {
         switch(board.exits(), exit);
         if mode_is_sample(function) {

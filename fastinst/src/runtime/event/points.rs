@@ -75,6 +75,7 @@ fn push(block: &Header, id: Id, record: &Record, (frame, cell): (u64, u32), now:
     pass.term.store(record.term.load(Relaxed), Relaxed);
     pass.frame.store(frame, Relaxed);
     pass.cell.store(cell, Relaxed);
+    pass.began_in.store(id.function().term.load(Relaxed), Relaxed);
     pass.time.store(now.wrapping_sub(block.hidden.load(Relaxed)), Relaxed);
     block.open_passes.fetch_add(1, Relaxed);
     record.open.fetch_add(1, Relaxed);
@@ -85,6 +86,11 @@ pub(in crate::runtime) fn open(block: &Header, id: Id, call: (u64, u32), now: u6
     if let Some(record) = block.record(id.record()) {
         push(block, id, record, call, now);
     }
+}
+
+/// Whether its end was not missed: the sites were on ever since it began.
+fn is_unbroken(pass: &Pass, id: Id) -> bool {
+    id.function().is_unbroken(pass.began_in.load(Relaxed))
 }
 
 /// Such a call is over. Returns the cell, and how many ticks it took.
@@ -100,7 +106,11 @@ pub(in crate::runtime) fn close(
     let at = (0..count).rev().find(|&at| is_it(&block.passes[at]))?;
     let pass = &block.passes[at];
     let (cell, started) = (pass.cell.load(Relaxed), pass.time.load(Relaxed));
+    let is_whole = is_unbroken(pass, id);
     forget(block, at);
+    if !is_whole {
+        return None;
+    }
     let took = now.wrapping_sub(block.hidden.load(Relaxed)).wrapping_sub(started) as i64;
     Some((cell, took.max(0) as u64))
 }
@@ -139,18 +149,18 @@ fn remove(block: &Header, index: usize) {
         to.term.store(from.term.load(Relaxed), Relaxed);
         to.frame.store(from.frame.load(Relaxed), Relaxed);
         to.cell.store(from.cell.load(Relaxed), Relaxed);
+        to.began_in.store(from.began_in.load(Relaxed), Relaxed);
     }
     block.open_passes.store(count as u32 - 1, Relaxed);
 }
 
-fn end_on(block: &Header, id: Id, now: u64) {
+pub(super) fn end_on(block: &Header, id: Id, now: u64) {
     let Some(record) = block.record(id.record()) else { return };
     let term = record.term.load(Relaxed);
     let of_pair = |pass: &Pass| pass.record.load(Relaxed) == id.record();
     let count = block.open_passes.load(Relaxed) as usize;
     // Passes of an earlier term: their ends may not have been seen.
-    let is_unbroken = id.function().is_unbroken(term);
-    let may_end = |pass: &Pass| is_unbroken && pass.term.load(Relaxed) == term;
+    let may_end = |pass: &Pass| is_unbroken(pass, id) && pass.term.load(Relaxed) == term;
     for at in (0..count).rev() {
         if of_pair(&block.passes[at]) && !may_end(&block.passes[at]) {
             remove(block, at);

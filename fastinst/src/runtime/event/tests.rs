@@ -253,6 +253,29 @@ fn a_call_whose_exit_was_switched_off_does_not_end_with_a_later_one() {
 }
 
 #[test]
+fn passes_and_captured_calls_whose_ends_were_switched_off_do_not_end_with_a_later_one() {
+    let stage = Stage::new(1, u32::MAX, Skip::None);
+    let id = stage.functions[0];
+    let off_and_on = || {
+        modes::set(id, Mode::Off);
+        modes::set(id, EVERY_CALL);
+    };
+    let now = Ticks::now().0;
+    points::begin_on(stage.block, id, now);
+    off_and_on();
+    points::end_on(stage.block, id, now + 1000);
+    assert_eq!(stage.which().len(), 0);
+    points::begin_on(stage.block, id, now);
+    points::end_on(stage.block, id, now + 1000);
+    assert_eq!(stage.which().len(), 1);
+    points::open(stage.block, id, (HIGH, 3), now);
+    off_and_on();
+    assert_eq!(points::close(stage.block, id, HIGH, now + 1000), None);
+    points::open(stage.block, id, (HIGH, 4), now);
+    assert_eq!(points::close(stage.block, id, HIGH, now + 1000).map(|call| call.0), Some(4));
+}
+
+#[test]
 fn a_call_longer_than_a_term_is_timed_while_its_probes_stay_on() {
     let stage = Stage::new(1, u32::MAX, Skip::None);
     stage.enter(0, HIGH);
