@@ -423,3 +423,25 @@ fn our_own_memory_has_the_number_behind_the_program_s() {
     assert_eq!(script(0), Ok(()));
     assert!(script(1).expect_err("there is none").contains("there is no memory 1"));
 }
+
+#[test]
+fn a_memory_that_is_not_there_is_an_error_on_both_targets() {
+    for function in ["page_size", "active_data_start", "active_data_len", "mem_size"] {
+        let text =
+            format!("wasm:opcode:nop:before {{ report var n: u32; n = {function}(99) as u32; }}");
+        let script = Source::new("s.mm", text.clone());
+        let program = b"(module (memory 1) (func nop))";
+        let inside = whamm::instrument(&[script], &[], program, &Options::default());
+        let inside = inside.map(|_| ()).expect_err(function).to_string();
+        for message in [inside, monitor(&text).map(|_| ()).expect_err(function)] {
+            assert!(message.contains("there is no memory 99"), "{function}: {message}");
+        }
+    }
+}
+
+#[test]
+fn the_end_of_a_function_has_two_spellings() {
+    let names = |event: &str| exports(&format!("{event} {{ report var n: u32; n++; }}"));
+    assert_eq!(names("wasm:function:exit"), names("wasm:func:exit"));
+    assert!(names("wasm:func:exit")[0].starts_with("wasm:func:exit"));
+}
