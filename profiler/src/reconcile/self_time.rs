@@ -1,14 +1,15 @@
 //! Self time: CPU time of a function without its callees, and the time of no known function.
 //!
-//! If there is a clock, it is the only source of this column: a function has the time of the
-//! samples with it innermost. Time that the clock charges to no function is `[system]` or
+//! If there is a clock, it is the only source of this column's values: a function has the time of the
+//! samples with it innermost. If every call of it was timed, its interval ends with the time of these
+//! calls, however few samples there are. Time that the clock charges to no function is `[system]` or
 //! `[unknown]`, so all of them add up to the CPU time, exactly. Where every call is timed by probes
 //! (policy `exact`, no clock), self times are wall-clock times: if they add up to more than the CPU
 //! time, threads have waited. Then the longest are cut to a common limit, since waits are long; all
 //! shorter ones keep their values.
 
 use super::{Seen, doubt, estimate, interval};
-use crate::profile::Profile;
+use crate::profile::{Function, Header, Profile};
 use crate::{ClockSource, Figure};
 use libm::hypot;
 
@@ -35,7 +36,10 @@ pub(super) fn own_times(profile: &Profile, seen: &Seen) -> OwnTimes {
         ClockSource::Kernel { .. } | ClockSource::Frames { .. } => by_clock(seen, room)
             .into_iter()
             .zip(&profile.functions)
-            .map(|(own, function)| doubt::beside(own, function.timed.own(), seen.processor))
+            .map(|(own, function)| {
+                let own = doubt::beside(own, function.timed.own(), seen.processor)?;
+                Some(within_calls(own, function, &profile.header))
+            })
             .collect(),
         ClockSource::Probes => by_probes(profile, room),
         ClockSource::None { .. } => vec![None; profile.functions.len()],
@@ -71,6 +75,18 @@ fn by_clock(seen: &Seen, room: f64) -> Vec<Option<Figure>> {
             visible.then(|| estimate(value, interval, 0.0, seen.processor.max(value)))
         })
         .collect()
+}
+
+/// A self time whose interval ends with the time of the function's calls, if all were timed and have
+/// ended. What hooks take within a call is hidden from its time, and the clock sees a part of it in
+/// the function.
+fn within_calls(own: Figure, function: &Function, header: &Header) -> Figure {
+    let ended = function.lost == 0 && function.samples as f64 >= function.calls.value;
+    let total = function.timed.total().filter(|_| ended && function.calls.is_exact());
+    let Some(total) = total.filter(|_| function.is_timed_completely()) else { return own };
+    let hooks = function.calls.value * header.pair / header.hz * 1e9;
+    let (lo, hi) = own.interval();
+    estimate(own.value, (lo, hi.min(total.interval().1 + hooks)), 0.0, f64::INFINITY)
 }
 
 /// Self times from timed calls; the longest are cut to a common limit if their sum exceeds `room`.

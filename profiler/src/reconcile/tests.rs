@@ -248,6 +248,28 @@ fn self_system_and_unknown_are_the_processor_time() {
 }
 
 #[test]
+fn a_self_time_ends_with_the_time_of_its_calls_however_few_samples_there_are() {
+    let (mut profile, mut evidence) = told_completely();
+    evidence.samples = 5;
+    for function in &mut evidence.functions {
+        (function.samples, function.innermost) = (0, 0.0);
+    }
+    let others = profile.clone();
+    profile.reconcile(&evidence);
+    let ends = |profile: &Profile| -> Vec<f64> {
+        profile.functions.iter().map(|function| function.own.unwrap().interval().1).collect()
+    };
+    assert_eq!(ends(&profile), [8e6, 4e6, 1e6]);
+    // A call that was not timed, or has not ended, may have taken more.
+    for change in [|f: &mut Function| f.lost = 1, |f: &mut Function| f.samples -= 1] {
+        let mut profile = others.clone();
+        profile.functions.iter_mut().for_each(change);
+        profile.reconcile(&evidence);
+        assert_eq!(ends(&profile), [8e6; 3]);
+    }
+}
+
+#[test]
 fn preemption_in_timed_calls_does_not_reach_totals() {
     let (mut profile, evidence) = told_completely();
     // Another process has had the processor for twice as long as this one.
@@ -316,6 +338,8 @@ fn an_exact_total_raises_its_caller() {
 #[test]
 fn what_few_stacks_have_divided_widens_self_times() {
     let (mut profile, mut evidence) = told_completely();
+    // The times of calls bound no self time: one call never ended.
+    profile.functions[1].lost = 1;
     profile.reconcile(&evidence);
     let before = profile.functions[1].own.unwrap().interval();
     evidence.functions[1].deviation = 1e6;
