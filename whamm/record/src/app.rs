@@ -38,7 +38,7 @@ impl App {
         is_raw: bool,
     ) -> Result<Self, Error> {
         if let Some(what) = declared.refusal() {
-            return Err(Error::Unsupported(what));
+            return Err(Error::Refused(what));
         }
         if declared.exports.iter().any(|(name, ..)| name.starts_with("record:")) {
             return Err(Error::Again);

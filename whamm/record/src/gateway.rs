@@ -14,7 +14,7 @@ use crate::runtime::{Runtime, Why, variable};
 use crate::trap::Reason;
 use crate::{Error, Options};
 pub(crate) use bounds::{Bounds, SPAN};
-use reference::{Asking, is_of_functions};
+use reference::Asking;
 use std::collections::{BTreeMap, BTreeSet};
 use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
 use wasm_encoder::{BlockType, Catch, Function, InstructionSink, RefType, ValType};
@@ -183,7 +183,8 @@ impl Maker<'_, '_> {
                 let kind = if own.is_extern_ref() { 0x6f } else { 0x70 };
                 sink.ref_is_null().if_(BlockType::Empty);
                 sink.i32_const(kind).call(self.own("null")).else_();
-                match self.asking.filter(|_| way == Way::Out && is_of_functions(ty)) {
+                let is_known = way == Way::Out && self.app.declared.is_of_functions(ty);
+                match self.asking.filter(|_| is_known) {
                     Some(asking) => {
                         sink.local_get(local).call(asking.ask).call(self.own("reference"));
                         sink.if_(BlockType::Empty);
