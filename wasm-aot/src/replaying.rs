@@ -127,7 +127,12 @@ fn replay_script<T: 'static>(
         Ok(instance) => instance,
         Err(error) => return (None, Err(error)),
     });
-    (Some(instance), script.play(store).map(|_| ()))
+    let played = match script.play(store) {
+        // Nothing has called the host.
+        Ok(Some(end)) => Err(script.lock().unasked(Event::Return(end))),
+        played => played.map(|_| ()),
+    };
+    (Some(instance), played)
 }
 
 /// The actions of the host, event by event.
@@ -182,6 +187,11 @@ impl Script {
         })
     }
 
+    /// Returns an error: the event that was read last is the program's, but control is the host's.
+    fn unasked(&self, event: Event) -> Error {
+        self.diverges("which comes next", event, "control is the host's")
+    }
+
     fn ends(&self) -> Error {
         Error::host(TraceEnds { events: self.number })
     }
@@ -231,6 +241,26 @@ impl Script {
         item.and_then(Extern::into_func).ok_or_else(|| {
             Error::Link(format!("function {index} is neither exported nor referred to"))
         })
+    }
+
+    /// Returns the function that the host calls through a door.
+    fn entered(
+        &self,
+        store: &mut impl AsContextMut,
+        index: u32,
+        door: &Door,
+    ) -> Result<Func, Error> {
+        let Door::Export(name) = door else { return self.function(store, index) };
+        // In a program with inserted code it may be another index.
+        let own = self.declared.function_named(name);
+        match self.instance()?.get_func(store, name) {
+            Some(function) if own == Some(index) || self.always_starts => Ok(function),
+            _ => {
+                let found = own.map_or("nothing".into(), |own| format!("function {own}"));
+                let about = format!("the export {name:?}");
+                Err(self.diverges(about, format!("function {index}"), found))
+            }
+        }
     }
 
     /// Whether the program's value is that of the trace. NaNs are equal, as engines choose their
@@ -521,6 +551,10 @@ impl Shared {
         match self.play(&mut caller)? {
             Some(End::Values(values)) => {
                 let given = self.lock().values(&mut caller, &values)?;
+                if given.len() != results.len() {
+                    let about = "the results of a call of the program's";
+                    return Err(self.lock().diverges(about, given.len(), results.len()));
+                }
                 results.clone_from_slice(&given);
                 self.print(&mut caller, function, args, &values)
             }
@@ -552,19 +586,15 @@ impl Shared {
             match event {
                 Event::Host(change) => {
                     let instance = self.lock().instance()?;
-                    self.change(store, instance, &change)?;
+                    if let Err(error) = self.change(store, instance, &change) {
+                        let about = "a change by the host";
+                        return Err(self.lock().diverges(about, change, error));
+                    }
                 }
                 Event::Enter { function, door, args } => {
                     let (function, args) = {
                         let mut script = self.lock();
-                        let own = match &door {
-                            Door::Export(name) => script.instance()?.get_func(&mut *store, name),
-                            Door::Start | Door::Reference => None,
-                        };
-                        let function = match own {
-                            Some(own) => own,
-                            None => script.function(store, function)?,
-                        };
+                        let function = script.entered(store, function, &door)?;
                         (function, script.values(store, &args)?)
                     };
                     let done = function.call(store.as_context_mut(), &args);
@@ -572,14 +602,7 @@ impl Shared {
                     last = done.map(|_| ());
                 }
                 Event::Return(end) => return Ok(Some(end)),
-                other => {
-                    let script = self.lock();
-                    return Err(script.diverges(
-                        "which comes next",
-                        other,
-                        "control is the host's",
-                    ));
-                }
+                other => return Err(self.lock().unasked(other)),
             }
         }
     }

@@ -276,6 +276,52 @@ fn the_first_difference_is_told_by_event_and_values() {
 }
 
 #[test]
+fn a_forged_trace_is_refused_by_event_and_what_is_wrong() {
+    let engine = Engine::default();
+    let module = r#"(module (import "h" "f" (func $f (param i32) (result i32)))
+        (memory (export "m") 1 1) (func $other)
+        (func (export "run") (param i32) (result i32) (call $f (local.get 0))))"#;
+    let module = Module::new(&engine, module).expect("a module");
+    let right = "enter 2 export \"run\" i32:1\ncall 0 i32:1\nreturn i32:2\nleave i32:2\n";
+    let refused = |trace: &str| {
+        let events = micro::events(&module.inner().bytes, trace).into_iter().map(Ok);
+        let mut store = Store::new(&engine, ());
+        let done = replay(&mut store, &module, events, None);
+        first_line(&done.expect_err(trace))
+    };
+    let with = |from: &str, to: &str| refused(&right.replacen(from, to, 1));
+    let told =
+        |event: u32, rest: &str| format!("the replay leaves the trace at event {event}, {rest}");
+    assert_eq!(
+        with("return i32:2", "return"),
+        told(2, "the results of a call of the program's: expected 0, found 1")
+    );
+    assert_eq!(
+        with("return i32:2", "grow 0 2\nreturn i32:2"),
+        told(2, "a change by the host: expected grow 0 2, found the memory cannot grow by 2 pages")
+    );
+    assert_eq!(
+        with("return i32:2", "write 0 65535 0102\nreturn i32:2"),
+        told(
+            2,
+            "a change by the host: expected write 0 65535 0102, \
+             found 2 bytes at 65535 are outside of a memory of 65536 bytes"
+        )
+    );
+    assert_eq!(
+        with("enter 2", "enter 1"),
+        told(0, "the export \"run\": expected function 1, found function 2")
+    );
+    assert_eq!(
+        with("\"run\"", "\"runs\""),
+        told(0, "the export \"runs\": expected function 2, found nothing")
+    );
+    let behind = format!("{right}return i32:2\n");
+    let unasked = "which comes next: expected return i32:2, found control is the host's";
+    assert_eq!(refused(&behind), told(4, unasked));
+}
+
+#[test]
 fn what_cannot_be_recorded_is_named_and_the_program_goes_on() {
     let engine = Engine::default();
     let shared = Module::new(&engine, "(module (memory 1 1 shared))").expect("a module");
