@@ -58,7 +58,7 @@ impl<'a> Conformance<'a> {
                 (Event::Leave(End::Exit { .. }), "exit") | (Event::Leave(End::Trap(_)), "trap")
             )
         {
-            return Err(format!("{} after an {how} in the host", event.kind()));
+            return Err(format!("{} after the host's {how}", event.kind()));
         }
         let is_host = !matches!(self.waiting.last(), Some(Waiting::Host(_)));
         let wrong_side = || format!("{}, where control is elsewhere", event.kind());
@@ -114,16 +114,7 @@ impl<'a> Conformance<'a> {
             Door::Start if self.declared.start != Some(function) => {
                 return Err(format!("function {function} is not the module's start"));
             }
-            Door::Export(name)
-                if !self.declared.exports.iter().any(|(own, kind, index)| {
-                    own == name
-                        && *index == function
-                        && matches!(
-                            kind,
-                            wasmparser::ExternalKind::Func | wasmparser::ExternalKind::FuncExact
-                        )
-                }) =>
-            {
+            Door::Export(name) if self.declared.function_named(name) != Some(function) => {
                 return Err(format!("function {function} is not exported under that name"));
             }
             _ => {}
@@ -171,9 +162,12 @@ impl<'a> Conformance<'a> {
 
     fn change(&self, change: &Change) -> Result<(), String> {
         let declared = self.declared;
-        let table = |table: u32, value: &Value| {
+        let table = |table: u32, most: u64, value: &Value| {
             let ty = declared.tables.get(table as usize);
             let ty = ty.ok_or_else(|| format!("there is no table {table}"))?;
+            if !ty.table64 && most > u64::from(u32::MAX) {
+                return Err("more elements than a table has".into());
+            }
             self.value(value, ValType::Ref(ty.element_type))
         };
         let memory = |memory: u32| {
@@ -202,8 +196,8 @@ impl<'a> Conformance<'a> {
                 }
                 self.value(value, ty.content_type)
             }
-            Change::Element { table: index, value, .. } => table(*index, value),
-            Change::GrowTable { table: index, value, .. } => table(*index, value),
+            Change::Element { table: own, index, value } => table(*own, *index, value),
+            Change::GrowTable { table: own, count, value } => table(*own, *count, value),
         }
     }
 }

@@ -380,8 +380,12 @@ impl<'a> Coder<'a> {
             Action::Enter { function, args, end, events } => {
                 return self.enter(code, *function, args, end, *events);
             }
-            Action::Short { memory, address, bytes } => self.short(code, *memory, *address, bytes),
+            Action::Short { memory, address, bytes } => {
+                self.has_room(code, *memory, *address + bytes.len() as u64);
+                self.short(code, *memory, *address, bytes);
+            }
             Action::Long { memory, address, at, len } => {
+                self.has_room(code, *memory, *address + u64::from(*len));
                 let segment = self.declared.data;
                 let sink = &mut InstructionSink::new(code);
                 self.address(sink, *memory, *address);
@@ -404,6 +408,11 @@ impl<'a> Coder<'a> {
             Action::Element { table, index, value } => {
                 let ty = self.declared.tables[*table as usize];
                 let sink = &mut InstructionSink::new(code);
+                // Tables and memories never shrink.
+                if self.is_checked && *index >= ty.initial {
+                    sink.table_size(*table);
+                    self.is_below(sink, index.saturating_add(1), ty.table64);
+                }
                 number(sink, *index, ty.table64);
                 constant(sink, *value, ValType::Ref(ty.element_type))?;
                 sink.table_set(*table);
@@ -433,6 +442,27 @@ impl<'a> Coder<'a> {
         match is_wide {
             true => sink.i64_const(-1).i64_eq(),
             false => sink.i32_const(-1).i32_eq(),
+        };
+        self.fail_if(sink, Wrong::Value);
+    }
+
+    /// Emits a check that a memory has bytes up to an address, if that is not known.
+    fn has_room(&self, code: &mut Vec<u8>, memory: u32, end: u64) {
+        let ty = self.declared.memories[memory as usize];
+        let page = 1 << ty.page_size_log2.unwrap_or(16);
+        if self.is_checked && end > ty.initial.saturating_mul(page) {
+            let sink = &mut InstructionSink::new(code);
+            sink.memory_size(memory);
+            self.is_below(sink, end.div_ceil(page), ty.memory64);
+        }
+    }
+
+    /// Consumes a size; the replay is wrong if it is below the least one.
+    fn is_below(&self, sink: &mut InstructionSink<'_>, least: u64, is_wide: bool) {
+        number(sink, least, is_wide);
+        match is_wide {
+            true => sink.i64_lt_u(),
+            false => sink.i32_lt_u(),
         };
         self.fail_if(sink, Wrong::Value);
     }
