@@ -192,6 +192,18 @@ impl Script {
         self.diverges("which comes next", event, "control is the host's")
     }
 
+    /// The error of a program that cannot be instantiated: it differs from a trace that goes on.
+    fn unmade(&mut self, error: Error) -> Error {
+        match self.next() {
+            Ok(Some(event)) => {
+                let why = error.to_string();
+                let why = why.lines().next().unwrap_or_default();
+                self.diverges("the program's instantiation", event, why)
+            }
+            _ => error,
+        }
+    }
+
     fn ends(&self) -> Error {
         Error::host(TraceEnds { events: self.number })
     }
@@ -398,7 +410,10 @@ impl Shared {
             let found = made.as_ref().map(|_| Vec::new());
             self.left(store, found)?;
         }
-        let instance = made?;
+        let instance = match made {
+            Err(error) if !starts => return Err(self.lock().unmade(error)),
+            made => made?,
+        };
         self.lock().instance = Some(instance);
         for change in first {
             let is_own = match change {

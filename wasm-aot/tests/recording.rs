@@ -322,6 +322,53 @@ fn a_forged_trace_is_refused_by_event_and_what_is_wrong() {
 }
 
 #[test]
+fn a_program_that_cannot_be_instantiated_differs_from_a_trace_that_goes_on() {
+    let engine = Engine::default();
+    let module = r#"(module (import "h" "m" (memory 1)) (data (i32.const 65536) "\07")
+        (func (export "run")))"#;
+    let module = Module::new(&engine, module).expect("a module");
+    let ended = |trace: &str| {
+        let events = micro::events(&module.inner().bytes, trace).into_iter().map(Ok);
+        let done = replay(&mut Store::new(&engine, ()), &module, events, None);
+        done.map_err(|error| first_line(&error))
+    };
+    assert_eq!(ended("grow 0 1\nenter 0 export \"run\"\nleave\n"), Ok(()));
+    let differs = "the replay leaves the trace at event 0, the program's instantiation: \
+                   expected enter 0 export \"run\", found ";
+    let told = ended("enter 0 export \"run\"\nleave\n").expect_err("its segment does not fit");
+    assert!(told.starts_with(differs) && told.contains("out of bounds"), "{told}");
+    // A recorded program that was never there has no events.
+    let told = ended("").expect_err("its segment does not fit");
+    assert!(told.contains("out of bounds") && !told.contains("leaves the trace"), "{told}");
+}
+
+#[test]
+fn a_replay_that_checks_itself_compares_what_is_thrown() {
+    let engine = Engine::default();
+    let module = r#"(module (tag $t (export "t") (param i32 f64)) (tag $u (export "u"))
+        (func (export "run") (param i32)
+            (if (local.get 0) (then (throw $t (local.get 0) (f64.const 0.5)))) (throw $u)))"#;
+    let module = wat::parse_str(module).expect("a module");
+    let wrong = |arg: u32, thrown: &str| {
+        let trace = format!("enter 0 export \"run\" i32:{arg}\nleave exception {thrown}\n");
+        let events = micro::events(&module, &trace).into_iter().map(Ok);
+        let made = generate(&module, events, Generation { is_checked: true }).expect("a replay");
+        let made = Module::new(&engine, &made).expect("valid");
+        let mut store = Store::new(&engine, ());
+        let instance = Instance::new(&mut store, &made, &[]).expect("an instance");
+        let start = instance.get_func(&mut store, "_start").expect("a start");
+        let done = start.call(&mut store, &[]).is_ok();
+        let wrong = instance.get_global(&mut store, "replay:wrong").expect("it checks itself");
+        (done, wrong.get(&mut store).expect("a value").i32().expect("a number"))
+    };
+    assert_eq!(wrong(3, "0 i32:3 f64:0x3fe0000000000000"), (true, 0));
+    assert_eq!(wrong(3, "0 i32:4 f64:0x3fe0000000000000"), (false, 2));
+    assert_eq!(wrong(3, "0 i32:3 f64:0x3ff0000000000000"), (false, 2));
+    assert_eq!(wrong(3, "1"), (false, 5));
+    assert_eq!(wrong(0, "1"), (true, 0));
+}
+
+#[test]
 fn what_cannot_be_recorded_is_named_and_the_program_goes_on() {
     let engine = Engine::default();
     let shared = Module::new(&engine, "(module (memory 1 1 shared))").expect("a module");

@@ -501,11 +501,9 @@ impl<'a> Coder<'a> {
     ) -> Result<(), Error> {
         let declared = self.declared;
         let ty = declared.function(function).expect("it was looked at");
-        let is_caught = matches!(end, End::Exception { .. });
         let mut sink = InstructionSink::new(code);
-        if is_caught {
-            let caught = [Catch::All { label: 0 }];
-            sink.block(BlockType::Empty).try_table(BlockType::Empty, caught);
+        if let End::Exception { tag, .. } = end {
+            self.begin_catching(&mut sink, *tag);
         }
         for (value, ty) in args.iter().zip(ty.params()) {
             constant(&mut sink, *value, *ty)?;
@@ -527,8 +525,8 @@ impl<'a> Coder<'a> {
             }
         }
         let sink = &mut InstructionSink::new(code);
-        if is_caught {
-            sink.end().end();
+        if let End::Exception { tag, values } = end {
+            self.end_catching(sink, *tag, values, events.1);
         }
         if let End::Exit { .. } = end {
             if self.is_checked {
@@ -545,6 +543,43 @@ impl<'a> Coder<'a> {
             self.pass_event(sink, events.1);
         }
         Ok(())
+    }
+
+    /// Emits the beginning of blocks that a call leaves by an exception. If the replay checks
+    /// itself, exceptions with other tags leave another block.
+    fn begin_catching(&mut self, sink: &mut InstructionSink<'_>, tag: u32) {
+        sink.block(BlockType::Empty);
+        if !self.is_checked {
+            sink.try_table(BlockType::Empty, [Catch::All { label: 0 }]);
+            return;
+        }
+        let values = self.thrown(tag).to_vec();
+        let ty = self.signature((Vec::new(), values));
+        let caught = [Catch::One { tag, label: 0 }, Catch::All { label: 1 }];
+        sink.block(BlockType::Empty).block(BlockType::FunctionType(ty));
+        sink.try_table(BlockType::Empty, caught);
+    }
+
+    /// Emits their end, and a comparison of the values that were thrown.
+    fn end_catching(
+        &mut self,
+        sink: &mut InstructionSink<'_>,
+        tag: u32,
+        values: &[Value],
+        event: u64,
+    ) {
+        sink.end();
+        if self.is_checked {
+            let types = self.thrown(tag);
+            let taken = self.results(types, values, event);
+            sink.unreachable().end().call(taken).br(1).end();
+            self.fail(sink, Wrong::Trap);
+        }
+        sink.end();
+    }
+
+    fn thrown(&self, tag: u32) -> &'a [ValType] {
+        self.declared.tag(tag).expect("it was looked at").params()
     }
 
     /// Adds a function that takes results and compares them with the expected values.
