@@ -16,7 +16,8 @@ use test_support::{Folder, is_there, require, succeed};
 use wasm_aot::recording::Recorder;
 use wasm_aot::replaying::{Divergence, replay};
 use wasm_aot::trace::{
-    Event, Generation, Linked, Part, Placed, Program, Reader, generate, javascript,
+    Error as TraceError, Event, Generation, Linked, Part, Placed, Program, Reader, generate,
+    javascript,
 };
 use wasm_aot::{
     Engine, Error, Global, GlobalType, Instance, Linker, Memory, MemoryType, Module, Store, Val,
@@ -342,30 +343,61 @@ fn a_program_that_cannot_be_instantiated_differs_from_a_trace_that_goes_on() {
     assert!(told.contains("out of bounds") && !told.contains("leaves the trace"), "{told}");
 }
 
+/// Throws one of two exceptions; runs of it, and the kind of difference.
+const THROWS: &str = r#"(module (tag $t (export "t") (param i32 f64)) (tag $u (export "u"))
+    (func (export "run") (param i32)
+        (if (local.get 0) (then (throw $t (local.get 0) (f64.const 0.5)))) (throw $u)))"#;
+const THROWN: [(u32, &str, i32); 5] = [
+    (3, "0 i32:3 f64:0x3fe0000000000000", 0),
+    (3, "0 i32:4 f64:0x3fe0000000000000", 2),
+    (3, "0 i32:3 f64:0x3ff0000000000000", 2),
+    (3, "1", 5),
+    (0, "1", 0),
+];
+
+fn thrown(
+    module: &[u8],
+    arg: u32,
+    thrown: &str,
+) -> impl Iterator<Item = Result<Event, TraceError>> {
+    let trace = format!("enter 0 export \"run\" i32:{arg}\nleave exception {thrown}\n");
+    micro::events(module, &trace).into_iter().map(Ok)
+}
+
 #[test]
 fn a_replay_that_checks_itself_compares_what_is_thrown() {
     let engine = Engine::default();
-    let module = r#"(module (tag $t (export "t") (param i32 f64)) (tag $u (export "u"))
-        (func (export "run") (param i32)
-            (if (local.get 0) (then (throw $t (local.get 0) (f64.const 0.5)))) (throw $u)))"#;
-    let module = wat::parse_str(module).expect("a module");
-    let wrong = |arg: u32, thrown: &str| {
-        let trace = format!("enter 0 export \"run\" i32:{arg}\nleave exception {thrown}\n");
-        let events = micro::events(&module, &trace).into_iter().map(Ok);
+    let module = wat::parse_str(THROWS).expect("a module");
+    for (arg, values, wrong) in THROWN {
+        let events = thrown(&module, arg, values);
         let made = generate(&module, events, Generation { is_checked: true }).expect("a replay");
         let made = Module::new(&engine, &made).expect("valid");
         let mut store = Store::new(&engine, ());
         let instance = Instance::new(&mut store, &made, &[]).expect("an instance");
         let start = instance.get_func(&mut store, "_start").expect("a start");
-        let done = start.call(&mut store, &[]).is_ok();
-        let wrong = instance.get_global(&mut store, "replay:wrong").expect("it checks itself");
-        (done, wrong.get(&mut store).expect("a value").i32().expect("a number"))
-    };
-    assert_eq!(wrong(3, "0 i32:3 f64:0x3fe0000000000000"), (true, 0));
-    assert_eq!(wrong(3, "0 i32:4 f64:0x3fe0000000000000"), (false, 2));
-    assert_eq!(wrong(3, "0 i32:3 f64:0x3ff0000000000000"), (false, 2));
-    assert_eq!(wrong(3, "1"), (false, 5));
-    assert_eq!(wrong(0, "1"), (true, 0));
+        let is_done = start.call(&mut store, &[]).is_ok();
+        let found = instance.get_global(&mut store, "replay:wrong").expect("it checks itself");
+        let found = found.get(&mut store).expect("a value").i32();
+        assert_eq!((is_done, found), (wrong == 0, Some(wrong)), "{arg}: {values}");
+    }
+}
+
+#[test]
+fn a_script_that_checks_itself_compares_what_is_thrown() {
+    if !has_node() {
+        return;
+    }
+    let module = wat::parse_str(THROWS).expect("a module");
+    let folder = Folder::new("wasm-aot-thrown");
+    for (arg, values, wrong) in THROWN {
+        let events = thrown(&module, arg, values);
+        let made = javascript(&module, events, Generation { is_checked: true }).expect("a script");
+        let path = folder.join("thrown.js");
+        fs::write(&path, made + "console.log(replay.wrong);").expect("room");
+        let output = Command::new("node").arg(&path).output().expect("node");
+        let found = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(found.trim(), wrong.to_string(), "{arg}: {values}: {output:?}");
+    }
 }
 
 #[test]

@@ -194,7 +194,9 @@ globalThis.replay = replay;
     } else if (expected.trap !== undefined) {
       if (!(error instanceof WebAssembly.RuntimeError)) diverge(5, `${what}the program does not trap`);
     } else if (expected.tag !== undefined) {
-      if (error === null || error instanceof WebAssembly.RuntimeError) diverge(5, `${what}nothing is thrown`);
+      const tag = item('tag', expected.tag);
+      if (!(error instanceof WebAssembly.Exception && error.is(tag))) diverge(5, `${what}an exception with another tag, or none: ${error}`);
+      compare(expected.values, expected.values.map((_, i) => error.getArg(tag, i)), 2, `${what}value`);
     } else if (error !== null) {
       diverge(5, `${what}${error}`);
     } else {
