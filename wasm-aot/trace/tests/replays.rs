@@ -167,6 +167,10 @@ fn what_cannot_be_is_refused_by_event_and_reason() {
     let after = |end: &str| adding(&format!("{begun}call 0 i32:1\nreturn {end}\ncall 0 i32:1\n"));
     assert_eq!(after("trap \"no\""), "event 3: call after the host's trap");
     assert_eq!(after("exit 0"), "event 3: call after the host's exit");
+    assert_eq!(
+        adding(&format!("{begun}call 0 i32:1\nreturn exit 3\nleave exit 4\n")),
+        "event 3: the program exits with code 4, and the host with 3"
+    );
     let host = r#"(module (func (export "run") (param externref)))"#;
     assert!(refused(host, "enter 0 export \"run\" extern:1\n").contains("externref"));
     let shared = r#"(module (memory 1 1 shared))"#;
