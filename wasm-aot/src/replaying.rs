@@ -255,6 +255,22 @@ impl Script {
         })
     }
 
+    /// Whether the trace goes on with a call of the start function: reads it.
+    fn starts(&mut self) -> Result<bool, Error> {
+        let Some(Event::Enter { function, door: Door::Start, .. }) = self.peek()? else {
+            return Ok(false);
+        };
+        let (function, own) = (*function, self.declared.start);
+        self.next()?;
+        match own == Some(function) || self.always_starts {
+            true => Ok(true),
+            false => {
+                let own = own.map_or("none".into(), |own| format!("function {own}"));
+                Err(self.diverges("the start function", format!("function {function}"), own))
+            }
+        }
+    }
+
     /// Returns the function that the host calls through a door.
     fn entered(
         &self,
@@ -397,10 +413,7 @@ impl Shared {
             }
         }
         let imports = self.imports(store, module, &first)?;
-        let starts = matches!(self.lock().peek()?, Some(Event::Enter { door: Door::Start, .. }));
-        if starts {
-            self.lock().next()?;
-        }
+        let starts = self.lock().starts()?;
         // If the trace has no start, the instance had started before it was recorded.
         let made = match starts || self.lock().always_starts {
             true => Instance::new(&mut *store, module, &imports),

@@ -317,6 +317,8 @@ fn a_forged_trace_is_refused_by_event_and_what_is_wrong() {
         with("\"run\"", "\"runs\""),
         told(0, "the export \"runs\": expected function 2, found nothing")
     );
+    let start = format!("enter 1 start\nleave\n{right}");
+    assert_eq!(refused(&start), told(0, "the start function: expected function 1, found none"));
     let behind = format!("{right}return i32:2\n");
     let unasked = "which comes next: expected return i32:2, found control is the host's";
     assert_eq!(refused(&behind), told(4, unasked));
