@@ -7,7 +7,7 @@
 use crate::instrument::module::Space;
 use crate::{
     AsContextMut, Backtrace, Caller, Error, ExceptionReport, ExnRef, Extern, ExternRef, Func,
-    Global, Instance, Memory, Module, Store, Table, Tag, Val,
+    Global, Instance, Memory, Module, Store, Table, Tag, Trap, Val,
 };
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -195,7 +195,7 @@ impl Script {
     /// The error of a program that cannot be instantiated: it differs from a trace that goes on.
     fn unmade(&mut self, error: Error) -> Error {
         match self.next() {
-            Ok(Some(event)) => {
+            Ok(Some(event)) if error.trap().is_some() => {
                 let why = error.to_string();
                 let why = why.lines().next().unwrap_or_default();
                 self.diverges("the program's instantiation", event, why)
@@ -359,6 +359,11 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
+/// Whether the program was stopped from outside: that is no difference, as no trace contains it.
+fn is_stopped(error: &Error) -> bool {
+    matches!(error.trap(), Some(Trap::Interrupted | Trap::Budget | Trap::Probe))
+}
+
 /// Whether a memory has these bytes at an address.
 fn has_bytes<T>(
     store: &mut Store<T>,
@@ -419,6 +424,9 @@ impl Shared {
             true => Instance::new(&mut *store, module, &imports),
             false => Instance::without_start(&mut *store, module, &imports),
         };
+        if made.as_ref().is_err_and(is_stopped) {
+            return made;
+        }
         if starts {
             let found = made.as_ref().map(|_| Vec::new());
             self.left(store, found)?;
@@ -626,6 +634,9 @@ impl Shared {
                         (function, script.values(store, &args)?)
                     };
                     let done = function.call(store.as_context_mut(), &args);
+                    if done.as_ref().is_err_and(is_stopped) {
+                        return done.map(|_| None);
+                    }
                     self.left(store, done.as_ref().map(Vec::clone))?;
                     last = done.map(|_| ());
                 }

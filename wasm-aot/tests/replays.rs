@@ -407,6 +407,13 @@ fn a_program_that_is_stopped_is_not_reported_to_have_gone_on() {
     let line = line.unwrap_or_else(|| panic!("{told}"));
     assert!(line.contains(": the program was stopped from outside: "), "{line}");
     assert!(!line.contains("went on"), "{line}");
+    // Nor is it said to differ from its trace.
+    assert_eq!(place.run(&["record", "-o", "dots.r3", &app]).status.code(), Some(0));
+    let output = place.run(&["run", "--max-instructions", "1000", "dots.r3"]);
+    let told = errors(&output);
+    assert_eq!(output.status.code(), Some(134), "{told}");
+    assert!(told.contains("the budget of instructions is used up"), "{told}");
+    assert!(!told.contains("leaves the trace"), "{told}");
 }
 
 /// Reads what comes by chance: that is recorded by programs which record themselves.
