@@ -403,6 +403,34 @@ fn a_script_that_checks_itself_compares_what_is_thrown() {
 }
 
 #[test]
+fn a_script_says_where_its_trace_ends_before_the_program_as_a_module_does() {
+    if !has_node() {
+        return;
+    }
+    let engine = Engine::default();
+    let (module, trace, _) = run(&EMBEDDERS[2], &engine);
+    let (module, events) = (module.inner().bytes.to_vec(), events(&trace));
+    let folder = Folder::new("wasm-aot-cut-scripts");
+    for count in 1..events.len() {
+        let cut = || events[..count].iter().cloned().map(Ok);
+        let made = generate(&module, cut(), Generation { is_checked: true }).expect("a replay");
+        let made = Module::new(&engine, &made).expect("valid");
+        let mut store = Store::new(&engine, ());
+        let instance = Instance::new(&mut store, &made, &[]).expect("an instance");
+        let start = instance.get_func(&mut store, "_start").expect("a start");
+        let _ = start.call(&mut store, &[]);
+        let wrong = instance.get_global(&mut store, "replay:wrong").expect("it checks itself");
+        let wrong = wrong.get(&mut store).expect("a value").i32().expect("a number");
+        let made = javascript(&module, cut(), Generation { is_checked: true }).expect("a script");
+        let path = folder.join("cut.js");
+        fs::write(&path, made + "console.log(replay.wrong);").expect("room");
+        let output = Command::new("node").arg(&path).output().expect("node");
+        let found = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(found.trim(), wrong.to_string(), "{count} events: {output:?}");
+    }
+}
+
+#[test]
 fn what_cannot_be_recorded_is_named_and_the_program_goes_on() {
     let engine = Engine::default();
     let shared = Module::new(&engine, "(module (memory 1 1 shared))").expect("a module");
