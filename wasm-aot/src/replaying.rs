@@ -7,7 +7,7 @@
 use crate::instrument::module::Space;
 use crate::{
     AsContextMut, Backtrace, Caller, Error, ExceptionReport, ExnRef, Extern, ExternRef, Func,
-    Global, Instance, Memory, Module, Store, Table, Tag, Val,
+    Global, Instance, Memory, Module, Store, Table, Tag, Trap, Val,
 };
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -127,7 +127,12 @@ fn replay_script<T: 'static>(
         Ok(instance) => instance,
         Err(error) => return (None, Err(error)),
     });
-    (Some(instance), script.play(store).map(|_| ()))
+    let played = match script.play(store) {
+        // Nothing has called the host.
+        Ok(Some(end)) => Err(script.lock().unasked(Event::Return(end))),
+        played => played.map(|_| ()),
+    };
+    (Some(instance), played)
 }
 
 /// The actions of the host, event by event.
@@ -182,6 +187,23 @@ impl Script {
         })
     }
 
+    /// Returns an error: the event that was read last is the program's, but control is the host's.
+    fn unasked(&self, event: Event) -> Error {
+        self.diverges("which comes next", event, "control is the host's")
+    }
+
+    /// The error of a program that cannot be instantiated: it differs from a trace that goes on.
+    fn unmade(&mut self, error: Error) -> Error {
+        match self.next() {
+            Ok(Some(event)) if error.trap().is_some() => {
+                let why = error.to_string();
+                let why = why.lines().next().unwrap_or_default();
+                self.diverges("the program's instantiation", event, why)
+            }
+            _ => error,
+        }
+    }
+
     fn ends(&self) -> Error {
         Error::host(TraceEnds { events: self.number })
     }
@@ -231,6 +253,42 @@ impl Script {
         item.and_then(Extern::into_func).ok_or_else(|| {
             Error::Link(format!("function {index} is neither exported nor referred to"))
         })
+    }
+
+    /// Whether the trace goes on with a call of the start function: reads it.
+    fn starts(&mut self) -> Result<bool, Error> {
+        let Some(Event::Enter { function, door: Door::Start, .. }) = self.peek()? else {
+            return Ok(false);
+        };
+        let (function, own) = (*function, self.declared.start);
+        self.next()?;
+        match own == Some(function) || self.always_starts {
+            true => Ok(true),
+            false => {
+                let own = own.map_or("none".into(), |own| format!("function {own}"));
+                Err(self.diverges("the start function", format!("function {function}"), own))
+            }
+        }
+    }
+
+    /// Returns the function that the host calls through a door.
+    fn entered(
+        &self,
+        store: &mut impl AsContextMut,
+        index: u32,
+        door: &Door,
+    ) -> Result<Func, Error> {
+        let Door::Export(name) = door else { return self.function(store, index) };
+        // In a program with inserted code it may be another index.
+        let own = self.declared.function_named(name);
+        match self.instance()?.get_func(store, name) {
+            Some(function) if own == Some(index) || self.always_starts => Ok(function),
+            _ => {
+                let found = own.map_or("nothing".into(), |own| format!("function {own}"));
+                let about = format!("the export {name:?}");
+                Err(self.diverges(about, format!("function {index}"), found))
+            }
+        }
     }
 
     /// Whether the program's value is that of the trace. NaNs are equal, as engines choose their
@@ -301,6 +359,11 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
+/// Whether the program was stopped from outside: that is no difference, as no trace contains it.
+fn is_stopped(error: &Error) -> bool {
+    matches!(error.trap(), Some(Trap::Interrupted | Trap::Budget | Trap::Probe))
+}
+
 /// Whether a memory has these bytes at an address.
 fn has_bytes<T>(
     store: &mut Store<T>,
@@ -355,20 +418,23 @@ impl Shared {
             }
         }
         let imports = self.imports(store, module, &first)?;
-        let starts = matches!(self.lock().peek()?, Some(Event::Enter { door: Door::Start, .. }));
-        if starts {
-            self.lock().next()?;
-        }
+        let starts = self.lock().starts()?;
         // If the trace has no start, the instance had started before it was recorded.
         let made = match starts || self.lock().always_starts {
             true => Instance::new(&mut *store, module, &imports),
             false => Instance::without_start(&mut *store, module, &imports),
         };
+        if made.as_ref().is_err_and(is_stopped) {
+            return made;
+        }
         if starts {
             let found = made.as_ref().map(|_| Vec::new());
             self.left(store, found)?;
         }
-        let instance = made?;
+        let instance = match made {
+            Err(error) if !starts => return Err(self.lock().unmade(error)),
+            made => made?,
+        };
         self.lock().instance = Some(instance);
         for change in first {
             let is_own = match change {
@@ -521,6 +587,10 @@ impl Shared {
         match self.play(&mut caller)? {
             Some(End::Values(values)) => {
                 let given = self.lock().values(&mut caller, &values)?;
+                if given.len() != results.len() {
+                    let about = "the results of a call of the program's";
+                    return Err(self.lock().diverges(about, given.len(), results.len()));
+                }
                 results.clone_from_slice(&given);
                 self.print(&mut caller, function, args, &values)
             }
@@ -552,34 +622,26 @@ impl Shared {
             match event {
                 Event::Host(change) => {
                     let instance = self.lock().instance()?;
-                    self.change(store, instance, &change)?;
+                    if let Err(error) = self.change(store, instance, &change) {
+                        let about = "a change by the host";
+                        return Err(self.lock().diverges(about, change, error));
+                    }
                 }
                 Event::Enter { function, door, args } => {
                     let (function, args) = {
                         let mut script = self.lock();
-                        let own = match &door {
-                            Door::Export(name) => script.instance()?.get_func(&mut *store, name),
-                            Door::Start | Door::Reference => None,
-                        };
-                        let function = match own {
-                            Some(own) => own,
-                            None => script.function(store, function)?,
-                        };
+                        let function = script.entered(store, function, &door)?;
                         (function, script.values(store, &args)?)
                     };
                     let done = function.call(store.as_context_mut(), &args);
+                    if done.as_ref().is_err_and(is_stopped) {
+                        return done.map(|_| None);
+                    }
                     self.left(store, done.as_ref().map(Vec::clone))?;
                     last = done.map(|_| ());
                 }
                 Event::Return(end) => return Ok(Some(end)),
-                other => {
-                    let script = self.lock();
-                    return Err(script.diverges(
-                        "which comes next",
-                        other,
-                        "control is the host's",
-                    ));
-                }
+                other => return Err(self.lock().unasked(other)),
             }
         }
     }

@@ -16,7 +16,8 @@ use test_support::{Folder, is_there, require, succeed};
 use wasm_aot::recording::Recorder;
 use wasm_aot::replaying::{Divergence, replay};
 use wasm_aot::trace::{
-    Event, Generation, Linked, Part, Placed, Program, Reader, generate, javascript,
+    Error as TraceError, Event, Generation, Linked, Part, Placed, Program, Reader, generate,
+    javascript,
 };
 use wasm_aot::{
     Engine, Error, Global, GlobalType, Instance, Linker, Memory, MemoryType, Module, Store, Val,
@@ -274,6 +275,160 @@ fn the_first_difference_is_told_by_event_and_values() {
         events.remove(1);
     });
     assert_eq!(order.about, "which comes next");
+}
+
+#[test]
+fn a_forged_trace_is_refused_by_event_and_what_is_wrong() {
+    let engine = Engine::default();
+    let module = r#"(module (import "h" "f" (func $f (param i32) (result i32)))
+        (memory (export "m") 1 1) (func $other)
+        (func (export "run") (param i32) (result i32) (call $f (local.get 0))))"#;
+    let module = Module::new(&engine, module).expect("a module");
+    let right = "enter 2 export \"run\" i32:1\ncall 0 i32:1\nreturn i32:2\nleave i32:2\n";
+    let refused = |trace: &str| {
+        let events = micro::events(&module.inner().bytes, trace).into_iter().map(Ok);
+        let mut store = Store::new(&engine, ());
+        let done = replay(&mut store, &module, events, None);
+        first_line(&done.expect_err(trace))
+    };
+    let with = |from: &str, to: &str| refused(&right.replacen(from, to, 1));
+    let told =
+        |event: u32, rest: &str| format!("the replay leaves the trace at event {event}, {rest}");
+    assert_eq!(
+        with("return i32:2", "return"),
+        told(2, "the results of a call of the program's: expected 0, found 1")
+    );
+    assert_eq!(
+        with("return i32:2", "grow 0 2\nreturn i32:2"),
+        told(2, "a change by the host: expected grow 0 2, found the memory cannot grow by 2 pages")
+    );
+    assert_eq!(
+        with("return i32:2", "write 0 65535 0102\nreturn i32:2"),
+        told(
+            2,
+            "a change by the host: expected write 0 65535 0102, \
+             found 2 bytes at 65535 are outside of a memory of 65536 bytes"
+        )
+    );
+    assert_eq!(
+        with("enter 2", "enter 1"),
+        told(0, "the export \"run\": expected function 1, found function 2")
+    );
+    assert_eq!(
+        with("\"run\"", "\"runs\""),
+        told(0, "the export \"runs\": expected function 2, found nothing")
+    );
+    let start = format!("enter 1 start\nleave\n{right}");
+    assert_eq!(refused(&start), told(0, "the start function: expected function 1, found none"));
+    let behind = format!("{right}return i32:2\n");
+    let unasked = "which comes next: expected return i32:2, found control is the host's";
+    assert_eq!(refused(&behind), told(4, unasked));
+}
+
+#[test]
+fn a_program_that_cannot_be_instantiated_differs_from_a_trace_that_goes_on() {
+    let engine = Engine::default();
+    let module = r#"(module (import "h" "m" (memory 1)) (data (i32.const 65536) "\07")
+        (func (export "run")))"#;
+    let module = Module::new(&engine, module).expect("a module");
+    let ended = |trace: &str| {
+        let events = micro::events(&module.inner().bytes, trace).into_iter().map(Ok);
+        let done = replay(&mut Store::new(&engine, ()), &module, events, None);
+        done.map_err(|error| first_line(&error))
+    };
+    assert_eq!(ended("grow 0 1\nenter 0 export \"run\"\nleave\n"), Ok(()));
+    let differs = "the replay leaves the trace at event 0, the program's instantiation: \
+                   expected enter 0 export \"run\", found ";
+    let told = ended("enter 0 export \"run\"\nleave\n").expect_err("its segment does not fit");
+    assert!(told.starts_with(differs) && told.contains("out of bounds"), "{told}");
+    // A recorded program that was never there has no events.
+    let told = ended("").expect_err("its segment does not fit");
+    assert!(told.contains("out of bounds") && !told.contains("leaves the trace"), "{told}");
+}
+
+/// Throws one of two exceptions; runs of it, and the kind of difference.
+const THROWS: &str = r#"(module (tag $t (export "t") (param i32 f64)) (tag $u (export "u"))
+    (func (export "run") (param i32)
+        (if (local.get 0) (then (throw $t (local.get 0) (f64.const 0.5)))) (throw $u)))"#;
+const THROWN: [(u32, &str, i32); 5] = [
+    (3, "0 i32:3 f64:0x3fe0000000000000", 0),
+    (3, "0 i32:4 f64:0x3fe0000000000000", 2),
+    (3, "0 i32:3 f64:0x3ff0000000000000", 2),
+    (3, "1", 5),
+    (0, "1", 0),
+];
+
+fn thrown(
+    module: &[u8],
+    arg: u32,
+    thrown: &str,
+) -> impl Iterator<Item = Result<Event, TraceError>> {
+    let trace = format!("enter 0 export \"run\" i32:{arg}\nleave exception {thrown}\n");
+    micro::events(module, &trace).into_iter().map(Ok)
+}
+
+#[test]
+fn a_replay_that_checks_itself_compares_what_is_thrown() {
+    let engine = Engine::default();
+    let module = wat::parse_str(THROWS).expect("a module");
+    for (arg, values, wrong) in THROWN {
+        let events = thrown(&module, arg, values);
+        let made = generate(&module, events, Generation { is_checked: true }).expect("a replay");
+        let made = Module::new(&engine, &made).expect("valid");
+        let mut store = Store::new(&engine, ());
+        let instance = Instance::new(&mut store, &made, &[]).expect("an instance");
+        let start = instance.get_func(&mut store, "_start").expect("a start");
+        let is_done = start.call(&mut store, &[]).is_ok();
+        let found = instance.get_global(&mut store, "replay:wrong").expect("it checks itself");
+        let found = found.get(&mut store).expect("a value").i32();
+        assert_eq!((is_done, found), (wrong == 0, Some(wrong)), "{arg}: {values}");
+    }
+}
+
+#[test]
+fn a_script_that_checks_itself_compares_what_is_thrown() {
+    if !has_node() {
+        return;
+    }
+    let module = wat::parse_str(THROWS).expect("a module");
+    let folder = Folder::new("wasm-aot-thrown");
+    for (arg, values, wrong) in THROWN {
+        let events = thrown(&module, arg, values);
+        let made = javascript(&module, events, Generation { is_checked: true }).expect("a script");
+        let path = folder.join("thrown.js");
+        fs::write(&path, made + "console.log(replay.wrong);").expect("room");
+        let output = Command::new("node").arg(&path).output().expect("node");
+        let found = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(found.trim(), wrong.to_string(), "{arg}: {values}: {output:?}");
+    }
+}
+
+#[test]
+fn a_script_says_where_its_trace_ends_before_the_program_as_a_module_does() {
+    if !has_node() {
+        return;
+    }
+    let engine = Engine::default();
+    let (module, trace, _) = run(&EMBEDDERS[2], &engine);
+    let (module, events) = (module.inner().bytes.to_vec(), events(&trace));
+    let folder = Folder::new("wasm-aot-cut-scripts");
+    for count in 1..events.len() {
+        let cut = || events[..count].iter().cloned().map(Ok);
+        let made = generate(&module, cut(), Generation { is_checked: true }).expect("a replay");
+        let made = Module::new(&engine, &made).expect("valid");
+        let mut store = Store::new(&engine, ());
+        let instance = Instance::new(&mut store, &made, &[]).expect("an instance");
+        let start = instance.get_func(&mut store, "_start").expect("a start");
+        let _ = start.call(&mut store, &[]);
+        let wrong = instance.get_global(&mut store, "replay:wrong").expect("it checks itself");
+        let wrong = wrong.get(&mut store).expect("a value").i32().expect("a number");
+        let made = javascript(&module, cut(), Generation { is_checked: true }).expect("a script");
+        let path = folder.join("cut.js");
+        fs::write(&path, made + "console.log(replay.wrong);").expect("room");
+        let output = Command::new("node").arg(&path).output().expect("node");
+        let found = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(found.trim(), wrong.to_string(), "{count} events: {output:?}");
+    }
 }
 
 #[test]

@@ -179,8 +179,16 @@ fn a_program_that_records_itself_has_the_same_replay() {
         line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(line("  functions' entries and returns")[..2], ["2", "0"], "{effect}");
-    assert_eq!(line("  loads")[..2], ["8", "8"], "{effect}");
+    // A byte that is zero by chance is what was there before.
+    let loads = line("  loads");
+    assert!(loads[0] == "8" && loads[1].parse::<u32>().is_ok_and(|kept| kept > 3), "{effect}");
     assert_eq!(line("  stores")[..2], ["4", "0"], "{effect}");
+    // Of nothing, nothing is removed.
+    let text = place.good(&["trace", "show", "itself.r3"]);
+    let heading: String = text.split_inclusive('\n').take(2).collect();
+    let nothing = place.file("nothing.txt", heading);
+    let effect = place.good(&["reduce", &nothing, &app, "-o", "nothing.r3"]);
+    assert!(effect.ends_with("    0               0    0.000%  all\n"), "{effect}");
     let checked = place.good(&["replay", "--check", "reduced.r3", &app]);
     assert_eq!(checked, "reduced.r3: the program behaves as recorded\n");
     // Two runs, since a random byte may equal the one before it, and is then not detected.
@@ -322,6 +330,8 @@ fn what_is_no_trace_of_the_program_is_refused_in_a_line() {
     let mut newer = whole.clone();
     newer[8] = 9;
     refused(&["run", &place.file("newer.r3", newer)], 126, "a trace of version 9");
+    let text = place.good(&["trace", "show", "a.r3"]).replacen("text 1", "text 9", 1);
+    refused(&["trace", "show", &place.file("newer.txt", text)], 1, "a trace of version 9");
     let mut damaged = whole.clone();
     let last = damaged.len() - 1;
     damaged[last] ^= 4;
@@ -396,6 +406,13 @@ fn a_program_that_is_stopped_is_not_reported_to_have_gone_on() {
     let line = line.unwrap_or_else(|| panic!("{told}"));
     assert!(line.contains(": the program was stopped from outside: "), "{line}");
     assert!(!line.contains("went on"), "{line}");
+    // Nor is it said to differ from its trace.
+    assert_eq!(place.run(&["record", "-o", "dots.r3", &app]).status.code(), Some(0));
+    let output = place.run(&["run", "--max-instructions", "1000", "dots.r3"]);
+    let told = errors(&output);
+    assert_eq!(output.status.code(), Some(134), "{told}");
+    assert!(told.contains("the budget of instructions is used up"), "{told}");
+    assert!(!told.contains("leaves the trace"), "{told}");
 }
 
 /// Reads random bytes, which programs that record themselves record.

@@ -239,6 +239,63 @@ fn functions_that_only_a_table_names_are_told_by_their_index() {
     assert_eq!(shown, expected);
 }
 
+#[test]
+fn exceptions_are_told_by_programs_with_the_older_instructions() {
+    let engine = Engine::default();
+    let text = r#"(module (import "h" "f" (func $f (param i32))) (tag $e (export "e") (param i32 f64))
+        (tag $own) (func $throw (throw $e (i32.const 4) (f64.const 0.5)))
+        (func (export "caught") try call $throw catch $e drop drop end)
+        (func (export "thrown") (param i32) (call $f (local.get 0)) (call $throw))
+        (func (export "own") (throw $own)))"#;
+    let original = Module::new(&engine, text).expect("a module").inner().bytes.to_vec();
+    for raw in [false, true] {
+        let recording = record(&original, &Options { raw, ..Options::default() });
+        let module = Module::new(&engine, recording.expect("it can be recorded").module);
+        let module = module.expect("a module");
+        let mut store = Store::new(&engine, ());
+        let mut linker = Linker::new(&engine);
+        linker.func_wrap("h", "f", |_: i32| {}).expect("it is new");
+        let instance = linker.instantiate(&mut store, &module).expect("an instance");
+        for (name, args) in
+            [("caught", &[][..]), ("thrown", &[Val::I32(7)]), ("own", &[]), ("caught", &[])]
+        {
+            let function = instance.get_func(&mut store, name).expect(name);
+            assert_eq!(function.call(&mut store, args).is_ok(), name == "caught", "{name}");
+        }
+        let trace = fetched(&mut store, instance);
+        let events = Reader::new(&trace[..]).expect("a trace").map(|event| event.expect("whole"));
+        let events: Vec<Event> = match raw {
+            true => {
+                let raw = events.collect::<Vec<_>>().into_iter().map(Ok);
+                let reduced = Reduced::new(&original, raw).expect("it can be reduced");
+                reduced.map(|event| event.expect("it is known")).collect()
+            }
+            false => events.collect(),
+        };
+        let shown: Vec<String> = events.iter().map(ToString::to_string).collect();
+        let expected = [
+            "enter 2 export \"caught\"",
+            "leave",
+            "enter 3 export \"thrown\" i32:7",
+            "call 0 i32:7",
+            "return",
+            "leave exception 0 i32:4 f64:0x3fe0000000000000",
+            "enter 4 export \"own\"",
+            "leave exception 1",
+            "enter 2 export \"caught\"",
+            "leave",
+        ];
+        assert_eq!(shown, expected, "raw: {raw}");
+        let events = events.into_iter().map(Ok);
+        let made = generate(&original, events, Generation { is_checked: true }).expect("a replay");
+        let made = Module::new(&engine, &made).expect("valid");
+        let mut store = Store::new(&engine, ());
+        let instance = Instance::new(&mut store, &made, &[]).expect("an instance");
+        let start = instance.get_func(&mut store, "_start").expect("a start");
+        start.call(&mut store, &[]).expect("it does the same");
+    }
+}
+
 /// Instructions for a zero from the host, and the trap, if there is one.
 const ENDS: [(&str, &str); 30] = [
     ("unreachable", "(unreachable)"),

@@ -407,6 +407,7 @@ fn recording_programs_are_written_and_what_is_wrong_is_one_line() {
         (vec!["record", &out, "-o", &again], "was already rewritten for recording"),
         (vec!["record", &shared, "-o", &again], "a memory that threads share"),
         (vec!["record", "nowhere.wasm", "-o", &again], "nowhere.wasm"),
+        (vec!["record", &app, "-o", &again, "--to", ""], "'--to <FILE>'"),
     ] {
         let done = whamm(&args);
         let told = said(&done);
@@ -452,6 +453,7 @@ fn profiled_programs_are_written_and_what_is_wrong_is_one_line() {
     let counted = whamm(&["profile", &plain, "-o", &out]);
     assert!(counted.status.success() && said(&counted).contains("counted and not timed"));
     for wrong in [
+        ["profile", &app, "-o", &out, "--to", ""],
         ["profile", &app, "-o", &out, "--exclude", "["],
         ["profile", &plain, "-o", &out, "--memory", "0"],
         ["profile", "nowhere.wasm", "-o", &out, "--clock", "none"],

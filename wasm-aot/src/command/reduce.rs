@@ -62,7 +62,7 @@ impl Reduce {
 fn told(effect: &Effect) -> String {
     let mut lines = format!("{:>14}  {:>14}  {:>8}\n", "events", "kept", "removed");
     let mut line = |name: &str, (before, after): (u64, u64)| {
-        let left = if before == 0 { 0.0 } else { after as f64 / before as f64 };
+        let left = if before == 0 { 1.0 } else { after as f64 / before as f64 };
         let removed = (1.0 - left) * 100.0;
         lines += &format!("{before:>14}  {after:>14}  {removed:>7.3}%  {name}\n");
     };

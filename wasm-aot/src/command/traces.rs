@@ -10,7 +10,7 @@ use std::time::Duration;
 use wasm_aot::instrument::runtime::binary;
 use wasm_aot::trace::{
     Declared, Ending, Error, Event, MAGIC, Program, R3Reader, R3Writer, Reader, TEXT_MAGIC,
-    TextReader, heading, is_r3,
+    TextReader, heading, is_r3, is_text,
 };
 use wasm_aot_body::report::several;
 
@@ -109,7 +109,7 @@ impl Events {
         let mut head = [0; TEXT_MAGIC.len()];
         let len = file.read(&mut head).map_err(|error| failed(error.into()))?;
         file.rewind().map_err(|error| failed(error.into()))?;
-        match head[..len] == *TEXT_MAGIC.as_bytes() {
+        match is_text(&head[..len]) {
             true => TextReader::new(file).map(Self::Text),
             false => Reader::new(BufReader::new(file)).map(|reader| Self::Binary(Box::new(reader))),
         }

@@ -21,8 +21,9 @@ enum Waiting {
 pub struct Conformance<'a> {
     declared: &'a Declared,
     waiting: Vec<Waiting>,
-    /// How the call of the last event has ended, if no event of the program can follow.
-    ended: Option<&'static str>,
+    /// How the call of the last event has ended, if no event of the program can follow; and with
+    /// which code.
+    ended: Option<(&'static str, i32)>,
     has_entered: bool,
     events: u64,
 }
@@ -51,14 +52,17 @@ impl<'a> Conformance<'a> {
     }
 
     fn look(&mut self, event: &Event) -> Result<(), String> {
-        let ended = self.ended.take();
-        if let Some(how) = ended
-            && !matches!(
-                (event, how),
-                (Event::Leave(End::Exit { .. }), "exit") | (Event::Leave(End::Trap(_)), "trap")
-            )
-        {
-            return Err(format!("{} after an {how} in the host", event.kind()));
+        if let Some((how, own)) = self.ended.take() {
+            match (event, how) {
+                (Event::Leave(End::Exit { code, .. }), "exit") if *code == own => {}
+                (Event::Leave(End::Exit { code, .. }), "exit") => {
+                    return Err(format!(
+                        "the program exits with code {code}, and the host with {own}"
+                    ));
+                }
+                (Event::Leave(End::Trap(_)), "trap") => {}
+                _ => return Err(format!("{} after the host's {how}", event.kind())),
+            }
         }
         let is_host = !matches!(self.waiting.last(), Some(Waiting::Host(_)));
         let wrong_side = || format!("{}, where control is elsewhere", event.kind());
@@ -91,8 +95,8 @@ impl<'a> Conformance<'a> {
                 self.end(end, function)?;
                 self.waiting.pop();
                 self.ended = match end {
-                    End::Exit { .. } => Some("exit"),
-                    End::Trap(_) => Some("trap"),
+                    End::Exit { code, .. } => Some(("exit", *code)),
+                    End::Trap(_) => Some(("trap", 0)),
                     End::Values(_) | End::Exception { .. } => None,
                 };
             }
@@ -114,16 +118,7 @@ impl<'a> Conformance<'a> {
             Door::Start if self.declared.start != Some(function) => {
                 return Err(format!("function {function} is not the module's start"));
             }
-            Door::Export(name)
-                if !self.declared.exports.iter().any(|(own, kind, index)| {
-                    own == name
-                        && *index == function
-                        && matches!(
-                            kind,
-                            wasmparser::ExternalKind::Func | wasmparser::ExternalKind::FuncExact
-                        )
-                }) =>
-            {
+            Door::Export(name) if self.declared.function_named(name) != Some(function) => {
                 return Err(format!("function {function} is not exported under that name"));
             }
             _ => {}
@@ -171,9 +166,12 @@ impl<'a> Conformance<'a> {
 
     fn change(&self, change: &Change) -> Result<(), String> {
         let declared = self.declared;
-        let table = |table: u32, value: &Value| {
+        let table = |table: u32, most: u64, value: &Value| {
             let ty = declared.tables.get(table as usize);
             let ty = ty.ok_or_else(|| format!("there is no table {table}"))?;
+            if !ty.table64 && most > u64::from(u32::MAX) {
+                return Err("more elements than a table has".into());
+            }
             self.value(value, ValType::Ref(ty.element_type))
         };
         let memory = |memory: u32| {
@@ -202,8 +200,8 @@ impl<'a> Conformance<'a> {
                 }
                 self.value(value, ty.content_type)
             }
-            Change::Element { table: index, value, .. } => table(*index, value),
-            Change::GrowTable { table: index, value, .. } => table(*index, value),
+            Change::Element { table: own, index, value } => table(*own, *index, value),
+            Change::GrowTable { table: own, count, value } => table(*own, *count, value),
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use wasmparser::{
     CompositeInnerType, ExternalKind, FuncType, GlobalType, MemoryType, Parser, Payload, TableType,
-    TypeRef, Validator, WasmFeatures,
+    TypeRef, ValType, Validator, WasmFeatures,
 };
 
 /// The declarations of a valid module. Every item is in its index space: imports come first.
@@ -142,6 +142,15 @@ impl Declared {
         self.types.get(self.type_of(function)? as usize)?.as_ref()
     }
 
+    /// Whether values of a type are references to functions.
+    pub fn is_of_functions(&self, ty: ValType) -> bool {
+        let ValType::Ref(ty) = ty else { return false };
+        match ty.type_index().and_then(|index| index.as_module_index()) {
+            Some(index) => self.types.get(index as usize).is_some_and(Option::is_some),
+            None => ty.is_func_ref(),
+        }
+    }
+
     /// The function type of a tag: its parameters are the values of the exceptions.
     pub fn tag(&self, tag: u32) -> Option<&FuncType> {
         self.types.get(*self.tags.get(tag as usize)? as usize)?.as_ref()
@@ -153,6 +162,14 @@ impl Declared {
             *index == function && matches!(kind, ExternalKind::Func | ExternalKind::FuncExact)
         });
         own.map(|(name, ..)| &**name)
+    }
+
+    /// The function that is exported under a name.
+    pub fn function_named(&self, name: &str) -> Option<u32> {
+        let own = self.exports.iter().find(|(own, kind, _)| {
+            own == name && matches!(kind, ExternalKind::Func | ExternalKind::FuncExact)
+        });
+        own.map(|(.., index)| *index)
     }
 
     /// Returns what other threads can change while the program executes, if the module has such a

@@ -41,6 +41,10 @@ pub struct Generation {
     pub is_checked: bool,
 }
 
+/// The exports of a replay that checks itself.
+const EVENT: &str = "replay:event";
+const WRONG: &str = "replay:wrong";
+
 /// The kind of difference where a replay that checks itself diverges from the trace: the value of
 /// `replay:wrong`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +56,8 @@ pub enum Wrong {
     Result = 2,
     /// The program's next event is another one.
     Order = 3,
-    /// A memory or table cannot grow to its recorded size.
+    /// A memory or table cannot grow to its recorded size, or is too small for what the host puts
+    /// into it.
     Value = 4,
     /// A call has ended where it should have trapped, or vice versa.
     Trap = 5,
@@ -78,6 +83,12 @@ pub fn generate(
         replay.exits.extend(calls_that_may_reach(module, first, &replay.untold_exits)?);
     }
     Assembly::new(module, &declared, &replay, generation.is_checked)?.finish()
+}
+
+/// Whether a replay has its own export of that name. A program that exports the two others is
+/// itself a replay that checks itself.
+fn is_replaced(name: &str, is_checked: bool) -> bool {
+    name == "_start" || (is_checked && matches!(name, EVENT | WRONG))
 }
 
 /// The sections of the generated module.
@@ -205,7 +216,7 @@ impl<'a> Assembly<'a> {
             Payload::ExportSection(section) => {
                 for export in section {
                     let export = export?;
-                    if export.name != "_start" {
+                    if !is_replaced(export.name, self.is_checked) {
                         let kind = constants.export_kind(export.kind)?;
                         self.exports.export(export.name, kind, export.index);
                     }
@@ -336,8 +347,8 @@ impl<'a> Assembly<'a> {
             let (event, wrong) = (self.globals.len(), self.globals.len() + 1);
             self.globals.global(variable(ValType::I64), &ConstExpr::i64_const(0));
             self.globals.global(variable(ValType::I32), &ConstExpr::i32_const(0));
-            self.exports.export("replay:event", ExportKind::Global, event);
-            self.exports.export("replay:wrong", ExportKind::Global, wrong);
+            self.exports.export(EVENT, ExportKind::Global, event);
+            self.exports.export(WRONG, ExportKind::Global, wrong);
         }
         self.exports.export("_start", ExportKind::Func, start);
         let referenced: Vec<u32> = self.replay.referenced.iter().copied().collect();

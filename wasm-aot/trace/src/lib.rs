@@ -69,7 +69,7 @@ pub use program::{ModuleHash, Program};
 pub use r3::{R3Reader, R3Writer, is_r3};
 pub use reader::{Ending, Reader};
 pub use reduction::{Effect, Reduced};
-pub use text::{TEXT_MAGIC, TextReader, heading};
+pub use text::{TEXT_MAGIC, TextReader, heading, is_text};
 pub use value::Value;
 pub use writer::{Sink, Writer, beginning, end};
 

@@ -14,6 +14,7 @@
 
 mod line;
 
+use crate::VERSION;
 use crate::error::Error;
 use crate::event::{Change, Door, End, Event, Frame};
 use crate::program::{ModuleHash, Program};
@@ -24,6 +25,13 @@ use std::io::{BufRead, BufReader, Read};
 
 /// The first line of the text form.
 pub const TEXT_MAGIC: &str = "fi-trace text 1";
+/// The same without the version.
+const TEXT: &str = "fi-trace text ";
+
+/// Whether a file that begins with these bytes is a trace in text, of whatever version.
+pub fn is_text(head: &[u8]) -> bool {
+    head.starts_with(TEXT.as_bytes())
+}
 
 /// The heading of a trace in text: its program.
 pub fn heading(program: &Program) -> String {
@@ -163,8 +171,11 @@ impl<R: Read> TextReader<R> {
         };
         let mut this =
             Self { from: BufReader::new(from), program: nothing, line: 0, has_failed: false };
-        if this.line()?.is_none_or(|line| line != TEXT_MAGIC) {
-            return Err(Error::NotATrace);
+        let first = this.line()?.ok_or(Error::NotATrace)?;
+        let version = first.strip_prefix(TEXT).and_then(|version| version.parse().ok());
+        match version.ok_or(Error::NotATrace)? {
+            VERSION => {}
+            other => return Err(Error::Version(other)),
         }
         let first = this.line()?.ok_or(Error::Empty)?;
         let wrong = |what: String| Error::Line { line: 2, what };

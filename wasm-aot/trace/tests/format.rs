@@ -5,8 +5,8 @@ mod body;
 
 use arbtest::arbitrary::{Result, Unstructured};
 use wasm_aot_trace::{
-    Change, Door, End, Ending, Error, Event, Frame, MAGIC, Program, Reader, Sink, TextReader,
-    Value, Writer, heading,
+    Change, Declared, Door, End, Ending, Error, Event, Frame, MAGIC, Program, R3Writer, Reader,
+    Sink, TextReader, Value, Writer, heading,
 };
 
 fn value(u: &mut Unstructured<'_>) -> Result<Value> {
@@ -206,6 +206,9 @@ fn damage_and_other_versions_are_told_by_name() {
     let mut newer = trace.clone();
     newer[MAGIC.len()] = 2;
     assert!(matches!(Reader::new(&newer[..]), Err(Error::Version(2))));
+    let text = heading(&program()).replacen("text 1", "text 2", 1);
+    assert!(matches!(TextReader::new(text.as_bytes()), Err(Error::Version(2))));
+    assert!(matches!(TextReader::new(&b"fi-trace text x\n"[..]), Err(Error::NotATrace)));
     assert!(matches!(Reader::new(&b"fi-tra"[..]), Err(Error::NotATrace)));
     assert!(matches!(Reader::new(&b"\0asm\x01\0\0\0 and more"[..]), Err(Error::NotATrace)));
     let other = program().module_or(Some(b"another")).expect_err("another module").to_string();
@@ -250,4 +253,61 @@ fn a_full_disk_ends_the_trace_cleanly_and_says_so() {
         lens.push(count);
     }
     assert!(lens.is_sorted() && lens.last() > Some(&0), "{lens:?}");
+}
+
+/// What is lost when a trace is written in the format of Wasm-R3, and the error of a writer that
+/// loses nothing.
+fn lost(declared: &Declared, trace: &str) -> (Vec<(&'static str, u64)>, Option<String>) {
+    let text = heading(&Program::new(Vec::new(), "app.wasm")) + trace;
+    let events = TextReader::new(text.as_bytes()).expect("a heading");
+    let events: Vec<Event> = events.collect::<std::result::Result<_, _>>().expect(trace);
+    let mut exact = R3Writer::new(declared, false);
+    let refused = events.iter().find_map(|event| exact.push(event).err());
+    let mut lossy = R3Writer::new(declared, true);
+    events.iter().for_each(|event| drop(lossy.push(event).expect(trace)));
+    let losses = lossy.losses().iter().map(|(name, count)| (*name, *count));
+    (losses.collect(), refused.map(|error| error.to_string()))
+}
+
+#[test]
+fn what_wasm_r3_cannot_hold_is_named_with_its_event_or_counted() {
+    let module = r#"(module (import "h" "f" (func (param i64) (result i64)))
+        (memory (export "m") 1) (memory (export "n") 1) (table (export "t") 1 externref)
+        (func (export "f") (param f32)) (func (export "v") (param v128))
+        (func (export "r") (param externref)) (func (export "a;b")) (func $s) (start $s))"#;
+    let declared = Declared::read(&wat::parse_str(module).expect("a module")).expect("valid");
+    let ends = "a call that ends by an exit, a trap or an exception";
+    let called = "enter 1 export \"f\" f32:0x3f800000\ncall 0 i64:9007199254740993\n";
+    for (trace, number, what) in [
+        ("enter 1 export \"f\" f32:0x7fc00001\nleave\n", 0, "the bits of a NaN"),
+        ("enter 1 export \"f\" f32:0x7fc00000\nleave\n", 0, "a list of one NaN"),
+        ("enter 1 export \"f\" f32:0x80000000\nleave\n", 0, "the sign of a zero"),
+        ("enter 2 export \"v\" v128:0x00000000000000000000000000000001\nleave\n", 0, "a vector"),
+        ("enter 3 export \"r\" extern:0\nleave\n", 0, "a reference"),
+        ("enter 4 export \"a;b\"\nleave\n", 0, "a name with `;` or a line end"),
+        ("enter 5 start\nleave\n", 0, "a call of the start function"),
+        ("enter 1 reference f32:0x3f800000\nleave\n", 0, "a call by a reference"),
+        ("enter 1 export \"f\" f32:0x3f800000\nleave trap \"unreachable\"\n", 1, ends),
+        // A change has its own number, although it is written after the call that follows it.
+        ("write 1 0 01\nenter 1 export \"f\" f32:0x3f800000\nleave\n", 0, "a second memory"),
+        ("grow 1 1\nenter 1 export \"f\" f32:0x3f800000\nleave\n", 0, "a second memory"),
+        (
+            "element 0 0 extern:null\nenter 1 export \"f\" f32:0x3f800000\nleave\n",
+            0,
+            "an element that is no function",
+        ),
+    ] {
+        let (losses, refused) = lost(&declared, trace);
+        let of_it = losses.iter().find(|(name, _)| *name == what);
+        assert_eq!(of_it.map(|(_, count)| *count), Some(1), "{trace}: {losses:?}");
+        let told = format!("event {number}: the form of Wasm-R3 cannot hold {what}: --lossy");
+        assert!(refused.as_ref().is_some_and(|why| why.starts_with(&told)), "{trace}: {refused:?}");
+    }
+    let (losses, refused) =
+        lost(&declared, &format!("{called}return i64:9007199254740993\nleave\n"));
+    assert_eq!(losses, [("an integer of 64 bits beyond 2^53", 1)]);
+    assert!(refused.is_some_and(|why| why.starts_with("event 2: ")));
+    // Arguments of calls out are not part of the format.
+    let most = lost(&declared, &format!("{called}return i64:-9007199254740992\nleave\n"));
+    assert_eq!(most, (Vec::new(), None));
 }

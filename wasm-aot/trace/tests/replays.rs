@@ -99,6 +99,24 @@ fn where_a_replay_leaves_the_trace_it_says_how() {
     assert_eq!(with("return i32:3\nleave", more), (5, 3), "it calls once less");
     let growing = r#"(module (memory (export "m") 1 1) (func (export "run")))"#;
     assert_eq!(divergence(growing, "grow 0 1\nenter 0 export \"run\"\nleave\n").1, 4, "value");
+    let many = format!("write 0 65500 {}\n", "05".repeat(100));
+    for (what, wrong) in [
+        ("write 0 65534 0102\n", 0),
+        ("write 0 65535 0102\n", 4),
+        (&many, 4),
+        ("element 0 1 func:0\n", 0),
+        ("element 0 2 func:0\n", 4),
+        ("grow 1 1\nwrite 1 131071 01\ngrow-table 1 1 func:null\nelement 1 2 func:0\n", 0),
+        ("grow 1 1\nwrite 1 131072 01\n", 4),
+        ("grow-table 1 1 func:null\nelement 1 3 func:0\n", 4),
+    ] {
+        let module = r#"(module (memory (export "m") 1 1) (memory (export "n") 1)
+            (table (export "t") 2 2 funcref) (table (export "u") i64 2 funcref)
+            (func (export "run")))"#;
+        let trace = format!("{what}enter 0 export \"run\"\nleave\n");
+        let ended = run(&made(module, &trace, true).expect("a replay"));
+        assert_eq!((ended.trapped, ended.wrong), (wrong != 0, wrong), "{what}");
+    }
 }
 
 #[test]
@@ -132,6 +150,10 @@ fn what_cannot_be_is_refused_by_event_and_reason() {
         "event 0: function 1 is not exported under that name"
     );
     assert_eq!(adding("write 0 0 00\n"), "event 0: there is no memory 0");
+    let table = r#"(module (table (export "t") 1 funcref))"#;
+    for change in ["element 0 4294967296 func:null\n", "grow-table 0 4294967296 func:null\n"] {
+        assert_eq!(refused(table, change), "event 0: more elements than a table has");
+    }
     let begun = "enter 1 reference i32:1\n";
     assert_eq!(
         adding(&format!("{begun}enter 1 reference i32:1\n")),
@@ -142,10 +164,37 @@ fn what_cannot_be_is_refused_by_event_and_reason() {
     assert_eq!(adding(&exit), "event 0: function 1 has no call at byte 3");
     let caught = format!("{begun}call 0 i32:1\nreturn trap \"no\"\nleave trap \"no\"\n{begun}");
     assert!(adding(&caught).starts_with("event 4: the host goes on after a trap"));
+    let after = |end: &str| adding(&format!("{begun}call 0 i32:1\nreturn {end}\ncall 0 i32:1\n"));
+    assert_eq!(after("trap \"no\""), "event 3: call after the host's trap");
+    assert_eq!(after("exit 0"), "event 3: call after the host's exit");
+    assert_eq!(
+        adding(&format!("{begun}call 0 i32:1\nreturn exit 3\nleave exit 4\n")),
+        "event 3: the program exits with code 4, and the host with 3"
+    );
     let host = r#"(module (func (export "run") (param externref)))"#;
     assert!(refused(host, "enter 0 export \"run\" extern:1\n").contains("externref"));
     let shared = r#"(module (memory 1 1 shared))"#;
     assert!(refused(shared, "").contains("a memory that threads share"));
+}
+
+#[test]
+fn a_replay_that_checked_itself_is_recorded_and_checks_itself_again() {
+    let trace = "enter 1 export \"run\" i32:1\ncall 0 i32:1\nreturn i32:2\ncall 0 i32:7\n\
+                 return i32:3\nleave i32:5\n";
+    let first = made(ADDING, trace, true).expect("a replay");
+    let start = wasmparser::Parser::new(0).parse_all(&first).find_map(|payload| {
+        let wasmparser::Payload::ExportSection(exports) = payload.expect("valid") else {
+            return None;
+        };
+        exports.into_iter().flatten().find(|export| export.name == "_start")
+    });
+    let start = start.expect("a start").index;
+    let events = micro::events(&first, &format!("enter {start} export \"_start\"\nleave\n"));
+    let again = generated(&first, events.clone(), true).expect("a replay");
+    assert_eq!(run(&again), Ended { trapped: false, event: 2, wrong: 0 });
+    // One that does not check itself has those of the program.
+    let plain = generated(&first, events, false).expect("a replay");
+    assert_eq!(run(&plain), Ended { trapped: false, event: 6, wrong: 0 });
 }
 
 #[test]

@@ -25,9 +25,11 @@ pub(crate) struct App {
     pub(crate) globals: BTreeSet<u32>,
     /// The functions that segments put into tables that the host may reach: their indices plus 1.
     pub(crate) elements: BTreeMap<u32, Vec<u32>>,
-    /// Whether exceptions may pass through gateways: the program has tags, and does not use the
-    /// older instructions, which a module must not mix with the newer ones.
+    /// Whether exceptions may pass through gateways: the program has tags.
     pub(crate) throws: bool,
+    /// Whether it catches them by the older instructions, which a module must not mix with the
+    /// newer ones.
+    pub(crate) is_older: bool,
 }
 
 impl App {
@@ -38,7 +40,7 @@ impl App {
         is_raw: bool,
     ) -> Result<Self, Error> {
         if let Some(what) = declared.refusal() {
-            return Err(Error::Unsupported(what));
+            return Err(Error::Refused(what));
         }
         if declared.exports.iter().any(|(name, ..)| name.starts_with("record:")) {
             return Err(Error::Again);
@@ -77,7 +79,16 @@ impl App {
         }
         let (referred, elements) = (BTreeSet::new(), BTreeMap::new());
         let throws = declared.tag(0).is_some();
-        let mut app = Self { declared, referred, memories, tables, globals, elements, throws };
+        let mut app = Self {
+            declared,
+            referred,
+            memories,
+            tables,
+            globals,
+            elements,
+            throws,
+            is_older: false,
+        };
         for payload in Parser::new(0).parse_all(program.bytes) {
             app.section(payload.map_err(whamm_rewrite::Error::from)?)?;
         }
@@ -185,7 +196,7 @@ impl App {
             | Operator::TableFill { table }
             | Operator::TableInit { table, .. } => public(table),
             Operator::Try { .. } => {
-                self.throws = false;
+                self.is_older = true;
                 false
             }
             Operator::TableCopy { dst_table, src_table } => public(dst_table) || public(src_table),

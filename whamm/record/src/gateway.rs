@@ -14,7 +14,7 @@ use crate::runtime::{Runtime, Why, variable};
 use crate::trap::Reason;
 use crate::{Error, Options};
 pub(crate) use bounds::{Bounds, SPAN};
-use reference::{Asking, is_of_functions};
+use reference::Asking;
 use std::collections::{BTreeMap, BTreeSet};
 use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
 use wasm_encoder::{BlockType, Catch, Function, InstructionSink, RefType, ValType};
@@ -36,6 +36,9 @@ pub(crate) struct Gateways {
     sizes: u32,
     /// Records an exception that ends a call: takes the exception, and the event's kind.
     thrown: Option<u32>,
+    /// The same if exceptions are no values: for each tag, takes what is thrown with it, and the
+    /// event's kind; and for all other exceptions.
+    thrown_with: Option<(Vec<u32>, u32)>,
     /// By reason: called before a trap.
     pub(crate) traps: BTreeMap<Reason, u32>,
     /// By memory, if traps have to be detected before they happen: the host does not fetch the
@@ -93,8 +96,10 @@ impl Gateways {
         maker.sizes()?;
         maker.globals()?;
         maker.stop_function();
-        if app.throws {
-            maker.thrown()?;
+        match (app.throws, app.is_older) {
+            (true, false) => maker.thrown()?,
+            (true, true) => maker.thrown_with()?,
+            (false, _) => {}
         }
         for import in 0..app.imported() {
             let stand_in = maker.import(import)?;
@@ -183,7 +188,8 @@ impl Maker<'_, '_> {
                 let kind = if own.is_extern_ref() { 0x6f } else { 0x70 };
                 sink.ref_is_null().if_(BlockType::Empty);
                 sink.i32_const(kind).call(self.own("null")).else_();
-                match self.asking.filter(|_| way == Way::Out && is_of_functions(ty)) {
+                let is_known = way == Way::Out && self.app.declared.is_of_functions(ty);
+                match self.asking.filter(|_| is_known) {
                     Some(asking) => {
                         sink.local_get(local).call(asking.ask).call(self.own("reference"));
                         sink.if_(BlockType::Empty);
@@ -295,25 +301,69 @@ impl Maker<'_, '_> {
                 sink.local_set(local);
             });
         };
-        let Some(thrown) = self.made.thrown else {
+        if self.made.thrown.is_none() && self.made.thrown_with.is_none() {
             sink.call(function);
             return results(sink);
-        };
+        }
         // The operands are pushed again inside the blocks.
         (0..params).for_each(|_| {
             sink.drop();
         });
-        sink.block(BlockType::Empty)
-            .block(BlockType::Result(ValType::Ref(RefType::EXNREF)))
-            .try_table(BlockType::Empty, [Catch::AllRef { label: 0 }]);
-        (0..params).for_each(|local| {
-            sink.local_get(local);
-        });
-        sink.call(function);
-        results(sink);
-        sink.end().br(1).end();
-        left(sink);
-        sink.call(thrown).throw_ref().end();
+        let call = |sink: &mut InstructionSink<'_>| {
+            (0..params).for_each(|local| {
+                sink.local_get(local);
+            });
+            sink.call(function);
+            results(sink);
+        };
+        if let Some(thrown) = self.made.thrown {
+            sink.block(BlockType::Empty)
+                .block(BlockType::Result(ValType::Ref(RefType::EXNREF)))
+                .try_table(BlockType::Empty, [Catch::AllRef { label: 0 }]);
+            call(sink);
+            sink.end().br(1).end();
+            left(sink);
+            sink.call(thrown).throw_ref().end();
+        }
+        if let Some((tags, other)) = &self.made.thrown_with {
+            sink.try_(BlockType::Empty);
+            call(sink);
+            for (tag, thrown) in (0..).zip(tags) {
+                sink.catch(tag);
+                left(sink);
+                sink.call(*thrown).rethrow(0);
+            }
+            sink.catch_all();
+            left(sink);
+            sink.call(*other).rethrow(0).end();
+        }
+    }
+
+    /// Defines the functions that record an exception by what is thrown, for each tag.
+    fn thrown_with(&mut self) -> Result<(), Error> {
+        let mut tags = Vec::new();
+        for (tag, ty) in (0..).map_while(|tag| Some((tag, self.app.declared.tag(tag)?))) {
+            let params = ty.params().iter().map(|ty| RoundtripReencoder.val_type(*ty));
+            let params = params.chain([Ok(ValType::I32)]).collect::<Result<Vec<_>, _>>()?;
+            let kind = ty.params().len() as u32;
+            let mut code = Function::new([]);
+            let sink = &mut code.instructions();
+            sink.local_get(kind).call(self.own("begin"));
+            sink.i32_const(3).call(self.own("byte"));
+            sink.i64_const(tag.into()).call(self.own("number"));
+            self.values(sink, 0, ty.params(), Way::In);
+            sink.end();
+            let ty = self.signature(&params, &[]);
+            tags.push(self.add(ty, &format!("thrown.{tag}"), code));
+        }
+        let mut code = Function::new([]);
+        let sink = &mut code.instructions();
+        sink.local_get(0).call(self.own("begin"));
+        self.stop(sink, Why::Thrown, true);
+        sink.end();
+        let ty = self.signature(&[ValType::I32], &[]);
+        self.made.thrown_with = Some((tags, self.add(ty, "thrown", code)));
+        Ok(())
     }
 
     /// Defines the function that records an exception by its tag: it takes the exception and the

@@ -76,6 +76,9 @@ pub enum Error {
     /// It uses a feature that cannot be recorded.
     #[error("the program uses {0}, which cannot be recorded by rewriting: use `wasm-aot record`")]
     Unsupported(&'static str),
+    /// It uses a feature that no recorder supports.
+    #[error("the program uses {0}, which cannot be recorded")]
+    Refused(&'static str),
     /// The file cannot be written.
     #[error("{0}")]
     File(&'static str),

@@ -1,6 +1,7 @@
 //! `whamm profile`: a program that keeps its own profile.
 
 use super::{map, write};
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use whamm::{Diagnostics, Kind};
@@ -19,7 +20,7 @@ pub(super) struct Profile {
     output: PathBuf,
     /// Write the profile to this file when the program ends, instead of printing it: a path as the
     /// program sees it, in a folder that it may write to.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = NonEmptyStringValueParser::new())]
     to: Option<String>,
     /// Report whenever a function that the host called returns, not only at the end.
     #[arg(long)]

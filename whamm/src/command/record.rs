@@ -2,6 +2,7 @@
 
 use super::write;
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -25,7 +26,7 @@ pub(super) struct Record {
     output: PathBuf,
     /// Trace file: a path as the program sees it, in a folder that it may write to. Default: the
     /// program's name with .r3, if it uses WASI.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = NonEmptyStringValueParser::new())]
     to: Option<String>,
     /// Keep the trace for the host, which fetches it in pieces with `record:fetch`.
     #[arg(long, conflicts_with = "to")]

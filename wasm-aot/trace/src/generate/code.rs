@@ -380,8 +380,12 @@ impl<'a> Coder<'a> {
             Action::Enter { function, args, end, events } => {
                 return self.enter(code, *function, args, end, *events);
             }
-            Action::Short { memory, address, bytes } => self.short(code, *memory, *address, bytes),
+            Action::Short { memory, address, bytes } => {
+                self.has_room(code, *memory, *address + bytes.len() as u64);
+                self.short(code, *memory, *address, bytes);
+            }
             Action::Long { memory, address, at, len } => {
+                self.has_room(code, *memory, *address + u64::from(*len));
                 let segment = self.declared.data;
                 let sink = &mut InstructionSink::new(code);
                 self.address(sink, *memory, *address);
@@ -404,6 +408,11 @@ impl<'a> Coder<'a> {
             Action::Element { table, index, value } => {
                 let ty = self.declared.tables[*table as usize];
                 let sink = &mut InstructionSink::new(code);
+                // Tables and memories never shrink.
+                if self.is_checked && *index >= ty.initial {
+                    sink.table_size(*table);
+                    self.is_below(sink, index.saturating_add(1), ty.table64);
+                }
                 number(sink, *index, ty.table64);
                 constant(sink, *value, ValType::Ref(ty.element_type))?;
                 sink.table_set(*table);
@@ -433,6 +442,27 @@ impl<'a> Coder<'a> {
         match is_wide {
             true => sink.i64_const(-1).i64_eq(),
             false => sink.i32_const(-1).i32_eq(),
+        };
+        self.fail_if(sink, Wrong::Value);
+    }
+
+    /// Emits a check that a memory has bytes up to an address, if that is not known.
+    fn has_room(&self, code: &mut Vec<u8>, memory: u32, end: u64) {
+        let ty = self.declared.memories[memory as usize];
+        let page = 1 << ty.page_size_log2.unwrap_or(16);
+        if self.is_checked && end > ty.initial.saturating_mul(page) {
+            let sink = &mut InstructionSink::new(code);
+            sink.memory_size(memory);
+            self.is_below(sink, end.div_ceil(page), ty.memory64);
+        }
+    }
+
+    /// Consumes a size; the replay is wrong if it is below the least one.
+    fn is_below(&self, sink: &mut InstructionSink<'_>, least: u64, is_wide: bool) {
+        number(sink, least, is_wide);
+        match is_wide {
+            true => sink.i64_lt_u(),
+            false => sink.i32_lt_u(),
         };
         self.fail_if(sink, Wrong::Value);
     }
@@ -471,11 +501,9 @@ impl<'a> Coder<'a> {
     ) -> Result<(), Error> {
         let declared = self.declared;
         let ty = declared.function(function).expect("it was looked at");
-        let is_caught = matches!(end, End::Exception { .. });
         let mut sink = InstructionSink::new(code);
-        if is_caught {
-            let caught = [Catch::All { label: 0 }];
-            sink.block(BlockType::Empty).try_table(BlockType::Empty, caught);
+        if let End::Exception { tag, .. } = end {
+            self.begin_catching(&mut sink, *tag);
         }
         for (value, ty) in args.iter().zip(ty.params()) {
             constant(&mut sink, *value, *ty)?;
@@ -497,8 +525,8 @@ impl<'a> Coder<'a> {
             }
         }
         let sink = &mut InstructionSink::new(code);
-        if is_caught {
-            sink.end().end();
+        if let End::Exception { tag, values } = end {
+            self.end_catching(sink, *tag, values, events.1);
         }
         if let End::Exit { .. } = end {
             if self.is_checked {
@@ -515,6 +543,43 @@ impl<'a> Coder<'a> {
             self.pass_event(sink, events.1);
         }
         Ok(())
+    }
+
+    /// Emits the beginning of blocks that a call leaves by an exception. If the replay checks
+    /// itself, exceptions with other tags leave another block.
+    fn begin_catching(&mut self, sink: &mut InstructionSink<'_>, tag: u32) {
+        sink.block(BlockType::Empty);
+        if !self.is_checked {
+            sink.try_table(BlockType::Empty, [Catch::All { label: 0 }]);
+            return;
+        }
+        let values = self.thrown(tag).to_vec();
+        let ty = self.signature((Vec::new(), values));
+        let caught = [Catch::One { tag, label: 0 }, Catch::All { label: 1 }];
+        sink.block(BlockType::Empty).block(BlockType::FunctionType(ty));
+        sink.try_table(BlockType::Empty, caught);
+    }
+
+    /// Emits their end, and a comparison of the values that were thrown.
+    fn end_catching(
+        &mut self,
+        sink: &mut InstructionSink<'_>,
+        tag: u32,
+        values: &[Value],
+        event: u64,
+    ) {
+        sink.end();
+        if self.is_checked {
+            let types = self.thrown(tag);
+            let taken = self.results(types, values, event);
+            sink.unreachable().end().call(taken).br(1).end();
+            self.fail(sink, Wrong::Trap);
+        }
+        sink.end();
+    }
+
+    fn thrown(&self, tag: u32) -> &'a [ValType] {
+        self.declared.tag(tag).expect("it was looked at").params()
     }
 
     /// Adds a function that takes results and compares them with the expected values.

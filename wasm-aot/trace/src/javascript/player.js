@@ -1,6 +1,6 @@
 // The player: the host of the program, which does what the trace says. What it expects and finds is
 // compared if CHECKED is true. Afterwards `replay` has the number of events that have passed, and
-// what was wrong: 0, or 1 an argument, 2 a result, 3 the order, 5 a trap.
+// what was wrong: 0, or 1 an argument, 2 a result, 3 the order, 4 a value, 5 a trap.
 
 const replay = { event: 0, wrong: 0, message: '' };
 globalThis.replay = replay;
@@ -163,7 +163,11 @@ globalThis.replay = replay;
   // The program calls its host.
   const called = (index, args) => {
     if (replay.wrong !== 0) trap();
-    if (at === bytes.length) { replay.message = ended.what; trap(); }
+    if (at === bytes.length) {
+      if (CHECKED) diverge(3, `event ${replay.event}: ${ended.what}, and function ${index} is called`);
+      replay.message = ended.what;
+      trap();
+    }
     if (bytes[at] !== 3) diverge(3, `event ${replay.event}: function ${index} is called`);
     at++;
     const expected = number();
@@ -183,7 +187,10 @@ globalThis.replay = replay;
     let results = null, error = null;
     try { results = listed(act()); } catch (caught) { error = caught; }
     if (error instanceof Divergence || replay.wrong !== 0) throw error;
-    if (at === bytes.length) return false;
+    if (at === bytes.length) {
+      if (CHECKED && error === null) diverge(5, `event ${replay.event}: ${ended.what}, and a call of the host's does not`);
+      return false;
+    }
     if (bytes[at] !== 2) diverge(3, `event ${replay.event}: a call of the host's has ended: ${error}`);
     at++;
     const expected = end();
@@ -194,7 +201,9 @@ globalThis.replay = replay;
     } else if (expected.trap !== undefined) {
       if (!(error instanceof WebAssembly.RuntimeError)) diverge(5, `${what}the program does not trap`);
     } else if (expected.tag !== undefined) {
-      if (error === null || error instanceof WebAssembly.RuntimeError) diverge(5, `${what}nothing is thrown`);
+      const tag = item('tag', expected.tag);
+      if (!(error instanceof WebAssembly.Exception && error.is(tag))) diverge(5, `${what}an exception with another tag, or none: ${error}`);
+      compare(expected.values, expected.values.map((_, i) => error.getArg(tag, i)), 2, `${what}value`);
     } else if (error !== null) {
       diverge(5, `${what}${error}`);
     } else {

@@ -17,8 +17,9 @@ pub struct R3Writer<'a> {
     events: u64,
     /// The pending calls: imports, or `None` for calls by the host.
     waiting: Vec<Option<u32>>,
-    /// The host's changes since the program last had control: written when it continues.
-    pending: Vec<Change>,
+    /// The host's changes since the program last had control, and their numbers: written when it
+    /// continues.
+    pending: Vec<(u64, Change)>,
     has_entered: bool,
 }
 
@@ -110,11 +111,11 @@ impl<'a> R3Writer<'a> {
                 self.first_global(*global, *value, out)
             }
             Event::Host(change) => {
-                self.pending.push(change.clone());
+                self.pending.push((self.events, change.clone()));
                 Ok(())
             }
             Event::Found(change) if !self.has_entered => {
-                self.pending.push(change.clone());
+                self.pending.push((self.events, change.clone()));
                 Ok(())
             }
             Event::Found(change) => self.change(change, out),
@@ -132,7 +133,13 @@ impl<'a> R3Writer<'a> {
     }
 
     fn changes(&mut self, out: &mut String) -> Result<(), Error> {
-        std::mem::take(&mut self.pending).iter().try_for_each(|change| self.change(change, out))
+        let now = self.events;
+        for (number, change) in std::mem::take(&mut self.pending) {
+            self.events = number;
+            self.change(&change, out)?;
+        }
+        self.events = now;
+        Ok(())
     }
 
     fn change(&mut self, change: &Change, out: &mut String) -> Result<(), Error> {

@@ -22,11 +22,6 @@ pub(super) struct Asking {
     pub(super) ask: u32,
 }
 
-/// Whether values of a type are references to functions.
-pub(super) fn is_of_functions(ty: wasmparser::ValType) -> bool {
-    matches!(ty, wasmparser::ValType::Ref(ty) if ty.is_func_ref() || ty.is_concrete_type_ref())
-}
-
 /// Pushes zeros of some types.
 fn zeros(sink: &mut InstructionSink<'_>, types: &[ValType]) {
     for ty in types {
@@ -58,9 +53,9 @@ impl Maker<'_, '_> {
     pub(super) fn asking(&mut self) -> Result<Option<Asking>, Error> {
         let declared = &self.app.declared;
         let types = (0..).map_while(|function| declared.function(function));
-        let passes = types
-            .into_iter()
-            .any(|ty| ty.params().iter().chain(ty.results()).any(|ty| is_of_functions(*ty)));
+        let passes = types.into_iter().any(|ty| {
+            ty.params().iter().chain(ty.results()).any(|ty| declared.is_of_functions(*ty))
+        });
         if !passes {
             return Ok(None);
         }
