@@ -206,6 +206,8 @@ fn what_cannot_be_meant_is_refused_before_the_program_starts() {
         (&["-F", "/[/"], None, 2, "invalid pattern '/[/'"),
         (&["-N", "["], None, 2, "invalid pattern '['"),
         (&["-F", "@libz*"], None, 1, "no function with probes matches '@libz*'"),
+        (&["-N", "*"], None, 1, "the filters leave no function of"),
+        (&["-F", "leaf", "-N", "le*"], None, 1, "the filters leave no function of"),
         (
             &[],
             Some("FASTINST_POLCY"),
