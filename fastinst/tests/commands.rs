@@ -62,6 +62,9 @@ fn run_ends_as_the_program_does_and_prints_a_table() {
         table.contains("middle") && table.contains("200k") && table.contains("policy exact"),
         "{table}"
     );
+    let output = run(fastinst().args(["run", "--json"]).arg(&program));
+    let told: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
+    assert!(output.status.code() == Some(7) && told["functions"].is_array(), "{told}");
     let output = run(fastinst().args(["run", "sh", "-c", "kill -TERM $$"]));
     assert_eq!(output.status.signal(), Some(libc::SIGTERM));
 }

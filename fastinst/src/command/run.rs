@@ -45,6 +45,9 @@ pub(crate) struct Kept {
     /// Output format [default: a table; with -o the profile, for `fastinst report`]
     #[arg(long, value_name = "FORMAT", value_parser = format())]
     format: Option<Format>,
+    /// Same as --format json
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
     /// Number of functions in the table; 0 for all
     #[arg(long, value_name = "N", default_value_t = 30)]
     rows: usize,
@@ -193,7 +196,11 @@ impl Kept {
     }
 
     fn format(&self) -> Format {
-        let default = if self.output.is_some() { Format::Profile } else { Format::Table };
+        let default = match &self.output {
+            _ if self.json => Format::Json,
+            Some(_) => Format::Profile,
+            None => Format::Table,
+        };
         self.format.unwrap_or(default)
     }
 }
