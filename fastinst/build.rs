@@ -6,6 +6,7 @@ const OWN: &[&str] = &[
     "__cxa_thread_atexit_impl",
     "__tls_get_addr",
     "__xpg_strerror_r",
+    "_dl_find_object",
     "calloc",
     "clock_gettime",
     "clock_nanosleep",
@@ -59,6 +60,8 @@ const OWN: &[&str] = &[
     "poll",
     "posix_memalign",
     "pow",
+    "pthread_mutex_lock",
+    "pthread_once",
     "pthread_setname_np",
     "pthread_sigmask",
     "pwrite",
@@ -88,8 +91,18 @@ const OWN: &[&str] = &[
 /// own all the same.
 const DOORS: &[&str] = &["mprotect", "prctl", "sigaltstack", "syscall"];
 
-fn main() {
+/// Where the standard library asks for `libgcc_s`, the linker finds the same unwinder as an archive:
+/// in the shared library only, so that programs in any container can be attached to.
+fn link_unwinder() -> std::io::Result<()> {
+    let folder = std::env::var("OUT_DIR").unwrap_or_default();
+    std::fs::write(format!("{folder}/libgcc_s.so"), "INPUT(-lgcc_eh)\n")?;
+    println!("cargo:rustc-cdylib-link-arg=-L{folder}");
+    Ok(())
+}
+
+fn main() -> std::io::Result<()> {
     println!("cargo:rerun-if-changed=build.rs");
+    link_unwinder()?;
     for name in DOORS {
         println!(
             "cargo:rustc-cdylib-link-arg=-Wl,--wrap={name},--defsym=__wrap_{name}=fastinst_own_{name}"
@@ -98,9 +111,16 @@ fn main() {
     // Threads may be in it at any time, and the C library is registered to call its functions.
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
     let own = OWN.iter().map(|name| (*name, format!("fastinst_own_{name}")));
-    let same = [("memcpy", "fastinst_own_memmove"), ("bcmp", "fastinst_own_memcmp")]
-        .map(|(name, to)| (name, to.to_owned()));
+    let same = [
+        ("memcpy", "fastinst_own_memmove"),
+        ("bcmp", "fastinst_own_memcmp"),
+        ("pthread_mutex_unlock", "fastinst_own_pthread_mutex_lock"),
+        // The unwinder never calls it: whoever has it has threads.
+        ("__pthread_key_create", "fastinst_own_pthread_once"),
+    ]
+    .map(|(name, to)| (name, to.to_owned()));
     for (name, to) in own.chain(same) {
         println!("cargo:rustc-cdylib-link-arg=-Wl,--defsym={name}={to}");
     }
+    Ok(())
 }

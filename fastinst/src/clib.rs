@@ -17,7 +17,8 @@
 //! - `signals`: sets, masks, actions;
 //! - `folder`: directory listings;
 //! - `surroundings`: the environment, paths, error messages, properties of the machine;
-//! - `thread_data`: the addresses of thread-local variables.
+//! - `thread_data`: the addresses of thread-local variables;
+//! - `unwinding`: what the linked unwinder asks for about this library's frames.
 //!
 //! Logarithms come from `libm`, memory blocks from the [heap](crate::heap).
 //!
@@ -34,6 +35,7 @@ mod memory;
 mod signals;
 mod surroundings;
 pub(crate) mod thread_data;
+mod unwinding;
 
 use crate::heap;
 use std::arch::global_asm;
@@ -61,6 +63,7 @@ macro_rules! provide {
 provide! {
     __cxa_thread_atexit_impl = thread_data::thread_atexit;
     __xpg_strerror_r = surroundings::strerror;
+    _dl_find_object = unwinding::find_object;
     calloc = calloc;
     clock_gettime = clock::clock_gettime;
     clock_nanosleep = calls::clock_nanosleep;
@@ -113,6 +116,8 @@ provide! {
     posix_memalign = posix_memalign;
     pow = pow;
     prctl = calls::prctl;
+    pthread_mutex_lock = unwinding::lock;
+    pthread_once = unwinding::once;
     pthread_setname_np = surroundings::pthread_setname;
     pthread_sigmask = signals::pthread_sigmask;
     pwrite = calls::pwrite;

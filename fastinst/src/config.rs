@@ -344,7 +344,9 @@ impl Config {
     fn take(&mut self, key: &str, value: &str, tuning: &mut Tuning) -> Result<(), ConfigError> {
         let given = Given { key, value };
         match key {
-            "FASTINST_POLICY" => self.policy = given.parsed("adaptive, paper, exact or count")?,
+            "FASTINST_POLICY" => {
+                self.policy = given.parsed("adaptive, periodic, exact or count")?;
+            }
             "FASTINST_BUDGET" => {
                 tuning.budget = Some(given.read(share(value), "a share such as 1% or 0.01")?);
             }

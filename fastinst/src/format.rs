@@ -86,6 +86,11 @@ impl Format {
         self.words().1
     }
 
+    /// Whether it is no text, and a terminal would take parts of it for commands.
+    pub const fn is_binary(self) -> bool {
+        matches!(self, Self::Profile | Self::Pprof)
+    }
+
     /// A profile in this format.
     pub fn bytes(self, profile: &Profile, table: &TableOptions) -> std::io::Result<Vec<u8>> {
         Ok(match self {

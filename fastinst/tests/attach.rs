@@ -462,6 +462,37 @@ fn a_process_in_namespaces_of_its_own_is_attached_to() {
     }
 }
 
+/// As in a container that has a program in it, and what its loader asks for.
+#[test]
+fn a_process_that_sees_no_library_but_the_c_library_is_attached_to() {
+    let root = folder("attach-alone");
+    std::fs::copy(program("alone-outside", HOOKS), root.join("program")).unwrap();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let c_library = maps.split_whitespace().find(|word| word.ends_with("/libc.so.6")).unwrap();
+    for file in ["/lib64/ld-linux-x86-64.so.2", c_library] {
+        let inside = root.join(&file[1..]);
+        std::fs::create_dir_all(inside.parent().unwrap()).unwrap();
+        std::fs::copy(file, inside).unwrap();
+    }
+    for name in ["proc", "tmp"] {
+        std::fs::create_dir(root.join(name)).unwrap();
+    }
+    let mut command = clean(Command::new("unshare"));
+    command.args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child"]);
+    command.args(["--mount", "--mount-proc", "--root"]).arg(&root).args(["/program", "work", "2"]);
+    let may = run(Command::new("unshare").args(["--user", "true"])).status.success();
+    if !test_support::require(may, "the right to make namespaces") {
+        return;
+    }
+    let victim = Victim::start(&mut command);
+    let children = format!("/proc/{0}/task/{0}/children", victim.number());
+    let inner: u32 = std::fs::read_to_string(children).unwrap().trim().parse().unwrap();
+    let output = attach(&["--for", "100ms"], inner);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && text.contains("work"), "{text}");
+    assert_eq!(changed(inner), (0, 0));
+}
+
 /// Functions that the first attachment did not select.
 #[test]
 fn more_functions_get_probes_when_the_profiler_comes_again() {

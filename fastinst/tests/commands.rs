@@ -62,6 +62,9 @@ fn run_ends_as_the_program_does_and_prints_a_table() {
         table.contains("middle") && table.contains("200k") && table.contains("policy exact"),
         "{table}"
     );
+    let output = run(fastinst().args(["run", "--json"]).arg(&program));
+    let told: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
+    assert!(output.status.code() == Some(7) && told["functions"].is_array(), "{told}");
     let output = run(fastinst().args(["run", "sh", "-c", "kill -TERM $$"]));
     assert_eq!(output.status.signal(), Some(libc::SIGTERM));
 }
@@ -206,6 +209,8 @@ fn what_cannot_be_meant_is_refused_before_the_program_starts() {
         (&["-F", "/[/"], None, 2, "invalid pattern '/[/'"),
         (&["-N", "["], None, 2, "invalid pattern '['"),
         (&["-F", "@libz*"], None, 1, "no function with probes matches '@libz*'"),
+        (&["-N", "*"], None, 1, "the filters leave no function of"),
+        (&["-F", "leaf", "-N", "le*"], None, 1, "the filters leave no function of"),
         (
             &[],
             Some("FASTINST_POLCY"),

@@ -5,6 +5,7 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use support::*;
+use test_support::OnTerminal;
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -50,6 +51,21 @@ fn the_table_fits_80_columns_sorts_by_every_column_and_is_coloured_on_request() 
     );
     let colored = |options: &[&str]| text(&report(&kept, options).stdout).contains('\x1b');
     assert!(colored(&["--color", "always"]) && !colored(&[]) && !colored(&["--color=never"]));
+}
+
+#[test]
+fn what_is_binary_is_not_written_to_a_terminal() {
+    let Some((_, kept)) = profiled() else { return };
+    for (format, is_binary) in [("pprof", true), ("profile", true), ("folded", false)] {
+        let mut command = fastinst();
+        command.args(["report", "--format", format]).arg(&kept);
+        let output = OnTerminal::start(command, (80, 24)).end();
+        let told =
+            if is_binary { "fastinst: this format is binary: give a file with -o\n" } else { "" };
+        let code = if is_binary { 2 } else { 0 };
+        assert_eq!((output.status.code(), &*text(&output.stderr)), (Some(code), told), "{format}");
+        assert!(report(&kept, &["--format", format]).status.success(), "{format}");
+    }
 }
 
 #[test]

@@ -35,7 +35,7 @@ impl Default for Policy {
 
 /// An unknown policy name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} is not a policy: use adaptive, periodic, exact and count")]
+#[error("{0} is not a policy: use adaptive, periodic, exact or count")]
 pub struct NoPolicy(pub String);
 
 impl FromStr for Policy {
@@ -59,10 +59,24 @@ impl fmt::Display for Policy {
                 write!(f, "adaptive, {} % of processor time", budget * 100.0)
             }
             Self::Paper { samples, epoch_ms } => {
-                write!(f, "paper, {samples} calls in {epoch_ms} ms")
+                write!(f, "periodic, {samples} calls in {epoch_ms} ms")
             }
             Self::Exact => f.write_str("exact"),
             Self::Count => f.write_str("count"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_is_shown_by_the_name_that_sets_it() {
+        for name in ["adaptive", "periodic", "exact", "count"] {
+            let policy: Policy = name.parse().unwrap();
+            assert!(policy.to_string().starts_with(name), "{policy}");
+        }
+        assert_eq!("paper".parse(), Ok::<_, NoPolicy>("periodic".parse::<Policy>().unwrap()));
     }
 }

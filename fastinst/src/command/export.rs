@@ -2,7 +2,7 @@
 //! systems.
 
 use super::push;
-use super::report::{print, read};
+use super::report::{keep_from_terminal, print, read};
 use super::scrape::{Metrics, serve};
 use super::{Failure, say, write_file};
 use clap::ValueEnum;
@@ -74,9 +74,7 @@ impl Form {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let is_binary = matches!(args.format, Form::Parquet | Form::Otlp);
     let is_printed = args.output.is_none() && args.push.is_none();
-    if is_binary && is_printed && io::stdout().is_terminal() {
-        return Err(Failure::Usage("this format is binary: give a file with -o".to_owned()));
-    }
+    keep_from_terminal(is_binary, is_printed && io::stdout().is_terminal())?;
     if let Some(address) = &args.listen {
         if args.format != Form::Openmetrics {
             return Err(Failure::Usage(

@@ -62,8 +62,9 @@ fn questioned(options: &Options) -> Vec<String> {
     options.arguments.iter().map(Question::function).collect()
 }
 
-/// Refuses a filter that includes nothing. If the program can load libraries, their functions are
-/// not known yet: then this is only reported, as is a filter that excludes nothing.
+/// Refuses a filter that includes nothing, and filters that leave nothing. If the program can load
+/// libraries, their functions are not known yet: then the first is only reported, as is a filter
+/// that excludes nothing.
 pub(super) fn check(options: &Options, program: &Path) -> Result<(), Failure> {
     let patterns = patterns(options)?;
     let triggers = options.triggers()?;
@@ -87,16 +88,15 @@ pub(super) fn check(options: &Options, program: &Path) -> Result<(), Failure> {
     let matches = |pattern: &Pattern, candidates: &BTreeSet<Candidate>| {
         candidates.iter().any(|one| pattern.matches(&one.subject()))
     };
-    if patterns.iter().all(|(_, pattern)| matches(pattern, &candidates)) {
+    let (included, excluded) =
+        (&patterns[..options.include.len()], &patterns[needed.clone().count()..]);
+    let leave_some = |candidates: &BTreeSet<Candidate>| leave_some(included, excluded, candidates);
+    if patterns.iter().all(|(_, pattern)| matches(pattern, &candidates)) && leave_some(&candidates)
+    {
         return Ok(());
     }
-    let mut registers = module.mentions(REGISTERING);
-    for library in libraries(program).iter().filter_map(|path| Module::of_file(path).ok()) {
-        registers |= library.mentions(REGISTERING);
-        if takes_any || library.has_hooks() {
-            candidates.extend(functions_of(&library, needs_files));
-        }
-    }
+    let registers = module.mentions(REGISTERING)
+        | add_libraries(program, takes_any, needs_files, &mut candidates);
     let later = registers
         || LOADING.iter().any(|name| module.imports(name))
         || !has_hooks && STARTING.iter().any(|name| module.imports(name));
@@ -117,7 +117,44 @@ pub(super) fn check(options: &Options, program: &Path) -> Result<(), Failure> {
             why
         });
     }
+    // Where there are no hooks, the profile says by a note why it is empty.
+    if has_hooks && !later && !leave_some(&candidates) {
+        let why = format!("the filters leave no function of {} with probes", program.display());
+        return Err(Failure::Refused(why));
+    }
     Ok(())
+}
+
+/// Adds the functions of the libraries that a program names. Returns whether one of these registers
+/// generated code.
+fn add_libraries(
+    program: &Path,
+    takes_any: bool,
+    needs_files: bool,
+    candidates: &mut BTreeSet<Candidate>,
+) -> bool {
+    let mut registers = false;
+    for library in libraries(program).iter().filter_map(|path| Module::of_file(path).ok()) {
+        registers |= library.mentions(REGISTERING);
+        if takes_any || library.has_hooks() {
+            candidates.extend(functions_of(&library, needs_files));
+        }
+    }
+    registers
+}
+
+/// Whether patterns leave any of these functions.
+fn leave_some(
+    included: &[(String, Pattern)],
+    excluded: &[(String, Pattern)],
+    candidates: &BTreeSet<Candidate>,
+) -> bool {
+    let is_named = |patterns: &[(String, Pattern)], one: &Candidate| {
+        patterns.iter().any(|(_, pattern)| pattern.matches(&one.subject()))
+    };
+    candidates
+        .iter()
+        .any(|one| (included.is_empty() || is_named(included, one)) && !is_named(excluded, one))
 }
 
 /// The same where points have probes: those of the program and of the libraries that it names.

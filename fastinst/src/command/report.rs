@@ -146,6 +146,10 @@ fn once(args: &Args) -> Result<(), Failure> {
     let profile =
         if let [profile] = &profiles[..] { profile.clone() } else { Profile::merge(&profiles) };
     let terminal = args.output.is_none() && io::stdout().is_terminal();
+    let format = if args.json { Format::Json } else { args.format };
+    let pictures = [(&args.html, Format::Html), (&args.svg, Format::Svg)];
+    let is_printed = pictures.iter().all(|(path, _)| path.is_none());
+    keep_from_terminal(format.is_binary() && is_printed, terminal)?;
     let shape = Shape {
         sort: args.sort,
         rows: args.rows,
@@ -154,17 +158,16 @@ fn once(args: &Args) -> Result<(), Failure> {
         wide: args.wide,
         min_time: args.min_time.unwrap_or_default(),
     };
-    let pictures = [(&args.html, Format::Html), (&args.svg, Format::Svg)];
     for (path, format) in pictures.iter().filter_map(|(path, form)| Some((path.as_ref()?, *form))) {
         write_file(path, &show(&profile, format, &shape)?)?;
     }
-    if args.html.is_some() || args.svg.is_some() {
+    if !is_printed {
         return Ok(());
     }
     let text = match (&args.histogram, &args.arguments) {
         (Some(pattern), _) => histograms(&profile, pattern, args, &shape)?,
         (_, Some(pattern)) => arguments(&profile, pattern)?,
-        (None, None) => show(&profile, if args.json { Format::Json } else { args.format }, &shape)?,
+        (None, None) => show(&profile, format, &shape)?,
     };
     match &args.output {
         Some(path) => write_file(path, &text),
@@ -178,6 +181,14 @@ pub(crate) fn print(text: &[u8]) -> io::Result<()> {
     let mut out = io::stdout();
     out.write_all(text)?;
     out.flush()
+}
+
+/// Refuses to write what is binary to a terminal.
+pub(crate) fn keep_from_terminal(is_binary: bool, terminal: bool) -> Result<(), Failure> {
+    if is_binary && terminal {
+        return Err(Failure::Usage("this format is binary: give a file with -o".to_owned()));
+    }
+    Ok(())
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

@@ -2,7 +2,7 @@
 //! This command ends as the program ends.
 
 use super::launch::{self, Options, Surroundings};
-use super::report::{Shape, shortest, show};
+use super::report::{Shape, keep_from_terminal, shortest, show};
 use super::{Failure, say, write_file};
 use crate::cli::Cli;
 use clap::CommandFactory;
@@ -39,12 +39,15 @@ pub(crate) struct Args {
 /// Where the profile goes, and how it looks.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Kept {
-    /// Write to a file instead of standard error
+    /// Write to a file instead of printing it
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Output format [default: a table; with -o the profile, for `fastinst report`]
     #[arg(long, value_name = "FORMAT", value_parser = format())]
     format: Option<Format>,
+    /// Same as --format json
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
     /// Number of functions in the table; 0 for all
     #[arg(long, value_name = "N", default_value_t = 30)]
     rows: usize,
@@ -143,9 +146,11 @@ fn interval(text: &str) -> Result<Duration, Failure> {
 }
 
 impl Kept {
-    /// Checks that the file can be written, before the program is started.
+    /// Checks that the profile can be written, before the program is started.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        let Some(path) = &self.output else { return Ok(()) };
+        let Some(path) = &self.output else {
+            return keep_from_terminal(self.format().is_binary(), io::stderr().is_terminal());
+        };
         let writable = wordpatch::os::replace::Replacement::begin(path).map(drop);
         writable.map_err(|error| Failure::Write { path: path.clone(), error })
     }
@@ -165,7 +170,9 @@ impl Kept {
 
     /// Writes the profile to the file, or to standard output if no file is given. Returns the file.
     pub(crate) fn keep_or_print(&self, profile: &Profile) -> Result<Option<&Path>, Failure> {
-        let text = self.shown(profile, io::stdout().is_terminal())?;
+        let terminal = io::stdout().is_terminal();
+        keep_from_terminal(self.format().is_binary(), self.output.is_none() && terminal)?;
+        let text = self.shown(profile, terminal)?;
         match &self.output {
             Some(path) => write_file(path, &text)?,
             None => super::report::print(&text)?,
@@ -176,7 +183,6 @@ impl Kept {
     /// The profile in its output format. `terminal`: whether the stream that it is written to
     /// without a file is a terminal.
     fn shown(&self, profile: &Profile, terminal: bool) -> Result<Vec<u8>, Failure> {
-        let default = if self.output.is_some() { Format::Profile } else { Format::Table };
         let terminal = self.output.is_none() && terminal;
         let shape = Shape {
             rows: self.rows,
@@ -186,7 +192,16 @@ impl Kept {
             min_time: self.min_time.unwrap_or_default(),
             ..Shape::default()
         };
-        show(profile, self.format.unwrap_or(default), &shape)
+        show(profile, self.format(), &shape)
+    }
+
+    fn format(&self) -> Format {
+        let default = match &self.output {
+            _ if self.json => Format::Json,
+            Some(_) => Format::Profile,
+            None => Format::Table,
+        };
+        self.format.unwrap_or(default)
     }
 }
 

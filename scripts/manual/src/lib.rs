@@ -32,10 +32,11 @@ use thiserror::Error;
 /// What is wanted: a page, or completions.
 #[derive(Debug, Args)]
 pub struct Manual {
-    /// Subcommand to print the page of [default: the command itself]
-    command: Option<String>,
+    /// Subcommand to print the page of, and those below it [default: the command itself]
+    #[arg(value_name = "COMMAND")]
+    path: Vec<String>,
     /// Print completions for this shell instead
-    #[arg(long, value_name = "SHELL", conflicts_with = "command")]
+    #[arg(long, value_name = "SHELL", conflicts_with = "path")]
     completions: Option<Shell>,
 }
 
@@ -68,16 +69,20 @@ impl Manual {
         if let Some(shell) = self.completions {
             return Ok(Completions { shell }.text(whole));
         }
+        let source = whole.render_version().trim_end().to_owned();
+        // Pages name the pages of commands below, and there is none of `help`.
+        whole = whole.disable_help_subcommand(true);
         // This sets the full name of every command.
         whole.build();
-        let wanted = match &self.command {
-            None => whole,
-            Some(name) => whole.find_subcommand(name).cloned().ok_or_else(|| {
-                Error::NoSuchCommand { command: name.clone(), tool: whole.get_name().into() }
-            })?,
-        };
+        let mut wanted = &whole;
+        for name in &self.path {
+            wanted = wanted.find_subcommand(name).ok_or_else(|| {
+                let tool = wanted.get_bin_name().unwrap_or(wanted.get_name());
+                Error::NoSuchCommand { command: name.clone(), tool: tool.to_owned() }
+            })?;
+        }
         let mut page = Vec::new();
-        clap_mangen::Man::new(wanted).render(&mut page)?;
+        clap_mangen::Man::new(wanted.clone()).source(source).render(&mut page)?;
         Ok(page)
     }
 }
@@ -98,16 +103,25 @@ mod tests {
     use clap::{CommandFactory, Parser};
 
     #[derive(Debug, Parser)]
-    #[command(name = "tool")]
+    #[command(name = "tool", version = "7.8")]
     enum Cli {
         Manual(Manual),
         Completions(Completions),
+        #[command(subcommand)]
+        Ctl(Ctl),
+    }
+
+    #[derive(Debug, clap::Subcommand)]
+    enum Ctl {
+        /// Show what is measured
+        Status,
     }
 
     fn text(args: &[&str]) -> Result<String, String> {
         let text = match Cli::parse_from([&["tool"], args].concat()) {
             Cli::Manual(manual) => manual.text(Cli::command()).map_err(|e| e.to_string())?,
             Cli::Completions(completions) => completions.text(Cli::command()),
+            Cli::Ctl(Ctl::Status) => unreachable!("it has a page only"),
         };
         String::from_utf8(text).map_err(|e| e.to_string())
     }
@@ -119,6 +133,20 @@ mod tests {
         assert_eq!(
             text(&["manual", "nothing"]).unwrap_err(),
             "unknown command nothing: see tool --help"
+        );
+    }
+
+    #[test]
+    fn every_page_that_a_page_names_is_there_and_says_of_what_version_it_is() {
+        let above = text(&["manual", "ctl"]).unwrap();
+        assert!(above.contains("tool\\-ctl\\-status(1)") && !above.contains("help(1)"), "{above}");
+        assert!(!text(&["manual"]).unwrap().contains("help(1)"));
+        let page = text(&["manual", "ctl", "status"]).unwrap();
+        assert!(page.contains("Show what is measured"), "{page}");
+        assert!(page.contains(".TH tool-ctl-status 1  \"tool 7.8\""), "{page}");
+        assert_eq!(
+            text(&["manual", "ctl", "stats"]).unwrap_err(),
+            "unknown command stats: see tool ctl --help"
         );
     }
 

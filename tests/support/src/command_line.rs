@@ -68,7 +68,7 @@ impl Walk<'_> {
             self.colors(&text, &with("--color"));
         }
         let page = self.run(
-            &["manual".to_owned()].into_iter().chain(path.first().cloned()).collect::<Vec<_>>(),
+            &["manual".to_owned()].into_iter().chain(path.iter().cloned()).collect::<Vec<_>>(),
         );
         assert!(page.status.success() && page.stdout.starts_with(b".ie"), "{path:?}: {page:?}");
         for name in commands(&text) {

@@ -297,7 +297,7 @@ pub(crate) fn print(text: impl AsRef<[u8]>) -> Result<(), Failure> {
     match out.write_all(text.as_ref()).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Err(Failure::silent(0)),
-        Err(error) => Err(Failure::new(format!("stdout: {error}"))),
+        Err(error) => Err(Failure::new(format!("cannot write to stdout: {error}"))),
     }
 }
 

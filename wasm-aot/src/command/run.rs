@@ -460,10 +460,14 @@ impl Run {
                 .iter()
                 .find(|(other, _)| *other == name)
                 .map_or(String::new(), |(_, why)| format!(": {why}"));
-            super::complain(format!(
+            let why = format!(
                 "monitor {name}: nothing in {} matches any of its exports{why}",
                 self.module.display()
-            ));
+            );
+            if self.strict {
+                return Err(Failure::new(format!("{why} (--strict)")));
+            }
+            super::complain(why);
         }
         for (name, why) in
             misfits.iter().filter(|(name, _)| busy.iter().any(|(other, _)| other == name))

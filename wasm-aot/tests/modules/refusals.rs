@@ -86,17 +86,13 @@ fn bad_monitors_are_refused_with_a_line_that_says_why() {
             "call stack exhausted; the program was stopped",
         ],
     );
-    let done = run(
-        &place,
-        &[],
-        &[&place.file("idle.wat", r#"(module (func (export "wasm:opcode:i32.add")))"#)],
-        &program,
-    );
-    assert!(
-        done.status.success() && errors(&done).contains("monitor idle: nothing in"),
-        "{}",
-        errors(&done)
-    );
+    let idle = place.file("idle.wat", r#"(module (func (export "wasm:opcode:i32.add")))"#);
+    for (options, code) in [(&[][..], 0), (&["--strict"], 1)] {
+        let done = run(&place, options, &[&idle], &program);
+        assert_eq!(done.status.code(), Some(code), "{options:?}: {}", errors(&done));
+        let told = errors(&done).contains("monitor idle: nothing in");
+        assert!(told, "{options:?}: {}", errors(&done));
+    }
 }
 
 #[test]

@@ -1,0 +1,98 @@
+//! What the unwinder asks of the C library.
+//!
+//! The unwinder is GCC's `libgcc_eh`, which `build.rs` has linked into the shared library: panics
+//! of ours are caught in it, so it has to know no frames but ours, and the program need not have
+//! `libgcc_s`.
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::AtomicI32;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+unsafe extern "C" {
+    /// The beginning of the file that this code is in, as the linker names it.
+    static __ehdr_start: libc::Elf64_Ehdr;
+}
+
+/// As the C library has it from version 2.35 on, without the words that it reserves.
+#[repr(C)]
+pub(super) struct Object {
+    flags: u64,
+    start: *const c_void,
+    end: *const c_void,
+    link_map: *const c_void,
+    frames: *const c_void,
+}
+
+/// Where the frames of a place in code are described. The search ends at code that is not ours.
+pub(super) unsafe extern "C" fn find_object(place: *const c_void, to: *mut Object) -> c_int {
+    let start: *const c_void = (&raw const __ehdr_start).cast();
+    // SAFETY: (1) this file has these headers, and they are mapped: unwinders read them, too.
+    let segments = unsafe {
+        let first = start.byte_add(__ehdr_start.e_phoff as usize).cast::<libc::Elf64_Phdr>();
+        std::slice::from_raw_parts(first, __ehdr_start.e_phnum.into())
+    };
+    let of = |kind| segments.iter().filter(move |segment| segment.p_type == kind);
+    let ends = of(libc::PT_LOAD).map(|segment| segment.p_vaddr + segment.p_memsz);
+    let end = start.wrapping_byte_add(ends.max().unwrap_or(0) as usize);
+    let Some(frames) = of(libc::PT_GNU_EH_FRAME).next().filter(|_| (start..end).contains(&place))
+    else {
+        return -1;
+    };
+    let frames = start.wrapping_byte_add(frames.p_vaddr as usize);
+    // SAFETY: (2) the caller.
+    unsafe { to.write(Object { flags: 0, start, end, link_map: std::ptr::null(), frames }) };
+    0
+}
+
+/// Does something if it is not done. Threads that do it at once all make the same table.
+pub(super) unsafe extern "C" fn once(done: *mut c_int, make: extern "C" fn()) -> c_int {
+    // SAFETY: (1) the caller.
+    let done = unsafe { AtomicI32::from_ptr(done) };
+    if done.load(Acquire) == 0 {
+        make();
+        done.store(1, Release);
+    }
+    0
+}
+
+/// Of the list of frames that code registers while it runs. Nobody knows this unwinder, so it stays
+/// empty.
+pub(super) extern "C" fn lock(_list: *mut c_void) -> c_int {
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::MaybeUninit;
+
+    fn found(place: *const c_void) -> Option<Object> {
+        let mut object = MaybeUninit::uninit();
+        // SAFETY: (1) a place to write to; (2) it was written to if this says so.
+        unsafe { (find_object(place, object.as_mut_ptr()) == 0).then(|| object.assume_init()) }
+    }
+
+    #[test]
+    fn frames_of_ours_are_found_and_those_of_others_are_not() {
+        let Object { start, end, frames, .. } = found(find_object as *const c_void).unwrap();
+        assert!((start..end).contains(&frames));
+        // SAFETY: (1) it lies in this file, as was seen, and begins with a version.
+        assert_eq!(unsafe { *frames.cast::<u8>() }, 1);
+        assert!(found(libc::getpid as *const c_void).is_none());
+        assert!(found(end).is_none());
+    }
+
+    #[test]
+    fn what_is_done_once_is_not_done_again() {
+        static TIMES: AtomicI32 = AtomicI32::new(0);
+        extern "C" fn count() {
+            TIMES.fetch_add(1, Release);
+        }
+        let mut done = 0;
+        for _ in 0..2 {
+            // SAFETY: (1) a word that no other thread has.
+            assert_eq!(unsafe { once(&raw mut done, count) }, 0);
+        }
+        assert_eq!(TIMES.load(Acquire), 1);
+    }
+}
