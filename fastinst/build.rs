@@ -115,7 +115,7 @@ fn main() -> std::io::Result<()> {
         ("memcpy", "fastinst_own_memmove"),
         ("bcmp", "fastinst_own_memcmp"),
         ("pthread_mutex_unlock", "fastinst_own_pthread_mutex_lock"),
-        // The unwinder never calls it: whoever has it has threads.
+        // The unwinder only tests whether it is defined: if so, the process may have threads.
         ("__pthread_key_create", "fastinst_own_pthread_once"),
     ]
     .map(|(name, to)| (name, to.to_owned()));

@@ -1,19 +1,19 @@
-//! What the unwinder asks of the C library.
+//! The functions of the C library that the linked unwinder calls.
 //!
-//! The unwinder is GCC's `libgcc_eh`, which `build.rs` has linked into the shared library: panics
-//! of ours are caught in it, so it has to know no frames but ours, and the program need not have
-//! `libgcc_s`.
+//! `build.rs` links GCC's static unwinder, `libgcc_eh`, into the shared library, so that the program
+//! need not have `libgcc_s`. Panics in the library are caught in the library: this unwinder only
+//! has to find the library's own frames.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 unsafe extern "C" {
-    /// The beginning of the file that this code is in, as the linker names it.
+    /// The ELF header of the file that contains this code; the linker defines it.
     static __ehdr_start: libc::Elf64_Ehdr;
 }
 
-/// As the C library has it from version 2.35 on, without the words that it reserves.
+/// glibc's `struct dl_find_object` (since version 2.35), without its reserved words.
 #[repr(C)]
 pub(super) struct Object {
     flags: u64,
@@ -23,7 +23,8 @@ pub(super) struct Object {
     frames: *const c_void,
 }
 
-/// Where the frames of a place in code are described. The search ends at code that is not ours.
+/// `_dl_find_object`: the unwind information of the file that contains a code address; -1 for all
+/// files but this one, where unwinding ends.
 pub(super) unsafe extern "C" fn find_object(place: *const c_void, to: *mut Object) -> c_int {
     let start: *const c_void = (&raw const __ehdr_start).cast();
     // SAFETY: (1) this file has these headers, and they are mapped: unwinders read them, too.
@@ -44,7 +45,8 @@ pub(super) unsafe extern "C" fn find_object(place: *const c_void, to: *mut Objec
     0
 }
 
-/// Does something if it is not done. Threads that do it at once all make the same table.
+/// `pthread_once`. The unwinder initialises a table with it: threads that do so at the same time
+/// store the same values.
 pub(super) unsafe extern "C" fn once(done: *mut c_int, make: extern "C" fn()) -> c_int {
     // SAFETY: (1) the caller.
     let done = unsafe { AtomicI32::from_ptr(done) };
@@ -55,8 +57,8 @@ pub(super) unsafe extern "C" fn once(done: *mut c_int, make: extern "C" fn()) ->
     0
 }
 
-/// Of the list of frames that code registers while it runs. Nobody knows this unwinder, so it stays
-/// empty.
+/// `pthread_mutex_lock` and `_unlock`, for the list of unwind information that is registered at run
+/// time. No code registers any with this unwinder, so the list stays empty.
 pub(super) extern "C" fn lock(_list: *mut c_void) -> c_int {
     0
 }
@@ -68,7 +70,7 @@ mod tests {
 
     fn found(place: *const c_void) -> Option<Object> {
         let mut object = MaybeUninit::uninit();
-        // SAFETY: (1) a place to write to; (2) it was written to if this says so.
+        // SAFETY: (1) a place to write to; (2) it was written to if the result is 0.
         unsafe { (find_object(place, object.as_mut_ptr()) == 0).then(|| object.assume_init()) }
     }
 
@@ -76,7 +78,7 @@ mod tests {
     fn frames_of_ours_are_found_and_those_of_others_are_not() {
         let Object { start, end, frames, .. } = found(find_object as *const c_void).unwrap();
         assert!((start..end).contains(&frames));
-        // SAFETY: (1) it lies in this file, as was seen, and begins with a version.
+        // SAFETY: (1) it lies in this file, as asserted above, and begins with a version.
         assert_eq!(unsafe { *frames.cast::<u8>() }, 1);
         assert!(found(libc::getpid as *const c_void).is_none());
         assert!(found(end).is_none());
