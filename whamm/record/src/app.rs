@@ -9,6 +9,9 @@ use wasmparser::{
 };
 use whamm_rewrite::Program;
 
+/// The largest table that engines make: the limit of WebAssembly's JavaScript interface.
+const LARGEST_TABLE: usize = 10_000_000;
+
 /// The module of WASI's first preview.
 pub(crate) const WASI: &str = "wasi_snapshot_preview1";
 
@@ -161,9 +164,14 @@ impl App {
                     "elements whose place is computed, in a table that the host may change",
                 ));
             };
-            let (list, at) = (self.elements.entry(table).or_default(), value as u32 as usize);
-            list.resize(list.len().max(at + functions.len()), 0);
-            list[at..at + functions.len()].copy_from_slice(&functions);
+            let at = value as u32 as usize;
+            let end = at + functions.len();
+            if end > LARGEST_TABLE {
+                return Err(Error::Unsupported("elements beyond the largest table of engines"));
+            }
+            let list = self.elements.entry(table).or_default();
+            list.resize(list.len().max(end), 0);
+            list[at..end].copy_from_slice(&functions);
         }
         Ok(())
     }

@@ -74,6 +74,19 @@ fn references_of_every_type_are_given_to_the_host() {
 }
 
 #[test]
+fn elements_beyond_any_table_are_refused() {
+    for (place, is_recorded) in [("9999999", true), ("10000000", false), ("-1", false)] {
+        let text = format!(
+            r#"(module (import "h" "f" (func $f)) (table (export "t") 1 funcref) (func $g)
+                (elem (i32.const {place}) func $g) (func (export "run") (call $f)))"#
+        );
+        let module = wat::parse_str(text).expect("it is text");
+        let result = record(&module, &Options::default());
+        assert_eq!(result.is_ok(), is_recorded, "{place}: {:?}", result.err());
+    }
+}
+
+#[test]
 fn damaged_modules_are_refused() {
     let module = wat::parse_str(
         r#"(module (import "m" "f" (func)) (memory (export "n") 1) (table (export "t") 1 funcref)

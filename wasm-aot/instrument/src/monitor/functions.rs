@@ -96,9 +96,7 @@ impl HookedMonitor for Functions {
         }
         let calls: u64 = each.iter().map(|(_, [_, calls])| calls).sum();
         report.notes.push(format!("{} in {}", several(calls, "call"), shown(total as f64 / hz)));
-        // Of what the rows say: each is rounded.
-        let rounded = each.iter().map(|(_, [ticks, _])| nanoseconds(*ticks)).sum();
-        report.total([("calls", calls), ("nanoseconds", rounded)]);
+        report.total_of(["calls", "nanoseconds"]);
         if let Some(file) = &self.file {
             let function = |(index, [ticks, calls]): &(u32, [u64; 2])| {
                 let own = Some(Figure::exact(*ticks as f64 / hz * 1e9));

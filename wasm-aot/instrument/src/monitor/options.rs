@@ -424,7 +424,8 @@ mod tests {
             error("branches,function=[")
         );
         assert!(error("branches,exclude=[").starts_with("exclude=[: "));
-        let several = "choose several with --monitor hotness --monitor branches";
+        let several = "choose several with --monitor hotness --monitor branches, or attach one \
+                       after the other";
         assert!(error("hotness,branches").ends_with(several), "{}", error("hotness,branches"));
         assert!(Choices::new(["loops", "loops,top=1"]).is_err());
     }
