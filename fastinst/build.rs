@@ -91,8 +91,8 @@ const OWN: &[&str] = &[
 /// own all the same.
 const DOORS: &[&str] = &["mprotect", "prctl", "sigaltstack", "syscall"];
 
-/// Where the standard library asks for `libgcc_s`, the linker finds the same unwinder as an archive:
-/// in the shared library only, so that programs in any container can be attached to.
+/// Where the standard library asks for `libgcc_s`, the linker finds the same unwinder as an
+/// archive: in the shared library only, so that programs in any container can be attached to.
 fn link_unwinder() -> std::io::Result<()> {
     let folder = std::env::var("OUT_DIR").unwrap_or_default();
     std::fs::write(format!("{folder}/libgcc_s.so"), "INPUT(-lgcc_eh)\n")?;

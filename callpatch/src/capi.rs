@@ -178,7 +178,8 @@ unsafe fn with_site<T>(at: CodeAddr, act: impl Fn(&CallSite) -> T) -> Result<T, 
 /// As the header says.
 unsafe fn adopt(at: CodeAddr) -> Result<CallSite, Failure> {
     let mut survey = Survey::new(*policy()?)?;
-    // SAFETY: (1) the caller, who also promises that it may be switched, whatever its target.
+    // SAFETY: (1) the caller, which also guarantees that the site may be switched, whatever its
+    // target.
     let refused = match unsafe { survey.adopt(at, Role::Call, |_| true) } {
         Ok(site) => return Ok(site),
         Err(refused) => refused,

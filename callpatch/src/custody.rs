@@ -279,7 +279,7 @@ pub enum Begun<'c> {
     Unchanged(State),
 }
 
-/// Custody, held by the caller, who switches the sites and then releases it.
+/// Custody, held by the caller: it switches the sites and then releases it.
 #[derive(Debug)]
 #[must_use = "sites have to be switched, and custody to be laid down"]
 pub struct Carrier<'c> {

@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -440,20 +441,27 @@ fn narrow_program() -> Option<PathBuf> {
     test_support::require(may, "a kernel that runs 32-bit programs").then_some(program)
 }
 
+/// A program that works for two seconds in namespaces of its own, and its process ID outside of
+/// them; `None` where the kernel does not allow such namespaces.
+fn in_namespaces(program: &[&OsStr]) -> Option<(Victim, u32)> {
+    let mut command = clean(Command::new("unshare"));
+    command.args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child"]);
+    command.args(["--mount", "--mount-proc"]).args(program).args(["work", "2"]);
+    let may = run(Command::new("unshare").args(["--user", "true"])).status.success();
+    if !test_support::require(may, "the right to make namespaces") {
+        return None;
+    }
+    let victim = Victim::start(&mut command);
+    let children = format!("/proc/{0}/task/{0}/children", victim.number());
+    let inner = std::fs::read_to_string(children).unwrap().trim().parse().unwrap();
+    Some((victim, inner))
+}
+
 /// In its namespaces it has another process ID, does not see the command, and sees other files.
 #[test]
 fn a_process_in_namespaces_of_its_own_is_attached_to() {
     let program = program("namespaces", HOOKS);
-    let mut command = clean(Command::new("unshare"));
-    command.args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child"]);
-    command.args(["--mount", "--mount-proc"]).arg(&program).args(["work", "2"]);
-    let may = run(Command::new("unshare").args(["--user", "true"])).status.success();
-    if !test_support::require(may, "the right to make namespaces") {
-        return;
-    }
-    let victim = Victim::start(&mut command);
-    let children = format!("/proc/{0}/task/{0}/children", victim.number());
-    let inner: u32 = std::fs::read_to_string(children).unwrap().trim().parse().unwrap();
+    let Some((_victim, inner)) = in_namespaces(&[program.as_os_str()]) else { return };
     for _ in 0..2 {
         let output = attach(&["--for", "100ms"], inner);
         let text = String::from_utf8(output.stderr).unwrap();
@@ -477,16 +485,8 @@ fn a_process_that_sees_no_library_but_the_c_library_is_attached_to() {
     for name in ["proc", "tmp"] {
         std::fs::create_dir(root.join(name)).unwrap();
     }
-    let mut command = clean(Command::new("unshare"));
-    command.args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child"]);
-    command.args(["--mount", "--mount-proc", "--root"]).arg(&root).args(["/program", "work", "2"]);
-    let may = run(Command::new("unshare").args(["--user", "true"])).status.success();
-    if !test_support::require(may, "the right to make namespaces") {
-        return;
-    }
-    let victim = Victim::start(&mut command);
-    let children = format!("/proc/{0}/task/{0}/children", victim.number());
-    let inner: u32 = std::fs::read_to_string(children).unwrap().trim().parse().unwrap();
+    let start = ["--root".as_ref(), root.as_os_str(), "/program".as_ref()];
+    let Some((_victim, inner)) = in_namespaces(&start) else { return };
     let output = attach(&["--for", "100ms"], inner);
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && text.contains("work"), "{text}");

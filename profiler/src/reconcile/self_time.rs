@@ -1,9 +1,9 @@
 //! Self time: CPU time of a function without its callees, and the time of no known function.
 //!
-//! If there is a clock, it is the only source of this column's values: a function has the time of the
-//! samples with it innermost. If every call of it was timed, its interval ends with the time of these
-//! calls, however few samples there are. Time that the clock charges to no function is `[system]` or
-//! `[unknown]`, so all of them add up to the CPU time, exactly. Where every call is timed by probes
+//! If there is a clock, it is the only source of this column's values: a function has the time of
+//! the samples with it innermost. If every call of it was timed, its interval ends with the time of
+//! these calls, however few samples there are. Time that the clock charges to no function is
+//! `[system]` or `[unknown]`, so all of them add up to the CPU time, exactly. Where every call is timed by probes
 //! (policy `exact`, no clock), self times are wall-clock times: if they add up to more than the CPU
 //! time, threads have waited. Then the longest are cut to a common limit, since waits are long; all
 //! shorter ones keep their values.
@@ -77,9 +77,9 @@ fn by_clock(seen: &Seen, room: f64) -> Vec<Option<Figure>> {
         .collect()
 }
 
-/// A self time whose interval ends with the time of the function's calls, if all were timed and have
-/// ended. What hooks take within a call is hidden from its time, and the clock sees a part of it in
-/// the function.
+/// A self time whose interval ends with the time of the function's calls, if all were timed and
+/// have ended. What hooks take within a call is hidden from its time, and the clock sees a part of
+/// it in the function.
 fn within_calls(own: Figure, function: &Function, header: &Header) -> Figure {
     let ended = function.lost == 0 && function.samples as f64 >= function.calls.value;
     let total = function.timed.total().filter(|_| ended && function.calls.is_exact());

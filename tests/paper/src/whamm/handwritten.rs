@@ -1,5 +1,4 @@
-//! Hand-written monitors, as module text, as an author would write them who knows how the engine
-//! compiles them.
+//! Hand-written monitors, as module text, optimised for the way in which the engine compiles them.
 //!
 //! The same monitors with empty functions show the cost of the calls: operands are passed, and
 //! ignored.

@@ -263,7 +263,11 @@ impl<T: 'static> Linker<T> {
 /// A program has called an imported function that has no definition, see
 /// [`Linker::unknown_imports_as_traps`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the program calls \"{}\" \"{}\", which it imports and is not defined", Printable(&shortened(.module)), Printable(&shortened(.name)))]
+#[error(
+    "the program calls \"{}\" \"{}\", which it imports and is not defined",
+    Printable(&shortened(.module)),
+    Printable(&shortened(.name))
+)]
 pub struct UnknownImport {
     /// From which module.
     pub module: String,

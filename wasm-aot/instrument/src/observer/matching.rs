@@ -124,6 +124,11 @@ fn each_function<T: 'static>(
     Ok(())
 }
 
+/// The only result of a function of the monitor, as a number.
+fn first_number(results: Option<Vec<Val>>) -> Option<Number> {
+    results?.first().and_then(Number::of)
+}
+
 fn calls_by_name(rule: &Rule) -> bool {
     let is_named = |callee: &Chosen<Helper>| !matches!(callee, Chosen::Fixed(Callee::Index(_)));
     rule.leaves.as_ref().is_some_and(|leaves| leaves.calls.iter().any(is_named))
@@ -488,16 +493,16 @@ impl<T: 'static> Matcher<'_, T> {
         }
         let rules = Arc::clone(&self.rules);
         let export = &rules[usize::from(rule)].export;
-        let mut is_known = true;
-        let chosen = leaves.try_map(|callee| match callee {
-            Chosen::Fixed(callee) => Ok(callee.clone()),
-            Chosen::AtMatch(helper) => {
-                let callee = self.callee(helper, place, export)?;
-                is_known &= callee.is_some();
-                Ok(callee.unwrap_or(Callee::Index(u32::MAX)))
-            }
-        })?;
-        Ok(is_known.then_some(chosen))
+        let mut calls = Vec::with_capacity(leaves.calls.len());
+        for callee in &leaves.calls {
+            let callee = match callee {
+                Chosen::Fixed(callee) => Some(callee.clone()),
+                Chosen::AtMatch(helper) => self.callee(helper, place, export)?,
+            };
+            let Some(callee) = callee else { return Ok(None) };
+            calls.push(callee);
+        }
+        Ok(Some(leaves.with(calls)))
     }
 
     /// The function of the program that a function of the monitor chooses at a place.
@@ -549,7 +554,7 @@ impl<T: 'static> Matcher<'_, T> {
         let rules = Arc::clone(&self.rules);
         let Rule { predicate, export, .. } = &rules[usize::from(rule)];
         let Some(predicate) = predicate else { return Ok(true) };
-        let answer = self.ask_number(predicate, place, export, &mut 0, self.ids)?;
+        let answer = first_number(self.ask(predicate, place, export, &mut 0, self.ids)?);
         Ok(!matches!(answer, Some(Number::I32(0)) | None))
     }
 
@@ -654,7 +659,7 @@ impl<T: 'static> Matcher<'_, T> {
         }
         let mut cursor = 0;
         if let Some(predicate) = &rule.predicate {
-            match self.ask_number(predicate, place, &rule.export, &mut cursor, id)? {
+            match first_number(self.ask(predicate, place, &rule.export, &mut cursor, id)?) {
                 Some(Number::I32(0)) | None => return Ok(None),
                 Some(_) => {}
             }
@@ -669,7 +674,7 @@ impl<T: 'static> Matcher<'_, T> {
         }
         for (given, argument) in rule.params.iter().zip(&mut arguments).rev() {
             let What::Called(helper) = &given.what else { continue };
-            let value = self.ask_number(helper, place, &rule.export, &mut cursor, id)?;
+            let value = first_number(self.ask(helper, place, &rule.export, &mut cursor, id)?);
             let Some(value) = value else { return Ok(None) };
             *argument = constant(value);
         }
@@ -683,19 +688,6 @@ impl<T: 'static> Matcher<'_, T> {
             id,
             replacement: Replacement::default(),
         }))
-    }
-
-    /// The number that a function of the monitor returns for a place.
-    fn ask_number(
-        &mut self,
-        helper: &Helper,
-        place: &SitePlace<'_, '_>,
-        export: &str,
-        cursor: &mut u32,
-        id: u32,
-    ) -> Result<Option<Number>, ObserverError> {
-        let results = self.ask(helper, place, export, cursor, id)?;
-        Ok(results.and_then(|results| results.first().and_then(Number::of)))
     }
 
     /// The results of a function of the monitor that is called for a place.

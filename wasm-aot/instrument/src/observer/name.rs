@@ -131,12 +131,8 @@ pub(crate) struct Leaves<C> {
 
 impl<C> Leaves<C> {
     /// The same with other callees.
-    pub(crate) fn try_map<D, E>(
-        &self,
-        each: impl FnMut(&C) -> Result<D, E>,
-    ) -> Result<Leaves<D>, E> {
-        let calls = self.calls.iter().map(each).collect::<Result<_, E>>()?;
-        Ok(Leaves { asks: self.asks, drops: self.drops, decides: self.decides, calls })
+    pub(crate) fn with<D>(&self, calls: Vec<D>) -> Leaves<D> {
+        Leaves { asks: self.asks, drops: self.drops, decides: self.decides, calls }
     }
 }
 

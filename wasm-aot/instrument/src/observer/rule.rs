@@ -212,7 +212,9 @@ impl Reading<'_> {
             Chosen::Fixed(callee) => Ok(Chosen::Fixed(callee.clone())),
             Chosen::AtMatch(param) => self.chooser(name, param).map(Chosen::AtMatch),
         };
-        name.leaves.as_ref().map(|leaves| leaves.try_map(chosen)).transpose()
+        let Some(leaves) = &name.leaves else { return Ok(None) };
+        let calls = leaves.calls.iter().map(chosen).collect::<Result<_, _>>()?;
+        Ok(Some(leaves.with(calls)))
     }
 
     fn chooser(&self, name: &Name, param: &Param) -> Result<Helper, Malformed> {
