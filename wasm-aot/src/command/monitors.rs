@@ -1,7 +1,7 @@
 //! `wasm-aot monitors`, and what `run --monitor` adds to a run.
 
 use super::modules::{Chosen, OPTIONS};
-use super::{Failure, print};
+use super::{Failure, output, print};
 use clap::{Args, ValueEnum};
 use std::fmt::Write as _;
 use std::fs::File;
@@ -117,7 +117,7 @@ impl Reporting {
     }
 
     fn file(&self, pid: u32) -> Option<PathBuf> {
-        Some(PathBuf::from(self.report.as_ref()?.replace("%p", &pid.to_string())))
+        Some(output::of_process(Path::new(self.report.as_ref()?), pid))
     }
 
     /// Prepares to show reports of another process: a file that cannot be written is refused.

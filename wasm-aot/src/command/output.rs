@@ -18,10 +18,10 @@ pub(super) fn is_same(one: &Path, other: &Path) -> bool {
     identity(one).is_some_and(|one| Some(one) == identity(other))
 }
 
-/// A file's name for this process: `%p` in it is the process ID.
-pub(super) fn of_process(path: &Path) -> PathBuf {
+/// A file's name for a process: `%p` in it is the process ID.
+pub(super) fn of_process(path: &Path, pid: u32) -> PathBuf {
     match path.to_str() {
-        Some(name) => name.replace("%p", &std::process::id().to_string()).into(),
+        Some(name) => name.replace("%p", &pid.to_string()).into(),
         None => path.to_owned(),
     }
 }

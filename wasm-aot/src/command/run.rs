@@ -136,7 +136,7 @@ impl Run {
         super::signal::watch();
         let replays = traces::is_trace(&self.module);
         self.fits(replays)?;
-        self.dump = self.dump.map(|file| output::of_process(&file));
+        self.dump = self.dump.map(|file| output::of_process(&file, std::process::id()));
         self.spare_inputs()?;
         self.dump.as_deref().map_or(Ok(()), is_writable)?;
         let observation = self.monitoring.begin(&self.module)?;

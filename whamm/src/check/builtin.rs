@@ -74,8 +74,7 @@ pub(super) fn is_builtin(name: &str) -> bool {
 fn counted(count: usize, thing: &str) -> String {
     match count {
         0 => format!("no {thing}s"),
-        1 => format!("1 {thing}"),
-        _ => format!("{count} {thing}s"),
+        _ => wasm_aot_body::report::several(count as u64, thing),
     }
 }
 
