@@ -257,10 +257,13 @@ fn a_filter_that_matches_nothing_is_refused_before_the_program_runs() {
         ("hotness,function=prase_line", " (did you mean parse_line?)"),
         ("profile,function=nosuch*", ""),
         ("latency,function=nosuch*", ""),
+        ("hotness,exclude=prase_line", " (did you mean parse_line?)"),
+        ("latency,exclude=nosuch*", ""),
     ] {
-        let pattern = monitor.split('=').nth(1).expect("a pattern");
+        let (_, option) = monitor.split_once(',').expect("an option");
+        let (_, pattern) = option.split_once('=').expect("a pattern");
         let (text, code) = place.bad(&["run", "--monitor", monitor, &program]);
-        let line = format!("--monitor: function={pattern}: no function is called {pattern}{hint}");
+        let line = format!("--monitor: {option}: no function is called {pattern}{hint}");
         assert_eq!((code, text), (2, format!("wasm-aot: {line}\n")));
     }
     place.good(&["run", "--monitor", "hotness,function=parse*", &program]);

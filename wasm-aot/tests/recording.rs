@@ -419,7 +419,7 @@ fn a_script_says_where_its_trace_ends_before_the_program_as_a_module_does() {
         let mut store = Store::new(&engine, ());
         let instance = Instance::new(&mut store, &made, &[]).expect("an instance");
         let start = instance.get_func(&mut store, "_start").expect("a start");
-        let _ = start.call(&mut store, &[]);
+        let ends = start.call(&mut store, &[]).is_ok();
         let wrong = instance.get_global(&mut store, "replay:wrong").expect("it checks itself");
         let wrong = wrong.get(&mut store).expect("a value").i32().expect("a number");
         let made = javascript(&module, cut(), Generation { is_checked: true }).expect("a script");
@@ -428,6 +428,8 @@ fn a_script_says_where_its_trace_ends_before_the_program_as_a_module_does() {
         let output = Command::new("node").arg(&path).output().expect("node");
         let found = String::from_utf8_lossy(&output.stdout);
         assert_eq!(found.trim(), wrong.to_string(), "{count} events: {output:?}");
+        assert_eq!(output.status.success(), ends, "{count} events: {output:?}");
+        assert_eq!(output.stderr.is_empty(), ends, "{count} events: {output:?}");
     }
 }
 

@@ -98,7 +98,7 @@ fn a_failure_is_one_line_and_an_exit_code() {
         (vec!["instr", "-s", &good, "-a", &good], "the program is not a module"),
         (
             vec!["instr", "-s", &good, "-a", &program, "-o", "/nowhere/out.wasm"],
-            "/nowhere/out.wasm cannot be written",
+            "/nowhere/out.wasm cannot be written: No such file or directory (os error 2)\n",
         ),
         (vec!["instr", "-s", &good, "-a", &program, "-u", "cache"], "`cache` is not a library"),
         (
@@ -377,7 +377,8 @@ fn a_file_that_cannot_be_written_whole_stays_as_it_was() {
     shell.args(["-c", limited, env!("CARGO_BIN_EXE_whamm")]).current_dir(&*folder);
     let output = shell.output().unwrap();
     let said = said(&output);
-    assert!(said.contains("long.mm cannot be written: File too large"), "{said}");
+    let told = "long.mm cannot be written: File too large (os error 27)\n";
+    assert!(said.ends_with(told), "no name that the user never gave: {said}");
     assert!(output.status.code() == Some(1) && said.lines().count() == 1, "{said}");
     assert_eq!(std::fs::read_to_string(&script).unwrap(), text);
     assert_eq!(std::fs::read_dir(&*folder).unwrap().count(), 1);

@@ -9,6 +9,7 @@ mod burst;
 mod compile;
 mod control;
 mod ctl;
+mod input;
 mod inspect;
 mod joining;
 mod linking;
@@ -308,7 +309,7 @@ pub(crate) fn complain(line: impl std::fmt::Display) {
 
 /// Returns the bytes of a file, or a line that says why it cannot be read.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    std::fs::read(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+    input::read(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
 }
 
 /// Returns a module's bytes, binary or text. The error for other known formats names the format.

@@ -1,7 +1,7 @@
 //! Traces: files of either format, and `wasm-aot trace`.
 
 use super::replay::recorded_module;
-use super::{Failure, print};
+use super::{Failure, input, print};
 use clap::{Args, Subcommand};
 use std::fs::File;
 use std::io::{BufReader, Read as _, Seek as _};
@@ -82,7 +82,7 @@ impl Events {
         let bytes = super::read(module)?;
         let bytes = binary(&bytes)
             .map_err(|error| Failure::new(format!("{}: {error}", module.display())))?;
-        let file = File::open(path).map_err(|error| failed(error.into()))?;
+        let file = input::open(path).map_err(|error| failed(error.into()))?;
         let reader = R3Reader::new(&bytes, file).map_err(failed)?;
         let name = module.file_name().unwrap_or_default().to_string_lossy();
         let mut program = Program::new(bytes.to_vec(), name);
@@ -105,7 +105,7 @@ impl Events {
             )));
         }
         let failed = |error: Error| Failure::new(format!("{}: {error}", path.display()));
-        let mut file = File::open(path).map_err(|error| failed(error.into()))?;
+        let mut file = input::open(path).map_err(|error| failed(error.into()))?;
         let mut head = [0; TEXT_MAGIC.len()];
         let len = file.read(&mut head).map_err(|error| failed(error.into()))?;
         file.rewind().map_err(|error| failed(error.into()))?;
@@ -157,14 +157,14 @@ impl Iterator for Events {
 /// Whether a file is a trace in the format of Wasm-R3.
 fn has_r3_form(path: &Path) -> bool {
     let mut head = Vec::new();
-    let file = File::open(path).map(|file| file.take(1 << 12).read_to_end(&mut head));
+    let file = input::open(path).map(|file| file.take(1 << 12).read_to_end(&mut head));
     file.is_ok() && is_r3(&head)
 }
 
 /// Whether a file is a trace.
 pub(crate) fn is_trace(path: &Path) -> bool {
     let mut head = [0; MAGIC.len()];
-    File::open(path).is_ok_and(|mut file| file.read_exact(&mut head).is_ok()) && head == *MAGIC
+    input::open(path).is_ok_and(|mut file| file.read_exact(&mut head).is_ok()) && head == *MAGIC
 }
 
 /// Returns the module inside a trace.

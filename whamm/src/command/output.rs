@@ -1,9 +1,9 @@
 //! Output files: written completely or not at all, so that a full disk does not destroy an earlier
 //! file.
 
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 /// Files that others may read, as far as the user's umask allows.
@@ -18,9 +18,11 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     // A symbolic link is kept, and its target is replaced.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    // Opened and written as a file of our own: an error then has no name that the user never gave.
+    let open = |path: &Path| File::options().write(true).create_new(true).mode(MODE).open(path);
     let mut draft = tempfile::Builder::new();
-    let draft = draft.prefix(".").suffix(".draft").permissions(Permissions::from_mode(MODE));
-    let mut draft = match draft.tempfile_in(folder.unwrap_or(Path::new("."))) {
+    let draft = draft.prefix(".").suffix(".draft");
+    let draft = match draft.make_in(folder.unwrap_or(Path::new(".")), open) {
         Ok(draft) => draft,
         // In another user's folder a draft cannot be created.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied && before.is_some() => {
@@ -28,7 +30,7 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
         }
         Err(error) => return Err(error),
     };
-    draft.write_all(bytes)?;
+    draft.as_file().write_all(bytes)?;
     if let Some(before) = before.filter(std::fs::Metadata::is_file) {
         draft.as_file().set_permissions(before.permissions())?;
     }

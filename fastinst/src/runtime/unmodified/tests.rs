@@ -46,12 +46,12 @@ long run(int n) {
 }
 "#;
 
-/// Compiles and loads it, for good. Nothing where there is no compiler.
-fn load(name: &str, flags: &[&str]) -> Option<(PathBuf, Run)> {
+/// Compiles it into a folder and loads it, for good. Nothing where there is no compiler.
+fn load(name: &str, flags: &[&str]) -> Option<(Folder, PathBuf, Run)> {
     if !test_support::is_there("cc") {
         return None;
     }
-    let folder = Folder::new(name).keep();
+    let folder = Folder::new(name);
     let (source, library) = (folder.join("library.c"), folder.join(format!("{name}.so")));
     std::fs::write(&source, SOURCE).unwrap();
     let mut cc = std::process::Command::new("cc");
@@ -65,7 +65,7 @@ fn load(name: &str, flags: &[&str]) -> Option<(PathBuf, Run)> {
         assert!(!run.is_null());
         std::mem::transmute::<*mut libc::c_void, Run>(run)
     };
-    Some((library, run))
+    Some((folder, library, run))
 }
 
 /// Landings of a process are kept account of in one place, so that tests share it.
@@ -118,7 +118,7 @@ fn storm(sites: &[&Site], toggles: u64, act: impl Fn() + Sync) {
 fn threads_see_no_third_thing_while_all_sites_are_switched() {
     let mut unmodified = unmodified();
     for (name, flags) in [("storm-o2", ["-O2"]), ("storm-o0", ["-O0"]), ("storm-os", ["-Os"])] {
-        let Some((library, run)) = load(name, &flags) else { return };
+        let Some((_folder, library, run)) = load(name, &flags) else { return };
         let expected = run(100);
         let before = unmodified.planted.get(&(None, When::Seen)).copied().unwrap_or(0);
         let sites = plant(&mut unmodified, &library);
@@ -233,7 +233,7 @@ fn an_installed_library_answers_the_same_while_all_its_sites_are_switched() {
 
 #[test]
 fn a_function_that_was_changed_in_memory_is_refused() {
-    let Some((library, run)) = load("changed", &["-O2"]) else { return };
+    let Some((_folder, library, run)) = load("changed", &["-O2"]) else { return };
     let at = CodeAddr::new(run as usize);
     // SAFETY: our own function, which no thread is in; put back below.
     let old = unsafe {

@@ -207,12 +207,7 @@ impl Speed {
 
 /// A time as people read it.
 pub(super) fn shown(seconds: f64) -> String {
-    match seconds {
-        s if s >= 1.0 => format!("{s:.3} s"),
-        s if s >= 1e-3 => format!("{:.3} ms", s * 1e3),
-        s if s >= 1e-6 => format!("{:.3} µs", s * 1e6),
-        s => format!("{:.0} ns", s * 1e9),
-    }
+    profiler::human::time(seconds * 1e9)
 }
 
 #[cfg(test)]

@@ -21,8 +21,10 @@ pub enum MonitorError {
         name: String,
     },
     /// The program has no such function.
-    #[error("function={pattern}: no function is called {pattern}{hint}")]
+    #[error("{option}={pattern}: no function is called {pattern}{hint}")]
     NoFunction {
+        /// The option that names it.
+        option: &'static str,
         /// What was asked for.
         pattern: String,
         /// The name that may be meant, as a question.
@@ -105,6 +107,12 @@ fn hint<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     near.map_or_else(String::new, |(_, known)| format!(" (did you mean {known}?)"))
 }
 
+/// The first pattern of functions that matches none of these names.
+fn unmatched<'a>(globs: &'a [GlobMatcher], labels: &[String]) -> Option<&'a str> {
+    let is_unmatched = |glob: &&GlobMatcher| !labels.iter().any(|label| glob.is_match(label));
+    globs.iter().find(is_unmatched).map(|glob| glob.glob().glob())
+}
+
 /// A monitor that was chosen, with its options.
 #[derive(Clone, Debug)]
 pub struct Choice {
@@ -183,15 +191,18 @@ impl Choice {
         MonitorError::Option { monitor: self.kind.name, option: option.into(), known }
     }
 
-    /// Refuses a choice of functions if the module has none of them.
+    /// Refuses patterns of functions if the module has none of them.
     pub(super) fn fits(&self, module: &Module) -> Result<(), MonitorError> {
         let labels = labels_of(module);
-        if let Some(pattern) = self.unmatched(&labels) {
-            let plain = pattern.replace(['*', '?'], "");
-            return Err(MonitorError::NoFunction {
-                pattern: pattern.to_owned(),
-                hint: hint(&plain, labels.iter().map(String::as_str)),
-            });
+        for (option, globs) in [("function", &self.functions), ("exclude", &self.excluded)] {
+            if let Some(pattern) = unmatched(globs, &labels) {
+                let plain = pattern.replace(['*', '?'], "");
+                return Err(MonitorError::NoFunction {
+                    option,
+                    pattern: pattern.to_owned(),
+                    hint: hint(&plain, labels.iter().map(String::as_str)),
+                });
+            }
         }
         match self.excluded.is_empty() || labels.iter().any(|label| self.wants(label)) {
             true => Ok(()),
@@ -202,18 +213,12 @@ impl Choice {
         }
     }
 
-    /// The first pattern of functions that matches none of these names.
-    fn unmatched(&self, labels: &[String]) -> Option<&str> {
-        let is_unmatched = |glob: &&GlobMatcher| !labels.iter().any(|label| glob.is_match(label));
-        self.functions.iter().find(is_unmatched).map(|glob| glob.glob().glob())
-    }
-
     /// The message, if functions were chosen of which the module has none.
     pub(super) fn nobody(&self, module: &Module) -> Option<String> {
         if self.functions.is_empty() {
             return None;
         }
-        let pattern = self.unmatched(&labels_of(module))?;
+        let pattern = unmatched(&self.functions, &labels_of(module))?;
         Some(format!("no function is called {pattern}"))
     }
 

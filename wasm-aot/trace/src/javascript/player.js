@@ -175,7 +175,10 @@ globalThis.replay = replay;
     compare(values(), args, 1, `event ${replay.event}: argument`);
     replay.event++;
     const done = play();
-    if (done === ended) trap();
+    if (done === ended) {
+      replay.message ||= `${ended.what}, and the host's function ${index} does not`;
+      trap();
+    }
     if (done.exit !== undefined) { exiting = true; trap(); }
     if (done.trap !== undefined) trap();
     if (done.tag !== undefined) throw new WebAssembly.Exception(item('tag', done.tag), done.values);
@@ -189,6 +192,7 @@ globalThis.replay = replay;
     if (error instanceof Divergence || replay.wrong !== 0) throw error;
     if (at === bytes.length) {
       if (CHECKED && error === null) diverge(5, `event ${replay.event}: ${ended.what}, and a call of the host's does not`);
+      if (error !== null) replay.message ||= `${ended.what}, and a call of the host's ends later: ${error}`;
       return false;
     }
     if (bytes[at] !== 2) diverge(3, `event ${replay.event}: a call of the host's has ended: ${error}`);
@@ -244,8 +248,9 @@ globalThis.replay = replay;
       if (!(error instanceof Divergence)) { replay.wrong = 4; replay.message = String(error); }
     }
   }
-  if (typeof process === 'object' && replay.wrong !== 0) {
-    console.error(`the replay leaves the trace at event ${replay.event}: ${replay.message}`);
+  if (typeof process === 'object' && replay.message !== '') {
+    const how = replay.wrong === 0 ? 'stops' : 'leaves the trace';
+    console.error(`the replay ${how} at event ${replay.event}: ${replay.message}`);
     process.exitCode = 1;
   }
 }
