@@ -16,6 +16,7 @@ use host_time::HostTime;
 pub use requests::Requests;
 use std::io;
 use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use wasm_aot_body::report::several;
@@ -103,17 +104,19 @@ impl<S: Sink + Send + std::fmt::Debug + 'static> Recorder<S> {
             externs: Vec::new(),
             lent: Vec::new(),
             host_time: HostTime::default(),
+            goes_on: None,
         };
         Ok(Self::observe(store, state))
     }
 
     /// Starts to record.
     fn observe<T>(store: &mut Store<T>, state: State<S>) -> Self {
-        let state = Arc::new(Mutex::new(state));
+        let (goes_on, ended) = channel();
+        let state = Arc::new(Mutex::new(State { goes_on: Some(goes_on), ..state }));
         let flushed = Arc::downgrade(&state);
         let flusher = std::thread::Builder::new().name("recorder".into());
         // Without it, less is on the disk when the process is killed.
-        let _ = flusher.spawn(move || flush(&flushed));
+        let _ = flusher.spawn(move || flush(&flushed, &ended));
         store.observe_boundary(Some(Box::new(Observer(Arc::clone(&state)))));
         Self(state)
     }
@@ -135,6 +138,7 @@ impl<S: Sink + Send + std::fmt::Debug + 'static> Recorder<S> {
         store.observe_boundary(None);
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.release();
+        state.goes_on = None;
         let writer = state.writer.take().expect("it ends once");
         (writer, state.host_time.total())
     }
@@ -143,15 +147,14 @@ impl<S: Sink + Send + std::fmt::Debug + 'static> Recorder<S> {
 /// The maximum age of an event that is not on the disk yet.
 const LATEST: Duration = Duration::from_millis(200);
 
-/// Writes recorded events to the disk while the program runs, until the recording is finished.
-fn flush<S: Sink>(state: &Weak<Mutex<State<S>>>) {
-    while let Some(state) = state.upgrade() {
-        match &mut state.lock().unwrap_or_else(PoisonError::into_inner).writer {
-            Some(writer) => writer.flush(),
-            None => return,
+/// Writes recorded events to the disk while the program runs, until the recording is finished or
+/// dropped.
+fn flush<S: Sink>(state: &Weak<Mutex<State<S>>>, ended: &Receiver<()>) {
+    while ended.recv_timeout(LATEST) == Err(RecvTimeoutError::Timeout) {
+        let Some(state) = state.upgrade() else { return };
+        if let Some(writer) = &mut state.lock().unwrap_or_else(PoisonError::into_inner).writer {
+            writer.flush();
         }
-        drop(state);
-        std::thread::sleep(LATEST);
     }
 }
 
@@ -178,6 +181,8 @@ struct State<S: Sink> {
     /// Memories that the host may have written to, with their contents before.
     lent: Vec<(u32, Memory, Vec<u8>)>,
     host_time: HostTime,
+    /// Dropped at the end, which the thread that flushes notices at once.
+    goes_on: Option<Sender<()>>,
 }
 
 impl<S: Sink + Send + std::fmt::Debug> Boundary for Observer<S> {

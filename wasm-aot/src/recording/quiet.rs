@@ -62,6 +62,7 @@ impl<S: Sink + Send + std::fmt::Debug + 'static> Recorder<S> {
             externs: Vec::new(),
             lent: Vec::new(),
             host_time: super::HostTime::default(),
+            goes_on: None,
         };
         let engine = store.engine().clone();
         let mut context = store.as_context_mut();

@@ -181,8 +181,10 @@ impl Insertions {
         inserted: Vec<Inserted>,
         switches: &Switches,
     ) -> Result<(), ObserverError> {
-        let (probes, observer) = (Probes::new(module), Box::new(observer.clone()));
-        let (placed, leaving) = Default::default();
+        let mut observer = Box::new(observer.clone());
+        // The switches own these insertions: with them, neither would ever be dropped.
+        observer.switches = Switches::default();
+        let (probes, placed, leaving) = (Probes::new(module), BTreeMap::new(), Vec::new());
         let mut ready = Ready { probes, observer, placed, leaving };
         for inserted in inserted {
             if let Some(word) = switches.word(inserted.id) {
