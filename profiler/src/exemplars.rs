@@ -39,10 +39,15 @@ pub struct Slow {
     pub inside: Vec<Inner>,
 }
 
+/// The most empty lists that a thread keeps for calls that end later.
+const SPARE: usize = 256;
+
 /// The calls of one thread, as they end.
 #[derive(Debug, Default)]
 pub struct Nesting {
     unclaimed: Vec<Ended>,
+    /// Empty lists with memory: calls end too often to allocate for each.
+    spare: Vec<Vec<Inner>>,
 }
 
 #[derive(Debug)]
@@ -58,30 +63,49 @@ impl Nesting {
     /// Records the end of a call. It took `ticks`, without the time measured for an empty call, of
     /// which `children` were in timed calls directly inside. Returns the calls inside.
     pub fn end(&mut self, function: FuncId, ticks: u64, children: u64) -> &[Inner] {
-        let mut inside = Vec::new();
+        let mut inside = match children {
+            0 => Vec::new(),
+            _ => self.spare.pop().unwrap_or_default(),
+        };
         let mut left = children;
         while left > 0
             && let Some(child) = self.unclaimed.pop_if(|child| child.ticks <= left)
         {
             left -= child.ticks;
             claim(&mut inside, &child);
+            keep(&mut self.spare, child.inside);
         }
         if left > 0 {
-            self.unclaimed.clear();
+            self.forget(self.unclaimed.len());
             inside.clear();
         }
         inside.sort_by_key(|inner: &Inner| std::cmp::Reverse(inner.ticks));
         inside.truncate(INSIDE);
         if self.unclaimed.len() >= UNCLAIMED {
-            self.unclaimed.drain(..UNCLAIMED / 2);
+            self.forget(UNCLAIMED / 2);
         }
         self.unclaimed.push(Ended { function: Some(function), ticks, inside });
         self.unclaimed.last().map_or(&[], |ended| &ended.inside)
     }
 
+    /// Drops so many of the oldest calls.
+    fn forget(&mut self, count: usize) {
+        for ended in self.unclaimed.drain(..count) {
+            keep(&mut self.spare, ended.inside);
+        }
+    }
+
     /// Records timed ticks that belong to no call, and are part of the enclosing call.
     pub fn pass(&mut self, ticks: u64) {
         self.unclaimed.push(Ended { function: None, ticks, inside: Vec::new() });
+    }
+}
+
+/// Empties a list and keeps its memory, if it has any.
+fn keep(spare: &mut Vec<Vec<Inner>>, mut list: Vec<Inner>) {
+    if list.capacity() > 0 && spare.len() < SPARE {
+        list.clear();
+        spare.push(list);
     }
 }
 

@@ -177,53 +177,58 @@ fn pass(
     span: (u64, u64),
 ) -> f64 {
     let (mut cost, mut seen) = (0.0, 0);
-    // Of very many calls only some are simulated one by one; the rest has a mean only.
-    let single = number.min(2_000);
-    for call in 0..single {
-        let length = chance.exponential(mean);
-        calls[at] += 1.0;
-        time[at] += length;
+    // Of very many timed calls only some are simulated one by one; the rest has a mean only.
+    let (mut singles, mut passed) = (2_000, 0);
+    while passed < number {
         let probe = &mut world.probes[at];
         let counted = probe.counts();
+        let draw = match (probe.resting, probe.mode) {
+            (None, Mode::Sample(draw)) if singles > 0 => Some(draw),
+            _ => None,
+        };
+        let Some(draw) = draw.filter(|_| probe.skip < 1.0) else {
+            // Calls of which none is timed.
+            let left = number - passed;
+            let many = if draw.is_some() { left.min(probe.skip as u64) } else { left };
+            passed += many;
+            seen += if counted { many } else { 0 };
+            let many = many as f64;
+            calls[at] += many;
+            time[at] += many * mean;
+            cost += if counted { many * COSTS.count } else { 0.0 };
+            if draw.is_some() {
+                probe.skip -= many;
+                cost += many * COSTS.skip;
+            }
+            continue;
+        };
+        let length = chance.exponential(mean);
+        (singles, passed) = (singles - 1, passed + 1);
         seen += u64::from(counted);
-        cost += if counted { COSTS.count } else { 0.0 };
-        if let (None, Mode::Sample(draw)) = (probe.resting, probe.mode) {
-            if probe.skip > 0.0 {
-                probe.skip -= 1.0;
-                cost += COSTS.skip;
-                continue;
-            }
-            probe.left -= 1;
-            cost += COSTS.pair;
-            probe.skip = leave_out(&draw, &mut world.chance);
-            let ticks = (length + COSTS.bias).round() as u64;
-            conductor.sample(&Sample {
-                function: FuncId(at as u32),
-                call_site: 0x40,
-                ticks,
-                nested: 0,
-                children: 0,
-                outermost: true,
-            });
-            if probe.left == 0 {
-                probe.resting = Some(draw.then);
-                // They are spread evenly over the span.
-                let passed = (span.1 - span.0) as f64 * (call + 1) as f64 / number as f64;
-                conductor.retired(
-                    FuncId(at as u32),
-                    Ticks(world.armed[at]),
-                    Ticks(span.0 + passed as u64),
-                );
-            }
+        calls[at] += 1.0;
+        time[at] += length;
+        probe.left -= 1;
+        cost += COSTS.pair + if counted { COSTS.count } else { 0.0 };
+        probe.skip = leave_out(&draw, &mut world.chance);
+        let ticks = (length + COSTS.bias).round() as u64;
+        conductor.sample(&Sample {
+            function: FuncId(at as u32),
+            call_site: 0x40,
+            ticks,
+            nested: 0,
+            children: 0,
+            outermost: true,
+        });
+        if probe.left == 0 {
+            probe.resting = Some(draw.then);
+            // They are spread evenly over the span.
+            let until = (span.1 - span.0) as f64 * passed as f64 / number as f64;
+            conductor.retired(
+                FuncId(at as u32),
+                Ticks(world.armed[at]),
+                Ticks(span.0 + until as u64),
+            );
         }
-    }
-    let rest = (number - single) as f64;
-    calls[at] += rest;
-    time[at] += rest * mean;
-    let probe = &world.probes[at];
-    if probe.counts() {
-        seen += number - single;
-        cost += rest * COSTS.count;
     }
     world.probed[at] += seen as f64;
     conductor.entered(FuncId(at as u32), seen);

@@ -54,6 +54,8 @@ const TERM: f64 = 0.001;
 /// fixed: a window that ended after a number of calls would wait for the next busy time. It is
 /// longer than the phases that many programs repeat; a shorter window would cover a single phase.
 const WINDOW: f64 = 0.003;
+/// A window may end when this part of it has passed: looks are not made at exact times.
+const FULL: f64 = 0.9;
 /// A function stays counted while its counting has cost less than this so far, in seconds, even if
 /// it is called very often now: many functions are called often for a short time and never again.
 const TRIFLE: f64 = 20e-6;
@@ -87,7 +89,7 @@ const SURGE: f64 = 1.0;
 /// most this many times in a row.
 const CALM: f64 = 0.06;
 const SPOILED: u32 = 4;
-/// The time between two looks at the beginning and while a window is open, in seconds.
+/// The time between two looks at the beginning, and the least while windows are open, in seconds.
 const SHORT_TICK: f64 = 0.001;
 /// The weight of the old rate when a choice updates the estimate.
 const MEMORY: f64 = 0.5;
@@ -106,9 +108,9 @@ pub(super) struct Adaptive {
     paid: f64,
     thrift: f64,
     thrifty: Ticks,
-    /// Whether any window is open; and whether calls of a windowed function are being timed, or a
-    /// window was opened at a time that was not random.
-    is_open: bool,
+    /// When the first of the open windows is to be closed, if any is open; and whether calls of a
+    /// windowed function are being timed, or a window was opened at a time that was not random.
+    closes: Option<Ticks>,
     is_unfit: bool,
     /// The measured cost of counting, and its standard deviation.
     slowdown: Slowdown,
@@ -179,7 +181,7 @@ impl Adaptive {
             paid: 0.0,
             thrift: 1.0,
             thrifty: now,
-            is_open: false,
+            closes: None,
             is_unfit: false,
             deviation: slowdown.cost().deviation,
             slowdown,
@@ -242,7 +244,7 @@ impl Conductor {
             self.choose(now, budget);
             self.choose_yardstick(now, beginning);
         }
-        (self.adaptive.is_open, self.adaptive.is_unfit) = (false, false);
+        (self.adaptive.closes, self.adaptive.is_unfit) = (None, false);
         for at in 1..self.functions.len() {
             if self.functions[at].lives() {
                 self.attend(at, now, probes);
@@ -250,17 +252,29 @@ impl Conductor {
                 self.spare(at, budget, probes);
             }
         }
-        let pause = if beginning || self.adaptive.is_open { SHORT_TICK } else { TICK };
-        Ticks(now.0 + self.clock.ticks(pause).0)
+        let pause = self.clock.ticks(if beginning { SHORT_TICK } else { TICK });
+        let next = Ticks(now.0 + pause.0);
+        // Nothing is to be decided while windows are open, until the first of them ends.
+        self.adaptive.closes.map_or(next, |closes| {
+            let soonest = Ticks(now.0 + self.clock.ticks(SHORT_TICK).0);
+            closes.clamp(soonest, next.max(soonest))
+        })
+    }
+
+    /// A window is open that began then.
+    fn is_open_since(&mut self, began: Ticks) {
+        let closes = Ticks(began.0 + self.clock.ticks(WINDOW * FULL).0);
+        let first = self.adaptive.closes.map_or(closes, |other| other.min(closes));
+        self.adaptive.closes = Some(first);
     }
 
     /// Compares how often the yardstick is called with and without windows. Returns the cost of
     /// counting in windows since the last look.
     fn compare(&mut self, elapsed: f64) -> f64 {
-        let Adaptive { slowdown, is_open, is_unfit, glimpsed, seen, measured, .. } =
+        let Adaptive { slowdown, closes, is_unfit, glimpsed, seen, measured, .. } =
             &mut self.adaptive;
         let entries = *glimpsed - std::mem::replace(seen, *glimpsed);
-        let look = match (*is_unfit, *is_open) {
+        let look = match (*is_unfit, closes.is_some()) {
             (true, _) => Look::Unfit,
             (false, true) => Look::Open,
             (false, false) => Look::Closed,
@@ -346,7 +360,7 @@ impl Conductor {
     /// more frequent than terms: the rate of calls changes more than their duration, which the
     /// clock also measures.
     fn glimpse(&mut self, at: usize, now: Ticks, probes: &mut impl Probes) {
-        let (span, window) = (self.clock.ticks(CYCLE.0), self.clock.ticks(WINDOW * 0.9));
+        let (span, window) = (self.clock.ticks(CYCLE.0), self.clock.ticks(WINDOW * FULL));
         let (glimpsed, count) = (self.adaptive.glimpsed, self.costs.count);
         let Part { only_counts, counting, life, .. } = &mut self.functions[at];
         let deviation = self.adaptive.deviation.max(f64::from(counting.deviation) * count);
@@ -357,13 +371,12 @@ impl Conductor {
             plan.next = plan.next.min(Ticks(now.0 + soon));
             account.open_window(now, glimpsed);
             plan.is_prompt = true;
-            (self.adaptive.is_open, self.adaptive.is_unfit) = (true, true);
-            return;
+            self.adaptive.is_unfit = true;
+            return self.is_open_since(now);
         };
         if now.since(began) < window {
-            self.adaptive.is_open = true;
             self.adaptive.is_unfit |= plan.is_prompt;
-            return;
+            return self.is_open_since(began);
         }
         plan.is_prompt = false;
         account.close_window(now, glimpsed, count, deviation);
@@ -433,7 +446,7 @@ impl Conductor {
                 Way::Counted => {}
                 Way::Glimpsed => {
                     account.open_window(now, self.adaptive.glimpsed);
-                    self.adaptive.is_open = true;
+                    self.is_open_since(now);
                 }
             }
             self.set(FuncId(at as u32), mode, probes);
