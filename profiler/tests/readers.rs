@@ -120,6 +120,20 @@ fn pprof_prints_the_same_times() {
 }
 
 #[test]
+fn inferno_draws_folded_stacks() {
+    let (folded, mut drawn) = (slow().folded(), Vec::new());
+    let mut options = inferno::flamegraph::Options::default();
+    inferno::flamegraph::from_lines(&mut options, folded.lines(), &mut drawn).unwrap();
+    let drawn = String::from_utf8(drawn).unwrap();
+    let allowed = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
+    let drawing = roxmltree::Document::parse_with_options(&drawn, allowed).unwrap();
+    let titles = drawing.descendants().filter(|node| node.has_tag_name("title"));
+    let titles: Vec<&str> = titles.filter_map(|title| title.text()).collect();
+    let wanted = ["parse (500,000 samples, 50.00%)", "hash (300,000 samples, 30.00%)"];
+    assert!(wanted.iter().all(|wanted| titles.contains(wanted)), "{titles:?}");
+}
+
+#[test]
 fn speedscope_opens_every_form_that_it_knows() {
     let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/node/node_modules");
     let release = modules.join("speedscope/dist/release");
