@@ -9,6 +9,8 @@
 
 #[path = "generator.rs"]
 mod generator;
+#[path = "../differential/interpreter_faults.rs"]
+mod interpreter_faults;
 #[path = "../observers/stage.rs"]
 #[allow(dead_code, reason = "other tests ask for more")]
 mod stage;
@@ -72,6 +74,9 @@ pub(crate) fn compare(u: &mut Unstructured<'_>) -> Result<Compared> {
         return Ok(Compared::Nothing);
     }
     let program = module.to_bytes();
+    if interpreter_faults::may_be_met(&program) {
+        return Ok(Compared::Nothing);
+    }
     let Some(calls) = calls(&program, u)? else { return Ok(Compared::Nothing) };
     let script = Source::new("random.mm", generator::script(&generator::present(&program), u)?);
     Ok(run_everywhere(&program, &script, &calls))
