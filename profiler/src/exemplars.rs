@@ -14,6 +14,8 @@ const KEPT: usize = 3;
 const INSIDE: usize = 8;
 /// The number of calls of a thread that no enclosing call has claimed yet; older ones are dropped.
 const UNCLAIMED: usize = 1024;
+/// The most empty lists that a thread keeps for calls that end later.
+const SPARE: usize = 256;
 
 /// Calls of one function inside of another call; recursive calls count their time once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,9 +40,6 @@ pub struct Slow {
     /// The timed calls inside of it, the longest first.
     pub inside: Vec<Inner>,
 }
-
-/// The most empty lists that a thread keeps for calls that end later.
-const SPARE: usize = 256;
 
 /// The calls of one thread, as they end.
 #[derive(Debug, Default)]

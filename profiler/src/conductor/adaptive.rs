@@ -257,12 +257,12 @@ impl Conductor {
         // Nothing is to be decided while windows are open, until the first of them ends.
         self.adaptive.closes.map_or(next, |closes| {
             let soonest = Ticks(now.0 + self.clock.ticks(SHORT_TICK).0);
-            closes.clamp(soonest, next.max(soonest))
+            closes.clamp(soonest, next)
         })
     }
 
-    /// A window is open that began then.
-    fn is_open_since(&mut self, began: Ticks) {
+    /// Notes that a window is open, and when it began.
+    fn note_window(&mut self, began: Ticks) {
         let closes = Ticks(began.0 + self.clock.ticks(WINDOW * FULL).0);
         let first = self.adaptive.closes.map_or(closes, |other| other.min(closes));
         self.adaptive.closes = Some(first);
@@ -372,11 +372,11 @@ impl Conductor {
             account.open_window(now, glimpsed);
             plan.is_prompt = true;
             self.adaptive.is_unfit = true;
-            return self.is_open_since(now);
+            return self.note_window(now);
         };
         if now.since(began) < window {
             self.adaptive.is_unfit |= plan.is_prompt;
-            return self.is_open_since(began);
+            return self.note_window(began);
         }
         plan.is_prompt = false;
         account.close_window(now, glimpsed, count, deviation);
@@ -446,7 +446,7 @@ impl Conductor {
                 Way::Counted => {}
                 Way::Glimpsed => {
                     account.open_window(now, self.adaptive.glimpsed);
-                    self.is_open_since(now);
+                    self.note_window(now);
                 }
             }
             self.set(FuncId(at as u32), mode, probes);
