@@ -47,7 +47,7 @@ const LONGEST: u64 = 4096;
 pub struct Requests {
     waiting: Arc<Mutex<Option<Request>>>,
     recording: Option<(PathBuf, Recorder<File>)>,
-    socket: PathBuf,
+    listener: Arc<Listener>,
 }
 
 #[derive(Debug)]
@@ -97,16 +97,16 @@ impl Requests {
 
     fn serve(obey: impl Fn(&str) -> Result<Vec<u8>, String> + Send + 'static) -> io::Result<Self> {
         let listener = Listener::bind(&Tower::Wasm.socket(std::process::id() as i32))?;
-        let (socket, waiting) = (listener.path().to_owned(), Arc::default());
-        let own = Arc::clone(&waiting);
+        let (listener, waiting) = (Arc::new(listener), Arc::default());
+        let (accepting, own) = (Arc::clone(&listener), Arc::clone(&waiting));
         let serve = move || {
-            while let Ok(stream) = listener.accept() {
+            while let Ok(stream) = accepting.accept() {
                 // A sender that has disconnected does not end the thread.
                 let _ = answer(&stream, &own, &obey);
             }
         };
         std::thread::Builder::new().name("requests".into()).spawn(serve)?;
-        Ok(Self { waiting, recording: None, socket })
+        Ok(Self { waiting, recording: None, listener })
     }
 
     /// Begins and ends recordings as requested. Must be called at quiet points; without a request
@@ -162,7 +162,8 @@ impl Requests {
 
 impl Drop for Requests {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.socket);
+        // Its thread has the session, and with it the program.
+        self.listener.close();
     }
 }
 

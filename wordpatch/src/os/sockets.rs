@@ -18,6 +18,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use std::time::Duration;
 
 /// The folder for the sockets of this user's processes, whether or not it exists.
@@ -61,11 +63,13 @@ fn vetted(folder: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// A socket with a name, which is removed when this is dropped.
+/// A socket with a name, which is removed when this is closed or dropped.
 #[derive(Debug)]
 pub struct Listener {
     socket: Own,
     path: PathBuf,
+    /// Another listener may have the name by then.
+    is_closed: AtomicBool,
     /// The user of the process at that time; the process may have changed its user since.
     user: u32,
 }
@@ -104,7 +108,7 @@ impl Listener {
         meanwhile(socket.parts().0);
         let at = (&raw const address).expose_provenance();
         call(libc::SYS_bind, [number(&socket)?, at, size_of_val(&address), 0])?;
-        let listener = Self { socket, path, user: user() };
+        let listener = Self { socket, path, is_closed: AtomicBool::new(false), user: user() };
         meanwhile(listener.socket.parts().0);
         call(libc::SYS_listen, [number(&listener.socket)?, WAITING, 0, 0])?;
         Ok(listener)
@@ -150,6 +154,16 @@ impl Listener {
         [self.user, user(), 0].contains(&peer.user)
     }
 
+    /// Ends the wait of threads that accept connections: they get an error, now and later. The
+    /// socket is closed for forked processes, too.
+    pub fn close(&self) {
+        if !self.is_closed.swap(true, AcqRel) {
+            let _ = fs::remove_file(&self.path);
+            let fd = number(&self.socket).unwrap_or(usize::MAX);
+            let _ = call(libc::SYS_shutdown, [fd, libc::SHUT_RDWR as usize, 0, 0]);
+        }
+    }
+
     /// Its descriptor.
     pub fn descriptor(&self) -> &Own {
         &self.socket
@@ -163,7 +177,9 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        if !self.is_closed.load(Acquire) {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -321,6 +337,19 @@ mod tests {
         let path = second.path().to_owned();
         drop(second);
         assert!(UnixStream::connect(path).is_err());
+    }
+
+    #[test]
+    fn a_listener_that_is_closed_ends_its_wait_and_keeps_no_name() {
+        let name = format!("test-closed-{}.sock", std::process::id());
+        let first = std::sync::Arc::new(Listener::bind(&name).unwrap());
+        let waiting = std::sync::Arc::clone(&first);
+        let thread = std::thread::spawn(move || waiting.accept().map(drop));
+        first.close();
+        assert!(thread.join().unwrap().is_err());
+        let second = Listener::bind(&name).unwrap();
+        drop(first);
+        connect(&second);
     }
 
     #[test]
