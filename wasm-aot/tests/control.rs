@@ -217,7 +217,7 @@ fn reports_of_a_running_program_go_to_files_and_have_colours_on_terminals() {
     let text = std::fs::read_to_string(&written).expect("a report");
     assert!(text.starts_with("monitor,function,") && text.contains("icount,work,"), "{text}");
     let (went_well, why) = running.ask(&["report", "--report", "/dev/full"]);
-    assert!(!went_well && why.contains("--report /dev/full: not a regular file"), "{why}");
+    assert!(!went_well && why.contains("--report /dev/full: No space left on device"), "{why}");
     assert_eq!(running.good(&["report"]).lines().next(), Some("== icount =="));
     let coloured = running.good(&["report", "--color", "always"]);
     assert!(coloured.starts_with("\x1b[1m== icount ==\x1b[0m\n"), "{coloured}");

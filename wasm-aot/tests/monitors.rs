@@ -270,6 +270,28 @@ fn a_filter_that_matches_nothing_is_refused_before_the_program_runs() {
 }
 
 #[test]
+fn a_report_that_finds_no_room_leaves_the_earlier_one() {
+    let place = Place::new("monitor-room");
+    let text = format!("(module (func $begin (export \"_start\") {}))", "nop ".repeat(200));
+    place.file("program.wat", text);
+    let file = place.file("report", "what was found before");
+    // Files are limited to one block, as on a full disk: a write fails, and does not kill the
+    // process.
+    let line = "trap '' XFSZ; ulimit -f 1; exec \"$0\" run --monitor hotness,top=all --report report program.wat";
+    let mut shell = std::process::Command::new("bash");
+    shell.args(["-c", line, env!("CARGO_BIN_EXE_wasm-aot")]).current_dir(&*place.0);
+    let done = shell.env("XDG_CACHE_HOME", place.0.join("cache")).output().expect("a shell");
+    let told = errors(&done);
+    assert!(told.contains("--report report: File too large"), "{told}");
+    assert_eq!((done.status.code(), told.lines().count()), (Some(1), 1), "{told}");
+    assert_eq!(fs::read_to_string(&file).expect("it is there"), "what was found before");
+    let names =
+        fs::read_dir(&*place.0).expect("a folder").map(|entry| entry.expect("one").file_name());
+    let names = names.map(|name| name.to_string_lossy().into_owned()).collect::<Vec<_>>();
+    assert!(!names.iter().any(|name| name.contains("draft")), "{names:?}");
+}
+
+#[test]
 fn a_run_that_is_refused_leaves_files_of_earlier_ones_as_they_are() {
     let place = Place::new("monitor-files");
     let program = place.file("program.wat", "(module (func $begin (export \"_start\")))");

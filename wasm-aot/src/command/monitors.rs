@@ -1,10 +1,10 @@
 //! `wasm-aot monitors`, and what `run --monitor` adds to a run.
 
 use super::modules::{Chosen, OPTIONS};
+use super::output::Later;
 use super::{Failure, output, print};
 use clap::{Args, ValueEnum};
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,6 @@ use wasm_aot::Module;
 use wasm_aot::monitor::{Choices, KINDS, MonitorSet, Report, TOP};
 use wasm_aot::observer::{self, Variables};
 use wasm_aot::session::Client;
-use wordpatch::os::replace::Replacement;
 
 /// List built-in monitors and their options
 #[derive(Debug, Args)]
@@ -122,19 +121,23 @@ impl Reporting {
 
     /// Prepares to show reports of another process: a file that cannot be written is refused.
     pub(crate) fn begin(self, pid: u32) -> Result<Shown, Failure> {
-        let file = self.file(pid);
-        let is_writable = file.as_deref().map(|path| Replacement::begin(path).map(drop));
-        if let (Some(path), Some(Err(error))) = (&file, is_writable) {
-            return Err(unwritten(path, &error));
+        Ok(Shown { file: self.later(pid)?, reporting: self })
+    }
+
+    /// The file that reports are written to, which is known to be writable.
+    fn later(&self, pid: u32) -> Result<Option<(PathBuf, Later)>, Failure> {
+        let Some(path) = self.file(pid) else { return Ok(None) };
+        match Later::new(&path) {
+            Ok(later) => Ok(Some((path, later))),
+            Err(error) => Err(unwritten(&path, &error)),
         }
-        Ok(Shown { file, reporting: self })
     }
 }
 
 /// The destination of reports of another process.
 #[derive(Debug)]
 pub(crate) struct Shown {
-    file: Option<PathBuf>,
+    file: Option<(PathBuf, Later)>,
     reporting: Reporting,
 }
 
@@ -143,13 +146,12 @@ impl Shown {
     pub(crate) fn show(&self, text: &str) -> Result<(), Failure> {
         let Reporting { colors, .. } = self.reporting;
         let format = self.reporting.format();
-        let Some(path) = &self.file else {
+        let Some((path, file)) = &self.file else {
             let terminal = std::io::stdout().is_terminal();
             return print(format.painted(text, colors.are_on(terminal)));
         };
         let text = format.painted(text, colors.are_on(false));
-        let written = Replacement::begin(path).and_then(|file| file.finish(text.as_bytes()));
-        written.map_err(|error| unwritten(path, &error))?;
+        file.write(text.as_bytes()).map_err(|error| unwritten(path, &error))?;
         print(format!("written to {}\n", path.display()))
     }
 }
@@ -165,7 +167,7 @@ pub(crate) struct Observation {
     built_in: Arc<MonitorSet>,
     modules: Vec<Chosen>,
     format: Format,
-    file: Option<(PathBuf, File)>,
+    file: Option<(PathBuf, Later)>,
     explains: bool,
     colors: manual::Colors,
 }
@@ -299,16 +301,7 @@ impl Monitoring {
             ));
         }
         let format = self.reporting.format();
-        let path = self.report_file();
-        // An existing file stays until the program is known to have the functions that are to be
-        // observed.
-        let open =
-            |path: &Path| File::options().write(true).create(true).truncate(false).open(path);
-        let file = path.map(|path| match open(&path) {
-            Ok(file) => Ok((path, file)),
-            Err(error) => Err(unwritten(&path, &error)),
-        });
-        let file = file.transpose()?;
+        let file = self.reporting.later(std::process::id())?;
         let built_in = MonitorSet::new(choices);
         let built_in = built_in.map_err(|error| Failure::usage(format!("--monitor: {error}")))?;
         let (explains, colors) = (self.explain, self.reporting.colors);
@@ -322,17 +315,10 @@ impl Observation {
         &self.modules
     }
 
-    /// Refuses monitors whose patterns match no function of the program; then empties the file of
-    /// reports.
+    /// Refuses monitors whose patterns match no function of the program.
     pub(crate) fn admit(&self, module: &Module) -> Result<(), Failure> {
         let found = self.built_in.require_functions(module);
-        found.map_err(|error| Failure::usage(format!("--monitor: {error}")))?;
-        match &self.file {
-            Some((path, file)) if file.metadata().is_ok_and(|found| found.is_file()) => {
-                file.set_len(0).map_err(|error| unwritten(path, &error))
-            }
-            _ => Ok(()),
-        }
+        found.map_err(|error| Failure::usage(format!("--monitor: {error}")))
     }
 
     /// Whether it prints how the monitors are implemented.
@@ -380,8 +366,8 @@ impl Observation {
         }
         let text = self.format.painted(&self.format.write(told), self.colors.are_on(false));
         match self.file {
-            Some((path, mut file)) => {
-                file.write_all(text.as_bytes()).map_err(|error| unwritten(&path, &error))
+            Some((path, file)) => {
+                file.write(text.as_bytes()).map_err(|error| unwritten(&path, &error))
             }
             None => {
                 let _ = std::io::stderr().write_all(text.as_bytes());

@@ -5,7 +5,7 @@
 
 use super::Failure;
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::{self, Seek as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use wasm_aot::trace::Sink;
@@ -30,7 +30,7 @@ pub(super) fn of_process(path: &Path, pid: u32) -> PathBuf {
 pub(super) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     match draft(path)? {
         Output::Draft(draft) => draft.finish(bytes),
-        Output::Stream(mut stream) => stream.write_all(bytes),
+        Output::Stream(stream) => overwrite(&stream, bytes),
     }
 }
 
@@ -38,8 +38,50 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 pub(super) fn write_executable(path: &Path, bytes: &[u8]) -> io::Result<()> {
     match draft(path)? {
         Output::Draft(draft) => draft.executable()?.finish(bytes),
-        Output::Stream(mut stream) => stream.write_all(bytes),
+        Output::Stream(stream) => overwrite(&stream, bytes),
     }
+}
+
+/// A file that is written when a program has ended, and known to be writable before it starts.
+#[derive(Debug)]
+pub(super) enum Later {
+    /// A file; until then its old contents stay, and no draft lies beside it.
+    File(PathBuf),
+    /// Something else: the reader of a pipe waits for one that is open.
+    Stream(File),
+}
+
+impl Later {
+    /// Returns an error if the file cannot be written.
+    pub(super) fn new(path: &Path) -> io::Result<Self> {
+        Ok(match draft(path)? {
+            Output::Draft(_) => Self::File(path.to_owned()),
+            Output::Stream(stream) => Self::Stream(stream),
+        })
+    }
+
+    /// Writes all of it, or nothing.
+    pub(super) fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::File(path) => write(path, bytes),
+            Self::Stream(stream) => overwrite(stream, bytes),
+        }
+    }
+}
+
+/// Writes a file's contents anew.
+fn overwrite(mut stream: &File, bytes: &[u8]) -> io::Result<()> {
+    empty(stream)?;
+    stream.write_all(bytes)
+}
+
+/// Devices and pipes have neither a length nor a place.
+fn empty(mut stream: &File) -> io::Result<()> {
+    if stream.metadata()?.is_file() {
+        stream.set_len(0)?;
+        stream.rewind()?;
+    }
+    Ok(())
 }
 
 #[derive(Debug)]
@@ -60,7 +102,7 @@ fn draft(path: &Path) -> io::Result<Output> {
     match Replacement::begin(&path) {
         // No draft can be created in a folder of another user.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied && path.is_file() => {
-            File::options().write(true).truncate(true).open(&path).map(Output::Stream)
+            File::options().write(true).open(&path).map(Output::Stream)
         }
         Err(error) => Err(error),
         Ok(mut draft) => {
@@ -99,6 +141,9 @@ impl TraceFile {
         let output = draft(path).map_err(|error| {
             Failure::new(format!("{}: {error}: name a writable file with -o", path.display()))
         })?;
+        if let Output::Stream(stream) = &output {
+            empty(stream).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+        }
         Ok(Self { output, path: path.to_owned(), grows, has_begun: false })
     }
 
