@@ -1,12 +1,15 @@
 //! Programs, monitors and recorders that an embedder has dropped leave nothing: no mapping of code,
 //! no memory. The one test has a process of its own, since it counts the process's mappings.
 
+use std::sync::Arc;
 use std::time::Duration;
 use test_support::eventually;
 use wasm_aot::monitor::MonitorSet;
-use wasm_aot::observer::{Observer, ProbeCalls};
+use wasm_aot::observer::{Observation, Observer, ProbeCalls};
 use wasm_aot::probe::{Mode, Place, Probes, probe};
 use wasm_aot::recording::{Recorder, Requests};
+use wasm_aot::session::Session;
+use wasm_aot::steering::Steering;
 use wasm_aot::trace::Program;
 use wasm_aot::{Engine, Instance, Linker, Module, Store, Val};
 
@@ -90,7 +93,7 @@ fn what_is_dropped_leaves_neither_mappings_nor_memory() {
     const TIMES: usize = 100;
     /// Code takes two mappings, and a program some hundred kilobytes.
     const KILOBYTES: usize = 40 * TIMES;
-    let kinds: [(&str, &dyn Fn()); 11] = [
+    let kinds: [(&str, &dyn Fn()); 12] = [
         ("a program", &|| alone(|_, _| {})),
         ("counts", &|| alone(|module, _| module.attach_counts().expect("attached"))),
         ("monitors", &|| {
@@ -103,6 +106,16 @@ fn what_is_dropped_leaves_neither_mappings_nor_memory() {
         }),
         ("a probe", &|| alone(|module, _| with_a_probe(module))),
         ("a recorder", &recorded),
+        ("a session that is asked from outside", &|| {
+            alone(|module, _| {
+                let observation = Arc::new(Observation::of(module));
+                let monitors = Arc::new(MonitorSet::of(module));
+                let session = Arc::new(Session::new(observation, monitors));
+                session.attach("hotness").expect("attached");
+                let steering = Steering::new("app.wasm", session);
+                drop(Requests::steered(steering).expect("a socket"));
+            });
+        }),
         ("requests", &|| drop(Requests::listen("app.wasm").expect("a socket"))),
         ("an inlined monitor module", &|| observed(ProbeCalls::Inlined, |_| {})),
         ("a called one", &|| observed(ProbeCalls::Direct, |_| {})),
