@@ -47,7 +47,7 @@ fn programs_scripts_and_traces_may_come_through_pipes() {
         "{}",
         errors(&done)
     );
-    let done = in_a_shell(&place, "\"$0\" run --monitor calls.mm <(cat hello.wat)");
+    let done = in_a_shell(&place, "\"$0\" run --monitor <(cat calls.mm) <(cat hello.wat)");
     assert_eq!(
         (done.status.code(), &*done.stdout),
         (Some(7), &b"hello\n"[..]),

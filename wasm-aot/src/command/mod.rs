@@ -312,14 +312,16 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     input::read(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
 }
 
+/// Whether a file begins as a module does, binary or text, or is empty.
+pub(crate) fn may_be_module(bytes: &[u8]) -> bool {
+    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    bytes.starts_with(b"\0asm") || first.is_none_or(|first| matches!(first, b'(' | b';'))
+}
+
 /// Returns a module's bytes, binary or text. The error for other known formats names the format.
 pub(crate) fn read_module(path: &Path) -> Result<Vec<u8>, Failure> {
     let bytes = read(path)?;
-    if bytes.starts_with(b"\0asm") || bytes.starts_with(b"\x7fELF") {
-        return Ok(bytes);
-    }
-    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
-    if first.is_none_or(|first| matches!(first, b'(' | b';')) {
+    if may_be_module(&bytes) || bytes.starts_with(b"\x7fELF") {
         return Ok(bytes);
     }
     let name = path.display();

@@ -4,7 +4,7 @@
 use super::linking::Linking;
 use super::prof::Prof;
 use super::threads::Threads;
-use super::{Failure, read};
+use super::{Failure, may_be_module, read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -210,10 +210,18 @@ impl Chosen {
         stem(&self.file)
     }
 
+    /// Whether it is a script with these contents. The names of pipes do not tell.
+    fn is_script(&self, bytes: &[u8]) -> bool {
+        match self.file.extension() {
+            Some(extension) => extension == "mm",
+            None => !may_be_module(bytes),
+        }
+    }
+
     /// Returns the module: read, or compiled from a script.
     fn bytes(&self) -> Result<Vec<u8>, Failure> {
         let bytes = read(&self.file)?;
-        if self.file.extension().is_none_or(|extension| extension != "mm") {
+        if !self.is_script(&bytes) {
             return Ok(bytes);
         }
         let source = whamm::Source::from_bytes(self.file.display().to_string(), bytes);
