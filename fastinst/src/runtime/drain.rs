@@ -64,8 +64,21 @@ pub(crate) fn has_room(block: &Header) -> bool {
 /// Takes entries out of the ring, the oldest first. Returns how many: none if the ring is empty, or
 /// the oldest is not filled yet.
 pub(crate) fn take(block: &Header, batch: &mut [Done; BATCH]) -> usize {
+    take_while(block, batch, || ())
+}
+
+/// The same, with a hook for tests between the look at the entries and what follows from it: the
+/// thread may be interrupted there for as long as its ring takes to fill.
+pub(super) fn take_while(
+    block: &Header,
+    batch: &mut [Done; BATCH],
+    mut meanwhile: impl FnMut(),
+) -> usize {
     loop {
         let tail = block.drained.tail.load(Acquire);
+        // Before the entries are read: an entry that is filled after that is not abandoned, however
+        // many places have been given away when its consumer goes on.
+        let given = block.head.load(Acquire).wrapping_sub(tail);
         let mut taken = 0;
         while taken < BATCH
             && let Some(done) = read(block, tail + taken as u64)
@@ -76,7 +89,8 @@ pub(crate) fn take(block: &Header, batch: &mut [Done; BATCH]) -> usize {
         // An entry that was taken and never filled, by a stub that a signal's handler has left by
         // longjmp; or one that is not filled yet.
         let skips = taken == 0;
-        if skips && block.head.load(Acquire).wrapping_sub(tail) < ABANDONED {
+        meanwhile();
+        if skips && given < ABANDONED {
             return 0;
         }
         let next = tail + (taken as u64).max(1);

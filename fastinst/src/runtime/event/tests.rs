@@ -406,6 +406,21 @@ fn a_place_that_is_never_filled_holds_nothing_up_for_good() {
 }
 
 #[test]
+fn what_is_filled_while_a_consumer_is_interrupted_is_not_abandoned() {
+    let stage = Stage::new(1, u32::MAX, Skip::None);
+    let calls = RING_COUNT as u64 * 3 / 4;
+    let mut batch = [drain::Done::default(); drain::BATCH];
+    // It sees that the first entry is not filled, and goes on when most of the ring is.
+    let taken = drain::take_while(stage.block, &mut batch, || {
+        for _ in 0..calls {
+            stage.enter(0, HIGH);
+            stage.exit(0, u64::MAX);
+        }
+    });
+    assert_eq!((taken, stage.done().len() as u64, stage.lost()), (0, calls, 0));
+}
+
+#[test]
 fn two_who_empty_a_ring_take_every_entry_once() {
     let stage = Stage::new(1, u32::MAX, Skip::None);
     let calls = 50 * RING_COUNT as u64;
