@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
-use test_support::eventually;
+use test_support::{eventually, mappings, resident};
 use wasm_aot::monitor::MonitorSet;
 use wasm_aot::observer::{Observation, Observer, ProbeCalls};
 use wasm_aot::probe::{Mode, Place, Probes, probe};
@@ -19,7 +19,8 @@ mod stage;
 
 const TURNS: i32 = 9;
 const PROGRAM: &str = r#"(module (memory 1)
-    (func $leaf (param i32) (result i32) (i32.store (i32.const 8) (local.get 0)) (i32.add (local.get 0) (i32.const 1)))
+    (func $leaf (param i32) (result i32)
+        (i32.store (i32.const 8) (local.get 0)) (i32.add (local.get 0) (i32.const 1)))
     (func (export "f") (result i32) (local $n i32)
         (loop $again
             (local.set $n (call $leaf (local.get $n)))
@@ -35,18 +36,8 @@ const MONITOR: &str = r#"(module
     (func $enter (global.set $entries (i64.add (global.get $entries) (i64.const 1))))
     (func $begin (drop (call $insert (i32.const 0) (i32.const 0) (ref.func $enter))))
     (start $begin)
-    (func (export "wasm:opcode:call:before") (global.set $calls (i64.add (global.get $calls) (i64.const 1)))))"#;
-
-fn mappings() -> usize {
-    std::fs::read_to_string("/proc/self/maps").expect("maps").lines().count()
-}
-
-/// The memory of the process that was allocated, in kilobytes.
-fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").expect("a status");
-    let line = status.lines().find(|line| line.starts_with("RssAnon:")).expect("its memory");
-    line.split_whitespace().nth(1).expect("a number").parse().expect("a number")
-}
+    (func (export "wasm:opcode:call:before")
+        (global.set $calls (i64.add (global.get $calls) (i64.const 1)))))"#;
 
 /// Runs the program in a store of its own, after `prepare`, and drops both.
 fn alone(prepare: impl FnOnce(&Module, &mut Store<()>)) {

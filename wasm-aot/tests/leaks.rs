@@ -3,12 +3,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use test_support::{mappings, resident};
 use wasm_aot::monitor::MonitorSet;
 use wasm_aot::{Config, Engine, Linker, Module, Store};
-
-fn mappings() -> usize {
-    std::fs::read_to_string("/proc/self/maps").expect("maps").lines().count()
-}
 
 static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
@@ -39,13 +36,6 @@ fn a_million_times_on_and_off_leaves_no_trace() {
         module.counts().expect("attached").functions().next().map(|function| function.calls()),
         Some(22)
     );
-}
-
-/// The resident memory of the process.
-fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").expect("a status");
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("its memory");
-    line.split_whitespace().nth(1).expect("a number").parse().expect("a number")
 }
 
 /// A program that runs until the host ends it.

@@ -277,10 +277,10 @@ fn a_report_that_finds_no_room_leaves_the_earlier_one() {
     let file = place.file("report", "what was found before");
     // Files are limited to one block, as on a full disk: a write fails, and does not kill the
     // process.
-    let line = "trap '' XFSZ; ulimit -f 1; exec \"$0\" run --monitor hotness,top=all --report report program.wat";
-    let mut shell = std::process::Command::new("bash");
-    shell.args(["-c", line, env!("CARGO_BIN_EXE_wasm-aot")]).current_dir(&*place.0);
-    let done = shell.env("XDG_CACHE_HOME", place.0.join("cache")).output().expect("a shell");
+    let done = place.shell(
+        "trap '' XFSZ; ulimit -f 1
+         exec \"$0\" run --monitor hotness,top=all --report report program.wat",
+    );
     let told = errors(&done);
     assert!(told.contains("--report report: File too large"), "{told}");
     assert_eq!((done.status.code(), told.lines().count()), (Some(1), 1), "{told}");

@@ -361,13 +361,8 @@ const DOTS: &str = r#"(module
 #[test]
 fn a_full_disk_ends_the_trace_and_not_the_program() {
     let place = Place::new("full");
-    let app = place.file("dots.wat", DOTS);
-    let limited = "ulimit -f 64; exec \"$0\" record --no-cache -o full.r3 \"$1\"";
-    let output = Command::new("bash")
-        .args(["-c", limited, env!("CARGO_BIN_EXE_wasm-aot"), &app])
-        .current_dir(&place.0)
-        .output()
-        .expect("a shell");
+    place.file("dots.wat", DOTS);
+    let output = place.shell("ulimit -f 64; exec \"$0\" record --no-cache -o full.r3 dots.wat");
     assert_eq!(
         (String::from_utf8_lossy(&output.stdout), output.status.code()),
         (".".into(), Some(0))
@@ -435,13 +430,9 @@ fn a_full_disk_ends_the_trace_of_a_program_that_records_itself() {
     let file = Some("full.r3".to_owned());
     let options = whamm_record::Options { name: "reads".into(), file, raw: false };
     let recording = whamm_record::record(&original, &options).expect("it can be recorded");
-    let rewritten = place.file("rewritten.wasm", recording.module);
-    let limited = "trap '' XFSZ; ulimit -f 64; exec \"$0\" run --no-cache --dir . \"$1\"";
-    let output = Command::new("bash")
-        .args(["-c", limited, env!("CARGO_BIN_EXE_wasm-aot"), &rewritten])
-        .current_dir(&place.0)
-        .output()
-        .expect("a shell");
+    place.file("rewritten.wasm", recording.module);
+    let output = place
+        .shell("trap '' XFSZ; ulimit -f 64; exec \"$0\" run --no-cache --dir . rewritten.wasm");
     let told = errors(&output);
     assert_eq!(output.status.code(), Some(0), "{told}");
     assert!(told.contains("full.r3: the trace ends here, because the file cannot be"), "{told}");

@@ -1,8 +1,8 @@
 //! The functions of the C library that the linked unwinder calls.
 //!
 //! `build.rs` links GCC's static unwinder, `libgcc_eh`, into the shared library, so that the
-//! program need not have `libgcc_s`. Panics in the library are caught in the library: this unwinder only
-//! has to find the library's own frames.
+//! program need not have `libgcc_s`. Panics in the library are caught in the library: this unwinder
+//! only has to find the library's own frames.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::AtomicI32;

@@ -3,10 +3,10 @@
 //! If there is a clock, it is the only source of this column's values: a function has the time of
 //! the samples with it innermost. If every call of it was timed, its interval ends with the time of
 //! these calls, however few samples there are. Time that the clock charges to no function is
-//! `[system]` or `[unknown]`, so all of them add up to the CPU time, exactly. Where every call is timed by probes
-//! (policy `exact`, no clock), self times are wall-clock times: if they add up to more than the CPU
-//! time, threads have waited. Then the longest are cut to a common limit, since waits are long; all
-//! shorter ones keep their values.
+//! `[system]` or `[unknown]`, so all of them add up to the CPU time, exactly. Where every call is
+//! timed by probes (policy `exact`, no clock), self times are wall-clock times: if they add up to
+//! more than the CPU time, threads have waited. Then the longest are cut to a common limit, since
+//! waits are long; all shorter ones keep their values.
 
 use super::{Seen, doubt, estimate, interval};
 use crate::profile::{Function, Header, Profile};

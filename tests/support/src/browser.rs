@@ -191,8 +191,8 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // A browser that is killed leaves processes behind that write to its profile for a while. It
-        // ends them itself when it is told to close, which is when it closes the pipe.
+        // A browser that is killed leaves processes behind that write to its profile for a while.
+        // It ends them itself when it is told to close, and then closes the pipe.
         let close = format!("{}\0", json!({ "id": self.asked + 1, "method": "Browser.close" }));
         if self.asks.write_all(close.as_bytes()).is_ok() {
             while self.answers.recv_timeout(PATIENCE).is_ok() {}

@@ -18,6 +18,6 @@ pub use c::{built_alone, compile, rustc_for_wasi};
 pub use command_line::follows_the_rules;
 pub use folder::Folder;
 pub use poll::{PATIENCE, eventually, within};
-pub use process::{catches, finished, interruptible, patiently, send, succeed};
+pub use process::{catches, finished, interruptible, mappings, patiently, resident, send, succeed};
 pub use terminal::OnTerminal;
 pub use tool::{is_there, require, skip};

@@ -14,6 +14,24 @@ pub fn interruptible(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
+/// The number of this process's memory mappings.
+///
+/// # Panics
+/// If the kernel does not say.
+pub fn mappings() -> usize {
+    std::fs::read_to_string("/proc/self/maps").expect("maps").lines().count()
+}
+
+/// The resident memory of this process, in kilobytes.
+///
+/// # Panics
+/// If the kernel does not say.
+pub fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").expect("a status");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("its memory");
+    line.split_whitespace().nth(1).expect("a number").parse().expect("a number")
+}
+
 /// Runs a command that must succeed; returns its output.
 ///
 /// # Panics

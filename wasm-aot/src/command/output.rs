@@ -5,11 +5,11 @@
 
 use super::Failure;
 use std::fs::File;
-use std::io::{self, Seek as _, Write as _};
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use wasm_aot::trace::Sink;
-use wordpatch::os::replace::Replacement;
+use wordpatch::os::replace::{Replacement, empty, overwrite};
 
 /// Whether two paths lead to one file.
 pub(super) fn is_same(one: &Path, other: &Path) -> bool {
@@ -67,21 +67,6 @@ impl Later {
             Self::Stream(stream) => overwrite(stream, bytes),
         }
     }
-}
-
-/// Writes a file's contents anew.
-fn overwrite(mut stream: &File, bytes: &[u8]) -> io::Result<()> {
-    empty(stream)?;
-    stream.write_all(bytes)
-}
-
-/// Devices and pipes have neither a length nor a place.
-fn empty(mut stream: &File) -> io::Result<()> {
-    if stream.metadata()?.is_file() {
-        stream.set_len(0)?;
-        stream.rewind()?;
-    }
-    Ok(())
 }
 
 #[derive(Debug)]

@@ -37,6 +37,14 @@ impl Place {
         self.command().args(args).output().expect("the command starts")
     }
 
+    /// Runs a line in a shell, in which the command is `"$0"`.
+    pub(crate) fn shell(&self, line: &str) -> Output {
+        let mut shell = Command::new("bash");
+        shell.args(["-c", line, env!("CARGO_BIN_EXE_wasm-aot")]).current_dir(&self.0);
+        shell.env("XDG_CACHE_HOME", self.0.join("cache"));
+        shell.output().expect("there is a shell")
+    }
+
     /// Runs the command, which must succeed; returns its output.
     pub(crate) fn good(&self, args: &[&str]) -> String {
         let output = self.run(args);

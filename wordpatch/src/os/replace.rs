@@ -7,7 +7,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Seek, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -97,6 +97,21 @@ impl Replacement {
         }
         Ok(())
     }
+}
+
+/// Writes the contents of an open file anew, for files that cannot be replaced.
+pub fn overwrite(mut file: &File, contents: &[u8]) -> io::Result<()> {
+    empty(file)?;
+    file.write_all(contents)
+}
+
+/// Removes the contents of an open file. Devices and pipes have neither a length nor a place.
+pub fn empty(mut file: &File) -> io::Result<()> {
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+        file.rewind()?;
+    }
+    Ok(())
 }
 
 impl Drop for Replacement {

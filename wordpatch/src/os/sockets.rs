@@ -159,8 +159,10 @@ impl Listener {
     pub fn close(&self) {
         if !self.is_closed.swap(true, AcqRel) {
             let _ = fs::remove_file(&self.path);
-            let fd = number(&self.socket).unwrap_or(usize::MAX);
-            let _ = call(libc::SYS_shutdown, [fd, libc::SHUT_RDWR as usize, 0, 0]);
+            // The program may have closed the descriptor: then no thread waits.
+            if let Ok(fd) = number(&self.socket) {
+                let _ = call(libc::SYS_shutdown, [fd, libc::SHUT_RDWR as usize, 0, 0]);
+            }
         }
     }
 

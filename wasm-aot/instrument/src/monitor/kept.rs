@@ -10,7 +10,6 @@
 //! programs are.
 
 use super::flame::DEEPEST;
-use super::output::rewrite;
 use super::profile::Table;
 use profiler::{
     Arc, ClockEvidence, Figure, FuncId, Function, Header, How, Label, Module, Packing, Policy,
@@ -20,6 +19,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::time::{Duration, Instant};
 use wordpatch::os::clocks;
+use wordpatch::os::replace::overwrite;
 
 /// The description of a run, in a profile.
 #[derive(Clone, Debug)]
@@ -82,7 +82,7 @@ impl ProfileFile {
 
     /// Writes a profile with its header.
     pub(super) fn write_whole(&self, profile: &Profile) -> std::io::Result<()> {
-        rewrite(&self.file, &profile.to_bytes(Packing::Deflated))
+        overwrite(&self.file, &profile.to_bytes(Packing::Deflated))
     }
 }
 

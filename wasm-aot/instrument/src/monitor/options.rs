@@ -45,8 +45,8 @@ pub enum MonitorError {
     },
     /// A monitor stands where options do.
     #[error(
-        "{option} is a monitor, and no option of {monitor}: choose several with --monitor {monitor} \
-         --monitor {option}, or attach one after the other"
+        "{option} is a monitor, and no option of {monitor}: choose several with \
+         --monitor {monitor} --monitor {option}, or attach one after the other"
     )]
     Several {
         /// The monitor.

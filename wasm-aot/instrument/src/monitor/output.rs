@@ -1,28 +1,15 @@
 //! Files that monitors write. They are opened before the program is known, so that an unwritable
-//! file is refused early, and keep their contents until the monitor has something to write: a
+//! file is refused early, and keep their contents until the monitor has something to write: a run
+//! that is refused leaves the files of earlier ones as they are.
 
 use std::fs::File;
-use std::io::{Result, Seek as _, Write};
+use std::io::{Result, Write};
 use std::path::Path;
+use wordpatch::os::replace::empty;
 
 /// Opens a file, and creates it if it does not exist; its contents stay.
 pub(super) fn open(path: impl AsRef<Path>) -> Result<File> {
     File::options().write(true).create(true).truncate(false).open(path)
-}
-
-/// Writes a file's contents anew.
-pub(super) fn rewrite(mut file: &File, contents: &[u8]) -> Result<()> {
-    empty(file)?;
-    file.write_all(contents)
-}
-
-fn empty(mut file: &File) -> Result<()> {
-    // Devices and pipes have neither a length nor a place.
-    if file.metadata()?.is_file() {
-        file.set_len(0)?;
-        file.rewind()?;
-    }
-    Ok(())
 }
 
 /// A file that is written piece by piece, anew from the first one on.

@@ -20,7 +20,6 @@ use super::hooked::{HookedMonitor, fingerprint};
 use super::kept::{NAMELESS, Run};
 use super::meter::{Meter, Span, Speed, put_spans, shown};
 use super::outline::Outline;
-use super::output::rewrite;
 use super::tree::{BEYOND, NODES, Sum, Trees};
 use super::{Cell, Choice, MonitorError, Report};
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
@@ -40,6 +39,7 @@ use wasm_aot_engine::instrument::compile::{
 use wasm_aot_engine::instrument::runtime::{Module, Places};
 use wasm_aot_engine::instrument::vm::Builtin;
 use wasm_aot_engine::instrument::vm::context::{ContextNode, PLACES};
+use wordpatch::os::replace::overwrite;
 
 /// How many functions of a call path are named.
 const WAY: usize = 64;
@@ -158,7 +158,7 @@ impl HookedMonitor for Profile {
             None => table.text(&report, self.choice.top()),
         });
         for (form, file) in &self.files {
-            if let Err(error) = rewrite(file, &table.drawn(*form, &run)) {
+            if let Err(error) = overwrite(file, &table.drawn(*form, &run)) {
                 report.remark(format!("{}: {error}", form.option()));
             }
         }

@@ -192,7 +192,7 @@ globalThis.replay = replay;
     if (error instanceof Divergence || replay.wrong !== 0) throw error;
     if (at === bytes.length) {
       if (CHECKED && error === null) diverge(5, `event ${replay.event}: ${ended.what}, and a call of the host's does not`);
-      if (error !== null) replay.message ||= `${ended.what}, and a call of the host's ends later: ${error}`;
+      if (error !== null) replay.message ||= `${ended.what}, and a host's call ends later: ${error}`;
       return false;
     }
     if (bytes[at] !== 2) diverge(3, `event ${replay.event}: a call of the host's has ended: ${error}`);
