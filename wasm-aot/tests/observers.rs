@@ -4,6 +4,8 @@
 mod engine;
 #[path = "observers/existing.rs"]
 mod existing;
+#[path = "observers/failures.rs"]
+mod failures;
 #[path = "observers/library.rs"]
 mod library;
 #[path = "observers/stage.rs"]

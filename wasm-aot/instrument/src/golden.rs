@@ -154,6 +154,7 @@ impl<'a> GoldenRequest<'a> {
         let mut places = vec![
             ("the monitor's vmctx", vmctx),
             ("the monitor's code", module.inner().code.range()),
+            ("the hooks", inner.code.hooks()),
         ];
         places.extend(memories.into_iter().map(|memory| ("the monitor's memory", memory)));
         let tables = &inner.code.tables;

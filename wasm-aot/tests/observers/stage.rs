@@ -103,8 +103,13 @@ impl Run {
 
     /// A global that the first monitor exports.
     pub(crate) fn global(&mut self, name: &str) -> i64 {
+        self.global_of(0, name)
+    }
+
+    /// A global that a monitor exports.
+    pub(crate) fn global_of(&mut self, monitor: usize, name: &str) -> i64 {
         self.observation.settle(&mut self.store);
-        let global = self.monitors[0].get_global(&mut self.store, name).expect("exported");
+        let global = self.monitors[monitor].get_global(&mut self.store, name).expect("exported");
         match global.get(&mut self.store).expect("of this store") {
             Val::I32(value) => value.into(),
             Val::I64(value) => value,

@@ -7,6 +7,7 @@
 use super::access::Access;
 use super::control::arguments;
 use super::function::{Translator, machine_type};
+use super::pending_event::PendingEvent;
 use super::plan::{Action, Call, Capture, Hook, Mode, Plan, Word};
 use crate::error::CompileError;
 use crate::trap::Trap;
@@ -530,23 +531,41 @@ impl<'a> Translator<'a> {
     fn fire_all(&mut self, hooks: &'a [Hook]) {
         let prepare = |hook: &'a Hook| match &hook.action {
             Action::Inline(sequence) => {
-                sequence.0.prepare(&mut Emitter { translator: self, hook, due: None })
+                sequence.0.prepare(&mut Emitter { translator: self, hook, due: None, slot: None })
             }
             Action::Call(_) | Action::OneShot(_) => None,
         };
         let prepared: Vec<Option<Value>> = hooks.iter().map(prepare).collect();
+        let (mut one_shots, mut others) = (Vec::new(), Vec::new());
         for (hook, due) in hooks.iter().zip(prepared) {
             match &hook.action {
-                Action::Call(call) => Emitter { translator: self, hook, due }.receive(call),
-                Action::OneShot(probe) => self.one_shot_site(*probe),
-                Action::Inline(sequence) => {
-                    if let Err(error) =
-                        sequence.0.emit(&mut Emitter { translator: self, hook, due })
-                    {
-                        self.hooking.failure.get_or_insert(error);
-                    }
+                Action::OneShot(probe) => one_shots.push(*probe),
+                Action::Call(_) | Action::Inline(_) => others.push((hook, due)),
+            }
+        }
+        // Only a trap of another hook could show when a one-shot probe fires.
+        one_shots.into_iter().for_each(|probe| self.one_shot_site(probe));
+        match PendingEvent::begin(self, &others) {
+            Some(mut event) => {
+                for (hook, due) in others {
+                    event.emit(self, |it| it.fire_one(hook, due));
+                }
+                event.end(self);
+            }
+            None => others.into_iter().for_each(|(hook, due)| self.fire_one(hook, due)),
+        }
+    }
+
+    fn fire_one(&mut self, hook: &'a Hook, due: Option<Value>) {
+        let mut emitter = Emitter { translator: self, hook, due, slot: None };
+        match &hook.action {
+            Action::Call(call) => emitter.receive(call),
+            Action::Inline(sequence) => {
+                if let Err(error) = sequence.0.emit(&mut emitter) {
+                    self.hooking.failure.get_or_insert(error);
                 }
             }
+            Action::OneShot(probe) => self.one_shot_site(*probe),
         }
     }
 
@@ -558,8 +577,10 @@ impl<'a> Translator<'a> {
 /// Emits the code of a hook.
 pub struct Emitter<'t, 'a> {
     pub(super) translator: &'t mut Translator<'a>,
-    hook: &'a Hook,
-    due: Option<Value>,
+    pub(super) hook: &'a Hook,
+    pub(super) due: Option<Value>,
+    /// Where the hook's values are kept, if they are, in case that a hook before it traps.
+    pub(super) slot: Option<(StackSlot, i32)>,
 }
 
 impl std::fmt::Debug for Emitter<'_, '_> {
@@ -748,7 +769,7 @@ impl<'a> Emitter<'_, 'a> {
         for (i, value) in captured.iter().enumerate() {
             let value = match value {
                 Some(value) => self.widened(*value),
-                None => self.builder().ins().iconst(types::I64, 0),
+                None => self.zero(),
             };
             self.builder().ins().stack_store(types::I64, value, slot, 16 * i as i32);
         }
@@ -798,7 +819,11 @@ impl<'a> Emitter<'_, 'a> {
         self.trap_if(is_to_stop, Trap::Interrupted);
     }
 
-    fn captured(&mut self, capture: Capture) -> Option<Value> {
+    pub(super) fn zero(&mut self) -> Value {
+        self.builder().ins().iconst(types::I64, 0)
+    }
+
+    pub(super) fn captured(&mut self, capture: Capture) -> Option<Value> {
         match capture {
             Capture::Operand(place) => self.operand(place).map(|(value, _)| value),
             Capture::Taken(place) => self.taken(place).map(|(value, _)| value),
@@ -808,7 +833,7 @@ impl<'a> Emitter<'_, 'a> {
     }
 
     /// A value as a whole word, or a vector.
-    fn widened(&mut self, value: Value) -> Value {
+    pub(super) fn widened(&mut self, value: Value) -> Value {
         let ty = self.builder().func.dfg.value_type(value);
         let bits = match ty {
             types::F32 => self.builder().ins().bitcast(types::I32, MemFlagsData::new(), value),

@@ -41,6 +41,10 @@ impl Translator<'_> {
             .with_alias_region(Some(self.regions.heap))
             .with_trap_code(Some(self.access_code(false)));
         if self.is_reserved(memory_of(memarg)) {
+            let flags = match self.is_in_monitor(memarg, index, size) {
+                true => flags.with_trap_code(None),
+                false => flags,
+            };
             let base = self.memory_base(memory_of(memarg));
             let index = self.builder.ins().uextend(types::I64, index);
             let address = self.builder.ins().iadd(base, index);
@@ -54,6 +58,18 @@ impl Translator<'_> {
         }
         let base = self.checked_address(memarg, index, size);
         Address { base, offset: 0, flags }
+    }
+
+    /// Whether an access of an inlined body is inside of its memory, however small that is: its
+    /// index is a constant.
+    fn is_in_monitor(&self, memarg: &MemArg, index: Value, size: u32) -> bool {
+        let least = self.info.memories[memory_of(memarg) as usize].minimum;
+        let index = self.known(index).filter(|_| self.is_nested());
+        let index = index.and_then(|index| u32::try_from(index & i64::from(u32::MAX)).ok());
+        index.is_some_and(|index| {
+            let end = u64::from(index).saturating_add(memarg.offset).saturating_add(size.into());
+            end <= least.saturating_mul(1 << 16)
+        })
     }
 
     /// The address of an access to a memory whose length is compared.
@@ -180,7 +196,8 @@ impl Translator<'_> {
             false => value,
         };
         let Address { base, offset, flags } = self.address(memarg, ty.bytes());
-        let flags = flags.with_trap_code(Some(self.access_code(true)));
+        let can_trap = flags.trap_code().map(|_| self.access_code(true));
+        let flags = flags.with_trap_code(can_trap);
         self.builder.ins().store(flags, value, base, offset);
     }
 

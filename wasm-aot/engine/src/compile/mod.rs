@@ -22,6 +22,7 @@ mod operator;
 mod osr;
 mod osr_exit;
 mod patchable_site;
+mod pending_event;
 mod placement;
 mod plan;
 mod recompilation;
@@ -48,6 +49,7 @@ pub use osr::OsrLoops;
 pub(crate) use osr::{BUFFER, MIDDLE};
 pub(crate) use osr_exit::{OFF, ON, OsrExit};
 pub(crate) use patchable_site::{CALL, LENGTH, PatchableSite};
+pub(crate) use plan::Hook;
 pub use plan::{
     Action, Call, Capture, Draft, Firing, HookId, Inline, InstanceSlots, Mode, Plan, Receiver,
     Sequence, Word,

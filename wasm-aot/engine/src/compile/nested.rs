@@ -432,18 +432,22 @@ impl<'a> Translator<'a> {
         Ok(true)
     }
 
-    /// The slot whose number is on the stack. A slot that was never written is zero.
-    fn slot(&mut self, guest: u32, ty: ValType) -> Result<Variable, CompileError> {
-        let number = self.pop();
+    /// A value, if it is a constant.
+    pub(super) fn known(&self, value: Value) -> Option<i64> {
         let dfg = &self.builder.func.dfg;
-        let constant = match dfg.value_def(number) {
+        match dfg.value_def(value) {
             ValueDef::Result(inst, _) => match dfg.insts[inst] {
                 InstructionData::UnaryImm { opcode: Opcode::Iconst, imm } => Some(imm.bits()),
                 _ => None,
             },
             _ => None,
-        };
-        let Some(constant) = constant else {
+        }
+    }
+
+    /// The slot whose number is on the stack. A slot that was never written is zero.
+    fn slot(&mut self, guest: u32, ty: ValType) -> Result<Variable, CompileError> {
+        let number = self.pop();
+        let Some(constant) = self.known(number) else {
             return Err(self.unsupported("slots of activations that are not constants"));
         };
         let ty = machine_type(ty);

@@ -74,6 +74,8 @@ pub struct Hook {
     pub(crate) id: HookId,
     /// How many words come before those of the plan that it was made for: plans may be joined.
     pub(crate) base: u32,
+    /// How many hooks of the same place and mode come after it.
+    pub(crate) after: u32,
 }
 
 /// A hook of a plan, by the order in which hooks were added.
@@ -229,6 +231,25 @@ pub trait Inline: Debug + Send + Sync {
         None
     }
 
+    /// Whether its code may trap.
+    fn may_trap(&self) -> bool {
+        false
+    }
+
+    /// How many values it [keeps](Self::keep).
+    fn keeps(&self) -> usize {
+        0
+    }
+
+    /// Has the values [kept](Emitter::keep) that [`complete`](Self::complete) is given.
+    fn keep(&self, _at: &mut Emitter<'_, '_>) -> Result<(), crate::error::CompileError> {
+        Ok(())
+    }
+
+    /// A hook before it, at the same place and in the same mode, has trapped: does what its code
+    /// would have done. Machine code waits.
+    fn complete(&self, _firing: &mut Firing<'_>) {}
+
     /// Emits the code. It ends where translation is to continue.
     fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), crate::error::CompileError>;
 }
@@ -297,9 +318,17 @@ impl Plan {
             let wanted = parts.hooks.iter().filter(|hook| is_wanted(number, hook.id));
             all.hooks.extend(wanted.map(|hook| Hook { base: *base, ..hook.clone() }));
         }
-        // Stable: hooks of the plan that comes first fire first.
-        all.hooks.sort_by_key(|hook| (hook.function, hook.offset, hook.mode));
+        // The hooks of the plan that comes first fire first.
+        sort(&mut all.hooks);
         Self((!all.hooks.is_empty() || all.notes_partial_exits).then(|| Arc::new(all)))
+    }
+
+    /// Where its hooks are in memory, for as long as the plan or a copy of it is kept.
+    pub(crate) fn place(&self) -> Range<usize> {
+        self.0.as_ref().map_or(0..0, |parts| {
+            let Range { start, end } = parts.hooks.as_ptr_range();
+            start as usize..end as usize
+        })
     }
 
     /// Whether frames are recorded that traps and the like unwind.
@@ -344,7 +373,21 @@ impl Plan {
     }
 }
 
+/// Sorts hooks by their events, without a change of their order in an event.
+fn sort(hooks: &mut [Hook]) {
+    hooks.sort_by_key(Hook::event);
+    let events = hooks.chunk_by_mut(|one, other| one.event() == other.event());
+    events.for_each(|event| {
+        (0..).zip(event.iter_mut().rev()).for_each(|(after, hook)| hook.after = after);
+    });
+}
+
 impl Hook {
+    /// The event at which it fires.
+    fn event(&self) -> (u32, u32, Mode) {
+        (self.function, self.offset, self.mode)
+    }
+
     /// What it leaves in place of an instruction that never falls through by itself.
     pub(super) fn fall_through(&self) -> Option<&FallThrough> {
         match &self.action {
@@ -387,7 +430,7 @@ impl Draft {
     pub fn hook(&mut self, function: u32, offset: u32, mode: Mode, action: Action) -> HookId {
         let offset = if mode.is_of_function() { 0 } else { offset };
         let id = HookId(self.0.hooks.len() as u32);
-        self.0.hooks.push(Hook { function, offset, mode, action, id, base: 0 });
+        self.0.hooks.push(Hook { function, offset, mode, action, id, base: 0, after: 0 });
         id
     }
 
@@ -411,8 +454,8 @@ impl Draft {
 
     /// The plan.
     pub fn finish(mut self) -> Plan {
-        // Stable: the hook that was added first fires first.
-        self.0.hooks.sort_by_key(|hook| (hook.function, hook.offset, hook.mode));
+        // The hook that was added first fires first.
+        sort(&mut self.0.hooks);
         let is_empty = self.0.hooks.is_empty() && self.0.receivers.is_empty() && self.0.words == 0;
         Plan((!is_empty).then(|| Arc::new(self.0)))
     }

@@ -12,6 +12,7 @@
 //! the code that leaves it.
 #![allow(unsafe_code)]
 
+use super::pending_event::Pending;
 use super::store::StoreCore;
 use crate::error::Error;
 use crate::trap::Trap;
@@ -72,6 +73,7 @@ thread_local! {
 std::arch::global_asm!(
     ".globl fastinst_wasm_enter",
     ".globl fastinst_wasm_leave",
+    ".globl fastinst_wasm_leave_event",
     ".globl fastinst_wasm_resume",
     ".type fastinst_wasm_enter,@function",
     // rdi: where to put the stack pointer, rsi: trampoline, rdx: vmctx, rcx: code, r8: values
@@ -106,12 +108,23 @@ std::arch::global_asm!(
     "mov rax, rsi",
     "cld",
     "jmp 2b",
+    // The same, from the middle of an event.
+    "fastinst_wasm_leave_event:",
+    "mov rbx, rdi",
+    "mov r12, rsi",
+    "and rsp, -16",
+    "cld",
+    "call {complete}",
+    "mov rdi, rbx",
+    "mov rsi, r12",
+    "jmp fastinst_wasm_leave",
     // rdi: code, rsi: frame pointer, rdx: stack pointer, rcx: exception
     "fastinst_wasm_resume:",
     "mov rax, rcx",
     "mov rbp, rsi",
     "mov rsp, rdx",
     "jmp rdi",
+    complete = sym complete_event,
 );
 
 unsafe extern "C" {
@@ -123,6 +136,7 @@ unsafe extern "C" {
         values: *mut u128,
     ) -> usize;
     fn fastinst_wasm_leave(stack: usize, status: usize) -> !;
+    fn fastinst_wasm_leave_event(stack: usize, status: usize) -> !;
     fn fastinst_wasm_resume(code: usize, frame: usize, stack: usize, exception: usize) -> !;
 }
 
@@ -172,6 +186,7 @@ pub(crate) unsafe fn enter(
         return Err(Failure::Error(Trap::Interrupted.into()));
     }
     let kept = store.keep_words();
+    let pending = Pending::take(cell);
     CURRENT.set(activation);
     // SAFETY: (1) the caller, see # Safety; (2) the activation lives until the call has returned,
     // by whichever way.
@@ -185,6 +200,7 @@ pub(crate) unsafe fn enter(
         )
     };
     CURRENT.set(outer);
+    pending.give_back(cell);
     leave(store, outermost);
     cell.exit_frame.store(outer_exit.0, Relaxed);
     cell.exit_pc.store(outer_exit.1, Relaxed);
@@ -227,14 +243,19 @@ pub(crate) fn is_within() -> bool {
 }
 
 impl Activation {
-    /// Where a signal handler continues execution so that the trap in [`fault`](Self::fault) ends
-    /// the activation.
+    /// Where a signal handler continues execution, with the stack pointer as it was, so that the
+    /// trap in [`fault`](Self::fault) ends the activation. An event in which a hook has trapped is
+    /// completed before; not if it was interrupted.
     pub(crate) fn landing(&self) -> Landing {
-        Landing {
-            pc: fastinst_wasm_leave as *const () as usize,
-            stack: self.stack,
-            status: TRAPPED,
-        }
+        // SAFETY: (1) the store outlives its activations.
+        let cell = unsafe { &*self.store }.cell();
+        let is_pending = Pending::is_in(cell)
+            && self.fault.as_ref().is_some_and(|fault| fault.trap != Trap::Interrupted);
+        let leave = match is_pending {
+            true => fastinst_wasm_leave_event as *const (),
+            false => fastinst_wasm_leave as *const (),
+        };
+        Landing { pc: leave as usize, stack: self.stack, status: TRAPPED }
     }
 
     /// Records a trap. Usable in a signal handler, for an activation that no trap has ended.
@@ -269,8 +290,10 @@ impl Activation {
         // A function that finds no stack for itself has executed nothing so far.
         let begun = (!store.code_at(pc).is_some_and(|(code, offset)| code.has_not_begun(offset)))
             .then_some(pc);
+        // The program's `unreachable` ends its block; a monitor's may be in the middle of one.
+        let ends_block = trap == Trap::Unreachable && !store.is_aside(pc);
         // SAFETY: (1) as above.
-        unsafe { store.exit_all(begun.filter(|_| trap != Trap::Unreachable), frame) };
+        unsafe { store.exit_all(begun.filter(|_| !ends_block), frame) };
         // SAFETY: (1) as above.
         self.taken_away = unsafe { store.taken_away(begun, frame) };
         self.fault = Some(Fault { trap, frames, kept });
@@ -285,6 +308,13 @@ pub(crate) struct Landing {
     pub(crate) status: usize,
 }
 
+/// Completes the event in which a hook has trapped, before the current activation ends.
+extern "C" fn complete_event() {
+    // SAFETY: (1) the activation is this thread's and lives, and its store outlives it; (2) the stack
+    // pointer is below the frame that has trapped.
+    unsafe { super::pending_event::complete(&*(*CURRENT.get()).store) };
+}
+
 /// Leaves machine code with a failure of the host. Code that throws an exception has recorded the
 /// frames that it unwinds.
 ///
@@ -297,6 +327,7 @@ pub(crate) unsafe fn fail(failure: Failure) -> ! {
         if !matches!(failure, Failure::Exception(_)) {
             let store = &*(*activation).store;
             let (frame, pc) = store.exit();
+            super::pending_event::complete(store);
             if pc != 0 {
                 store.exit_all(Some(pc - 1), frame);
                 (*activation).taken_away = store.taken_away(Some(pc - 1), frame);

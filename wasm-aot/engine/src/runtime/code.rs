@@ -217,6 +217,11 @@ impl Code {
         &self.plan
     }
 
+    /// Where the hooks of its plan are in memory, for display: code names them by their addresses.
+    pub fn hooks(&self) -> Range<usize> {
+        self.plan.place()
+    }
+
     /// Where it begins.
     pub(crate) fn base(&self) -> usize {
         match &self.place {

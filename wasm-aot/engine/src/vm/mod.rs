@@ -112,6 +112,11 @@ pub(crate) struct StoreCell {
     /// How many more instructions may be executed: negative if code has stopped because it could
     /// not pay.
     pub(crate) budget: AtomicI64,
+    /// The hook whose code is executed, if it can trap and others of its event come after it; and
+    /// where their values are.
+    pub(crate) pending_hook: AtomicUsize,
+    /// See [`pending_hook`](Self::pending_hook).
+    pub(crate) pending_values: AtomicUsize,
 }
 
 impl StoreCell {
@@ -142,6 +147,8 @@ pub(crate) mod at {
     pub(crate) const EXIT_FRAME: i32 = offset_of!(StoreCell, exit_frame) as i32;
     pub(crate) const EXIT_PC: i32 = offset_of!(StoreCell, exit_pc) as i32;
     pub(crate) const BUDGET: i32 = offset_of!(StoreCell, budget) as i32;
+    pub(crate) const PENDING_HOOK: i32 = offset_of!(StoreCell, pending_hook) as i32;
+    pub(crate) const PENDING_VALUES: i32 = offset_of!(StoreCell, pending_values) as i32;
     pub(crate) const EXCEPTION_TAG: i32 = offset_of!(Exception, tag) as i32;
     pub(crate) const EXCEPTION_VALUES: i32 = size_of::<Exception>() as i32;
     /// In the vmctx of a host function: the function to call.

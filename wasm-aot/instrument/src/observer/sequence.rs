@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wasm_aot_body::replacement::FallThrough;
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::instrument::compile::{
-    self, Action, Call, Draft, Emitter, Guest, HookId, Inline,
+    self, Action, Call, Draft, Emitter, Firing, Guest, HookId, Inline,
 };
+use wasm_aot_engine::instrument::runtime;
 
 /// A call of a monitor's function.
 #[derive(Clone, Debug)]
@@ -68,6 +69,52 @@ impl Inline for Sequence {
         self.word.as_ref().map(|word| left(word, at))
     }
 
+    fn may_trap(&self) -> bool {
+        self.contained.is_none()
+    }
+
+    fn keeps(&self) -> usize {
+        self.conditions()
+            + usize::from(self.instance_pointer.is_some())
+            + self.binding.arguments.len()
+    }
+
+    fn keep(&self, at: &mut Emitter<'_, '_>) -> Result<(), CompileError> {
+        let mut kept = Vec::with_capacity(self.keeps());
+        if let Some(word) = &self.word {
+            kept.push(at.due().unwrap_or_else(|| left(word, at)));
+        }
+        if self.looks_ahead() {
+            let always = |at: &mut Emitter<'_, '_>| at.builder().ins().iconst(types::I32, 1);
+            kept.push(at.operand(0).map_or_else(|| always(at), |(taken, _)| taken));
+        }
+        kept.extend(self.instance_pointer.map(|word| at.load_word(word)));
+        for argument in &self.binding.arguments {
+            kept.push(self.argument(*argument, at)?);
+        }
+        at.keep(0, &kept);
+        Ok(())
+    }
+
+    fn complete(&self, firing: &mut Firing<'_>) {
+        let (vmctx, frame) = (firing.vmctx, firing.frame);
+        let (conditions, given) = firing.values.split_at_mut(self.conditions());
+        let function = self.binding.function;
+        // Variables of activations are in registers that nothing can name any more.
+        if conditions.contains(&[0, 0]) || self.guest.is_framed(function) {
+            return;
+        }
+        self.word.iter().filter(|_| self.is_limited).for_each(Word::take_one);
+        if let Some(Call { receiver, number, .. }) = &self.contained {
+            receiver.fire(&mut Firing { number: *number, vmctx, frame, values: given });
+            return;
+        }
+        let (pointer, arguments) = given.split_at(usize::from(self.instance_pointer.is_some()));
+        let guest = (&*self.guest, pointer.first().map(|[word, _]| *word as usize));
+        // The failure that ends the program is the first one.
+        let _ = runtime::call_guest(vmctx, guest, function, arguments);
+    }
+
     fn fall_through(&self) -> Option<&FallThrough> {
         self.binding.replacement.fall_through.as_ref()
     }
@@ -83,7 +130,7 @@ impl Inline for Sequence {
             is_conditional = true;
             counted = self.is_limited.then_some(word);
         }
-        if self.binding.bound_mode.sees == Sees::Branch
+        if self.looks_ahead()
             && let Some((taken, _)) = at.operand(0)
         {
             unless(at, taken, behind);
@@ -141,6 +188,16 @@ fn unless(at: &mut Emitter<'_, '_>, value: Value, behind: Block) {
 }
 
 impl Sequence {
+    /// Whether it is called only if the instruction is going to branch.
+    fn looks_ahead(&self) -> bool {
+        self.binding.bound_mode.sees == Sees::Branch
+    }
+
+    /// How many values decide whether it is called.
+    fn conditions(&self) -> usize {
+        usize::from(self.word.is_some()) + usize::from(self.looks_ahead())
+    }
+
     /// Leaves something in place of an instruction: what was given, or what a function of the
     /// program gives, or what the instruction itself does.
     fn replacement(

@@ -120,7 +120,8 @@ impl Inspected {
                 .collect();
             let call =
                 Call { receiver: Arc::clone(&receiver), number: i as u64, captures, writes: true };
-            let point = ProbePoint { cells: Arc::clone(&cells_of_code), index: i, call };
+            let (owner, cells) = (Arc::clone(&inspected), Arc::clone(&cells_of_code));
+            let point = ProbePoint { function: owner, cells, index: i, call };
             let action = Action::Inline(Sequence(Arc::new(point)));
             draft.hook(function, start + site.offset, site.mode, action);
         }
@@ -231,6 +232,17 @@ impl Inspected {
         histograms.get(&site).map_or_else(Vec::new, |classes| {
             classes.iter().map(|class| class.load(Relaxed)).collect()
         })
+    }
+
+    /// Adds the topmost of a site's operands to its class, if it is a number: given what a call of
+    /// the site captures.
+    pub(super) fn measure(&self, site: usize, captured: &[[u64; 2]]) {
+        if let Some(ValType::I32 | ValType::I64) = self.sites[site].operands.first()
+            && let Some([value, _]) = captured.get(self.locals.len())
+            && let Some(classes) = self.histograms.read().get(&site)
+        {
+            classes[64 - value.leading_zeros() as usize].fetch_add(1, Relaxed);
+        }
     }
 
     /// How many operands can be replaced.

@@ -1,13 +1,13 @@
 //! Emits a probe point: the machine code at one place, which reads a flag, and costs more only
 //! while probes are inserted there.
 
-use super::inspected::{CALLS, COUNTS, MEASURES, ProbeCell};
+use super::inspected::{CALLS, COUNTS, Inspected, MEASURES, ProbeCell};
 use cranelift_codegen::ir::{AtomicRmwOp, BlockArg, InstBuilder, MemFlagsData, Value, types};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::Trap;
-use wasm_aot_engine::instrument::compile::{Call, Emitter, Inline};
+use wasm_aot_engine::instrument::compile::{Call, Emitter, Firing, Inline};
 
 /// A probe point: its flag is read, and if it is not zero, the probes there are run.
 #[derive(Debug)]
@@ -15,6 +15,7 @@ pub(super) struct ProbePoint {
     pub(super) cells: Arc<[ProbeCell]>,
     pub(super) index: usize,
     pub(super) call: Call,
+    pub(super) function: Arc<Inspected>,
 }
 
 impl ProbePoint {
@@ -47,6 +48,45 @@ impl Inline for ProbePoint {
 
     fn prepare(&self, at: &mut Emitter<'_, '_>) -> Option<Value> {
         Some(self.flag(at))
+    }
+
+    fn may_trap(&self) -> bool {
+        true
+    }
+
+    fn keeps(&self) -> usize {
+        1 + self.call.captures.len()
+    }
+
+    /// Keeps the flag, and the captured values if it is not zero.
+    fn keep(&self, at: &mut Emitter<'_, '_>) -> Result<(), CompileError> {
+        let flag = at.due().unwrap_or_else(|| self.flag(at));
+        at.keep(0, &[flag]);
+        let [served, next] = [(); 2].map(|()| at.builder().create_block());
+        at.builder().set_cold_block(served);
+        at.builder().ins().brif(flag, served, &[], next, &[]);
+        at.builder().seal_block(served);
+        at.builder().switch_to_block(served);
+        at.keep_captured(1, &self.call);
+        at.builder().ins().jump(next, &[]);
+        at.builder().seal_block(next);
+        at.builder().switch_to_block(next);
+        Ok(())
+    }
+
+    fn complete(&self, firing: &mut Firing<'_>) {
+        let (vmctx, frame) = (firing.vmctx, firing.frame);
+        let Some(([[flag, _]], values)) = firing.values.split_first_chunk_mut() else { return };
+        let flag = *flag as u8;
+        if flag & COUNTS != 0 {
+            self.cell().count.fetch_add(1, Relaxed);
+        }
+        if flag & MEASURES != 0 {
+            self.function.measure(self.index, values);
+        }
+        if flag & CALLS != 0 {
+            self.call.receiver.fire(&mut Firing { number: self.call.number, vmctx, frame, values });
+        }
     }
 
     fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {
