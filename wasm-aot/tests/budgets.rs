@@ -6,6 +6,7 @@ mod programs;
 
 use programs::{PROGRAMS, call_all, check_arbitrary, instantiate, spelled_out};
 use std::sync::Mutex;
+use wasm_aot::probe::{Place, Probes};
 use wasm_aot::{
     AsContextMut, Caller, Config, Engine, Error, ExternType, Instance, Linker, Module, Optimize,
     Store, Trap, Val,
@@ -140,6 +141,81 @@ fn the_instruction_is_named_that_there_is_no_budget_for() {
         let (mut store, instance) = limited(text, path.len() as u64);
         let function = instance.get_func(&mut store, "f").expect("exported");
         assert!(function.call(&mut store, &[Val::I32(argument)]).is_ok());
+    }
+}
+
+/// A function with blocks, branches, loops and stores, and whole rows that only compute.
+const ROWS: &str = r#"(module (memory 1) (global $g (mut i32) (i32.const 0)) (func (export "f") (param i32)
+    (loop $again
+        (block $over
+            nop (br_if $over (i32.and (local.get 0) (i32.const 1)))
+            (i32.store (i32.add (i32.const 8) (i32.const 8)) (i32.mul (local.get 0) (i32.const 3)))
+            nop nop)
+        (global.set $g (i32.add (global.get $g) (i32.load (i32.const 16))))
+        (local.set 0 (i32.sub (local.get 0) (i32.const 1)))
+        (br_if $again (local.get 0)))))"#;
+
+/// Calls it with each budget until one suffices, and compares with how many instructions were seen.
+fn seen_with_each_budget<S>(begin: impl Fn(&Module) -> S, seen: impl Fn(&Module, &S) -> u64) {
+    let engine = engine(Optimize::Speed, true);
+    for budget in 0..1000 {
+        let module = Module::new(&engine, ROWS).expect("a module");
+        let own = begin(&module);
+        let mut store = Store::new(&engine, ());
+        store.set_instruction_budget(Some(budget)).expect("the engine's code has budgets");
+        let instance = Linker::new(&engine).instantiate(&mut store, &module).expect("an instance");
+        let function = instance.get_func(&mut store, "f").expect("exported");
+        let is_over = function.call(&mut store, &[Val::I32(4)]).is_ok();
+        let left = store.instruction_budget().expect("there is one");
+        assert_eq!(seen(&module, &own), budget - left, "with a budget of {budget}");
+        if is_over {
+            assert!(budget > 50, "it has some turns");
+            return;
+        }
+    }
+    panic!("a thousand do not suffice");
+}
+
+#[test]
+fn counts_are_those_of_the_instructions_that_were_paid_for() {
+    let sum = |module: &Module| {
+        let counts = module.counts().expect("it counts");
+        let all = counts.functions().flat_map(|function| function.instructions());
+        all.map(|instruction| instruction.count).sum()
+    };
+    seen_with_each_budget(|_| (), |module, ()| sum(module));
+}
+
+#[test]
+fn probes_see_the_instructions_that_were_paid_for() {
+    let places = |module: &Module| {
+        let counts = module.counts().expect("it counts");
+        let function = counts.functions().next().expect("one");
+        let all = function.instructions();
+        all.iter().map(|one| Place::before(0, one.offset)).collect::<Vec<_>>()
+    };
+    // At all of them, and at some: the last ones of rows, and others.
+    for step in 1..5 {
+        let begin = |module: &Module| {
+            let probes = Probes::new(module);
+            let places: Vec<Place> = places(module).into_iter().step_by(step).collect();
+            places.iter().for_each(|place| {
+                probes.count(*place).expect("inserted");
+            });
+            (probes, places)
+        };
+        let seen = |module: &Module, (probes, own): &(Probes, Vec<Place>)| {
+            let counts = module.counts().expect("it counts");
+            let function = counts.functions().next().expect("one");
+            let all = function.instructions();
+            let counted = |offset| probes.counted(Place::before(0, offset));
+            for instruction in all.iter().filter(|one| own.iter().any(|at| at.offset == one.offset))
+            {
+                assert_eq!(counted(instruction.offset), instruction.count, "{instruction:?}");
+            }
+            all.iter().map(|instruction| instruction.count).sum()
+        };
+        seen_with_each_budget(begin, seen);
     }
 }
 

@@ -29,4 +29,4 @@ pub use counter_placement::{CounterPlacement, often};
 pub use graph::{Block, Edge, Graph, OUTSIDE, Way, Ways};
 pub use loops::{Loop, Loops, OSR_LOCALS};
 pub use site::{Access, Site, closings, sites};
-pub use solution::{Flow, PartialExits, solve};
+pub use solution::{ExitPlace, Flow, PartialExits, solve};

@@ -4,10 +4,42 @@
 use crate::counter_placement::CounterPlacement;
 use crate::graph::{Block, Graph, OUTSIDE};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-/// How many frames were unwound while they were at an instruction; negative if frames continued
-/// from there that had been considered unwound.
-pub type PartialExits = BTreeMap<u32, i64>;
+/// Where a frame was unwound in the middle of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ExitPlace {
+    /// Where the instruction is.
+    pub at: u32,
+    /// Whether its execution had begun.
+    pub begun: bool,
+}
+
+impl ExitPlace {
+    /// The place before an instruction.
+    pub const fn before(at: u32) -> Self {
+        Self { at, begun: false }
+    }
+
+    /// The place at an instruction that has begun.
+    pub const fn within(at: u32) -> Self {
+        Self { at, begun: true }
+    }
+
+    /// All places in a block.
+    pub const fn of_block(block: &Block) -> Range<Self> {
+        Self::before(block.start)..Self::before(block.end)
+    }
+
+    /// Where the instructions end that were executed.
+    pub fn end(self) -> u32 {
+        self.at + u32::from(self.begun)
+    }
+}
+
+/// How many frames were unwound at each place; negative if frames continued from there that had
+/// been considered unwound.
+pub type PartialExits = BTreeMap<ExitPlace, i64>;
 
 /// The execution counts of a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -132,7 +164,7 @@ fn surplus(
     if range.start < range.end {
         surplus += came_to(crossed, &range);
         surplus -= partial_exits
-            .range(range.start..range.end)
+            .range(ExitPlace::of_block(&range))
             .map(|(_, count)| i128::from(*count))
             .sum::<i128>();
     }
@@ -142,8 +174,8 @@ fn surplus(
 impl Flow {
     /// How often the execution of the instruction at `at`, which is in `block`, has begun.
     pub fn executed(&self, graph: &Graph, block: usize, at: u32) -> u64 {
-        let left: i64 =
-            self.partial_exits.range(graph.blocks[block].start..at).map(|(_, count)| count).sum();
+        let places = ExitPlace::before(graph.blocks[block].start)..ExitPlace::within(at);
+        let left: i64 = self.partial_exits.range(places).map(|(_, count)| count).sum();
         self.blocks[block].saturating_add_signed(left.saturating_neg())
     }
 }
@@ -188,7 +220,9 @@ mod tests {
                 let ways: Vec<usize> =
                     (1..graph.edges.len()).filter(|edge| graph.edges[*edge].from == at).collect();
                 if u.is_empty() || u.ratio(1, 20)? {
-                    *partial_exits.entry(10 * at + u.int_in_range(0..=9)?).or_default() += 1;
+                    let place =
+                        ExitPlace { at: 10 * at + u.int_in_range(0..=9)?, begun: u.arbitrary()? };
+                    *partial_exits.entry(place).or_default() += 1;
                     break;
                 }
                 let way = *u.choose(&ways)?;

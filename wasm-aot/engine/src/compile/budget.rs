@@ -13,9 +13,10 @@
 //!    end             ┘  the first of the next row
 //! ```
 //!
-//! Where rows begin and end depends on the instructions alone. So a function is read once more to
-//! find the instructions that a trap has left uncharged in the middle of a row, and the first
-//! instruction of a row that the budget did not suffice for.
+//! Hooks see an instruction, so it ends a row where it has any. Otherwise the ends of rows depend on
+//! the instructions alone. So a function is read once more to find the instructions that a trap has
+//! left uncharged in the middle of a row, and the first instruction of a row that the budget did
+//! not suffice for.
 
 use super::access::Access;
 use super::function::Translator;
@@ -67,13 +68,19 @@ impl BudgetRow {
     }
 
     /// `op` is executed next: how many instructions have to be charged before, including itself.
-    fn take(&mut self, op: &Operator<'_>, at: u32) -> usize {
+    fn take(&mut self, op: &Operator<'_>, at: u32, is_hooked: bool) -> usize {
         self.unpaid.push(at);
-        if self.is_seen(op) { std::mem::take(&mut self.unpaid).len() } else { 0 }
+        let is_due = is_hooked || self.is_seen(op);
+        if is_due { std::mem::take(&mut self.unpaid).len() } else { 0 }
     }
 
     /// The row of the instruction at `at`, if the function has it.
-    pub(crate) fn of(body: &FunctionBody<'_>, at: u32, shows_locals: bool) -> Option<Unpaid> {
+    pub(crate) fn of(
+        body: &FunctionBody<'_>,
+        at: u32,
+        shows_locals: bool,
+        is_hooked: impl Fn(u32) -> bool,
+    ) -> Option<Unpaid> {
         let mut reader = body.get_operators_reader().ok()?;
         let mut row = Self::new(shows_locals);
         while !reader.eof() {
@@ -82,9 +89,10 @@ impl BudgetRow {
             row.join(&op);
             if here == at {
                 row.unpaid.push(here);
-                return Some(Unpaid { is_due: row.is_seen(&op), row: row.unpaid });
+                let is_due = is_hooked(here) || row.is_seen(&op);
+                return Some(Unpaid { is_due, row: row.unpaid });
             }
-            row.take(&op, here);
+            row.take(&op, here, is_hooked(here));
         }
         None
     }
@@ -149,7 +157,8 @@ impl Translator<'_> {
     /// Charges for `op`, which is executed next, or, if control joins there, was begun just now.
     pub(super) fn pay_for(&mut self, op: &Operator<'_>) {
         if self.target.options.budget == Budget::Pays {
-            let due = self.row.take(op, self.offset as u32);
+            let at = self.offset as u32;
+            let due = self.row.take(op, at, self.hooking.has_any_at(at));
             self.pay(due);
         }
     }
@@ -192,7 +201,8 @@ mod tests {
             };
             for op in body.get_operators_reader().expect("a body").into_iter_with_offsets() {
                 let (_, at) = op.expect("an instruction");
-                let unpaid = BudgetRow::of(&body, at as u32, false).expect("it is there");
+                let unpaid =
+                    BudgetRow::of(&body, at as u32, false, |_| false).expect("it is there");
                 assert_eq!(unpaid.row.last(), Some(&(at as u32)));
                 found.push((unpaid.row.len(), unpaid.is_due));
             }

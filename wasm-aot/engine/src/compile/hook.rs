@@ -83,6 +83,11 @@ impl<'a> Hooking<'a> {
         }
     }
 
+    /// Whether an instruction has any hook.
+    pub(super) fn has_any_at(&self, offset: u32) -> bool {
+        !self.at(offset, None).is_empty()
+    }
+
     /// The hooks at an instruction, or those of them in one mode.
     fn at(&self, offset: u32, mode: Option<Mode>) -> &'a [Hook] {
         let hooks = self.hooks;
@@ -140,7 +145,7 @@ impl<'a> Translator<'a> {
         offset: u32,
         validator: &mut FuncValidator<ValidatorResources>,
     ) -> Result<(), CompileError> {
-        let is_hooked = !self.hooking.at(offset, None).is_empty();
+        let is_hooked = self.hooking.has_any_at(offset);
         let is_patchable = self.target.options.sites.have_site_before(op);
         // At a target of branches, control reaches the instruction only after its translation has
         // begun the block.

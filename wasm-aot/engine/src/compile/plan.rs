@@ -341,6 +341,13 @@ impl Plan {
         !self.of(function).is_empty()
     }
 
+    /// Whether an instruction of a function has a hook.
+    pub(crate) fn has_hook_at(&self, function: u32, offset: u32) -> bool {
+        let own = self.of(function);
+        let place = own.partition_point(|hook| hook.offset < offset);
+        own.get(place).is_some_and(|hook| hook.offset == offset)
+    }
+
     /// What the hooks of a function are known by.
     pub(crate) fn hooks_of(&self, function: u32) -> impl Iterator<Item = HookId> {
         self.of(function).iter().map(|hook| hook.id)

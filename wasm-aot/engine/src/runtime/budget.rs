@@ -39,14 +39,18 @@ impl StoreCore {
             return None;
         }
         let (defined, at) = module.instruction_at(code, offset)?;
-        let unpaid = BudgetRow::of(&module.body(defined), at, module.options.frames)?;
+        let function = module.info.imported.functions + defined as u32;
+        let is_hooked = |offset| code.plan().has_hook_at(function, offset);
+        let unpaid = BudgetRow::of(&module.body(defined), at, module.options.frames, is_hooked)?;
         if trap != Trap::Budget && !unpaid.is_due {
             budget.fetch_sub(unpaid.row.len() as i64, Relaxed);
         }
         let missing = budget.load(Relaxed).checked_neg().filter(|missing| *missing > 0)?;
         budget.store(0, Relaxed);
         let first = unpaid.row.len().saturating_sub(missing as usize);
-        unpaid.row.get(first).copied()
+        let first = unpaid.row.get(first).copied()?;
+        module.partial_exits.correct(pc, defined, first);
+        Some(first)
     }
 }
 

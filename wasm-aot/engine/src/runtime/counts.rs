@@ -13,7 +13,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
-use wasm_aot_body::{self as flow, Flow, Graph, Way, Ways};
+use wasm_aot_body::{self as flow, ExitPlace, Flow, Graph, Way, Ways};
 use wasmparser::{BinaryReader, FunctionBody, Operator};
 
 /// How often everything of a module was executed. Counts are exact to the instruction, also where a
@@ -141,7 +141,7 @@ pub(crate) enum FramePlace {
     /// Inside of a machine instruction.
     Machine(usize),
     /// At an instruction of a function, by the function's place among the defined ones.
-    Wasm { defined: usize, at: u32 },
+    Wasm { defined: usize, place: ExitPlace },
 }
 
 /// The values of the counters at a moment, summed over all instances; also how many frames left
@@ -225,13 +225,14 @@ impl ModuleInner {
         let mut partial_exits = HashMap::<usize, flow::PartialExits>::new();
         for (place, count) in all.iter().filter(|(_, count)| **count != 0) {
             let instruction = match *place {
-                FramePlace::Wasm { defined, at } => Some((defined, at)),
+                FramePlace::Wasm { defined, place } => Some((defined, place)),
                 FramePlace::Machine(pc) => self
                     .code_at(pc)
-                    .and_then(|code| self.instruction_at(code, (pc - code.base()) as u32)),
+                    .and_then(|code| self.instruction_at(code, (pc - code.base()) as u32))
+                    .map(|(defined, at)| (defined, ExitPlace::within(at))),
             };
-            if let Some((function, at)) = instruction {
-                *partial_exits.entry(function).or_default().entry(at).or_default() += count;
+            if let Some((function, place)) = instruction {
+                *partial_exits.entry(function).or_default().entry(place).or_default() += count;
             }
         }
         partial_exits
@@ -246,13 +247,15 @@ impl ModuleInner {
         };
         let own = waiting.into_iter().filter(|pc| self.notes_exits_at(*pc));
         let at_safepoint = safepoint.filter(|safepoint| safepoint.counts_in(self));
-        let at_safepoint = at_safepoint
-            .map(|safepoint| FramePlace::Wasm { defined: safepoint.defined, at: safepoint.at });
+        let at_safepoint = at_safepoint.map(|safepoint| FramePlace::Wasm {
+            defined: safepoint.defined,
+            place: ExitPlace::within(safepoint.at),
+        });
         own.map(FramePlace::Machine).chain(at_safepoint).collect()
     }
 
-    /// The instructions of functions, by their indices, at which frames were unwound, or wait.
-    pub fn exited(&self, waiting: &[usize]) -> HashMap<u32, BTreeSet<u32>> {
+    /// The places in functions, by their indices, at which frames were unwound, or wait.
+    pub fn exited(&self, waiting: &[usize]) -> HashMap<u32, BTreeSet<ExitPlace>> {
         let first = self.info.imported.functions;
         let mut all = self.partial_exits.all();
         all.extend(self.waiting_frames(waiting).into_iter().map(|place| (place, 1)));

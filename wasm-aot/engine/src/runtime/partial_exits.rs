@@ -15,16 +15,27 @@ use super::counts::FramePlace;
 use super::store::StoreCore;
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use wasm_aot_body::ExitPlace;
 
-/// Partial-block exits from the code of a module, by the address of the machine instruction.
+/// Partial-block exits from the code of a module.
 #[derive(Debug, Default)]
-pub(crate) struct PartialExits(Mutex<HashMap<usize, u64>>);
+pub(crate) struct PartialExits(Mutex<HashMap<FramePlace, i64>>);
 
 impl PartialExits {
-    /// How many there were at each address.
+    /// How many there were at each place.
     pub(crate) fn all(&self) -> HashMap<FramePlace, i64> {
-        let all = self.0.lock();
-        all.iter().map(|(pc, count)| (FramePlace::Machine(*pc), *count as i64)).collect()
+        self.0.lock().clone()
+    }
+
+    /// An exit that was recorded at a machine instruction was before an instruction of a function,
+    /// by its place among the defined ones.
+    pub(super) fn correct(&self, pc: usize, defined: usize, before: u32) {
+        let mut all = self.0.lock();
+        if let Some(count) = all.get_mut(&FramePlace::Machine(pc)).filter(|count| **count > 0) {
+            *count -= 1;
+            let place = ExitPlace::before(before);
+            *all.entry(FramePlace::Wasm { defined, place }).or_default() += 1;
+        }
     }
 }
 
@@ -36,7 +47,7 @@ impl StoreCore {
         if let Some((module, ..)) = self.module_at(pc)
             && module.notes_exits_at(pc)
         {
-            *module.partial_exits.0.lock().entry(pc).or_default() += 1;
+            *module.partial_exits.0.lock().entry(FramePlace::Machine(pc)).or_default() += 1;
         }
     }
 

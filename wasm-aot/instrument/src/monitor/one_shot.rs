@@ -14,7 +14,7 @@
 use super::outline::{self, Outline};
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, Weak};
-use wasm_aot_body::{Block, Graph};
+use wasm_aot_body::{Block, ExitPlace, Graph};
 use wasm_aot_engine::instrument::Features;
 use wasm_aot_engine::instrument::compile::{
     Action, Draft, HookId, Mode, OneShotClient, OneShotProbe,
@@ -225,7 +225,7 @@ fn calls(op: &Operator<'_>) -> bool {
 
 impl OneShotFunction {
     /// Its executed parts.
-    fn executed(&self, fired_one_shots: &[bool], exited: &BTreeSet<u32>) -> Executed {
+    fn executed(&self, fired_one_shots: &[bool], exited: &BTreeSet<ExitPlace>) -> Executed {
         let mut executed = vec![false; self.instructions.len()];
         let mut reached = vec![false; self.blocks.len()];
         // In reverse order: later blocks are known first.
@@ -238,7 +238,10 @@ impl OneShotFunction {
             };
             let end = match is_whole {
                 true => Some(block.end),
-                false => exited.range(block.start..block.end).next_back().map(|last| last + 1),
+                false => {
+                    let last = exited.range(ExitPlace::of_block(block)).next_back();
+                    last.map(|place| place.end())
+                }
             };
             let Some(end) = end else { continue };
             reached[at] = true;
