@@ -13,6 +13,8 @@ mod libraries;
 mod place;
 #[path = "modules/refusals.rs"]
 mod refusals;
+#[path = "modules/replaced_programs.rs"]
+mod replaced_programs;
 #[path = "modules/replacement.rs"]
 mod replacement;
 #[path = "modules/reports.rs"]

@@ -8,6 +8,10 @@ mod existing;
 mod failures;
 #[path = "observers/library.rs"]
 mod library;
+#[path = "observers/replaced.rs"]
+mod replaced;
+#[path = "modules/replaced_programs.rs"]
+mod replaced_programs;
 #[path = "observers/stage.rs"]
 mod stage;
 

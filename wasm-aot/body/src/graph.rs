@@ -5,6 +5,10 @@
 //! branch, and after every instruction that may branch. A branch to a block lands on its `end`; a
 //! branch to a loop lands on the `loop`.
 //!
+//! Instructions that may be *replaced*, by a monitor's function in their place, have further edges:
+//! around a block to what follows its `end`, and from a branch, a return or a trap to what follows
+//! it.
+//!
 //! Bodies are read before they are validated. An invalid body results in some graph, or none, and
 //! is refused by the validator afterwards.
 
@@ -44,6 +48,12 @@ pub enum Way {
     Thrown,
     /// By an exception, to a clause.
     Catch(u32),
+    /// Around a block that is replaced, or past a branch that is.
+    Around,
+    /// Into a block that may be replaced, and is not.
+    Inside,
+    /// Out of the end of a block that may be replaced.
+    Past,
 }
 
 impl Way {
@@ -57,6 +67,9 @@ impl Way {
             Self::Exit => "return",
             Self::Thrown => "throw",
             Self::Catch(_) => "catch",
+            Self::Around => "around",
+            Self::Inside => "inside",
+            Self::Past => "past",
         }
     }
 }
@@ -114,6 +127,8 @@ struct Frame {
     join: Option<u32>,
     /// The number of loops that contain it.
     depth: u32,
+    /// The block that leads around it, and the instruction there, if it may be replaced.
+    detour: Option<(u32, u32)>,
 }
 
 #[derive(Clone, Copy)]
@@ -127,8 +142,10 @@ enum NodeKind {
     If(u32, u32),
 }
 
-struct Builder {
+struct Builder<'r> {
     graph: Graph,
+    /// Instructions that may be replaced, in order.
+    replaced: &'r [u32],
     frames: Vec<Frame>,
     /// The current block, if the place is reachable.
     current: Option<u32>,
@@ -143,6 +160,11 @@ const UNKNOWN: u32 = u32::MAX;
 impl Graph {
     /// Builds the graph of a function; `None` if its body cannot be read.
     pub fn of(body: &FunctionBody<'_>) -> Option<Self> {
+        Self::replaceable(body, &[])
+    }
+
+    /// The same if some instructions may be replaced, of which these are the offsets, in order.
+    pub fn replaceable(body: &FunctionBody<'_>, replaced: &[u32]) -> Option<Self> {
         let mut reader = body.get_operators_reader().ok()?;
         let mut builder = Builder {
             graph: Self {
@@ -151,7 +173,8 @@ impl Graph {
                 calls: Vec::new(),
                 loops: Vec::new(),
             },
-            frames: vec![Frame { kind: NodeKind::Block, join: None, depth: 0 }],
+            replaced,
+            frames: vec![Frame { kind: NodeKind::Block, join: None, depth: 0, detour: None }],
             current: None,
             depth: 0,
             depths: vec![0],
@@ -167,7 +190,7 @@ impl Graph {
     }
 }
 
-impl Builder {
+impl Builder<'_> {
     fn block(&mut self) -> u32 {
         self.graph.blocks.push(Block { start: UNKNOWN, end: UNKNOWN });
         self.depths.push(self.depth);
@@ -189,11 +212,23 @@ impl Builder {
             block.end = next;
         }
         match op {
-            Operator::Block { .. } | Operator::Try { .. } => self.enter(NodeKind::Block),
-            Operator::TryTable { try_table } => self.enter_region(&try_table.catches, at)?,
-            Operator::Loop { .. } => self.enter_loop(at, next),
+            Operator::Block { .. } | Operator::Try { .. } => {
+                self.enter(NodeKind::Block);
+                self.enter_replaceable(at);
+            }
+            Operator::TryTable { try_table } => {
+                self.enter_region(&try_table.catches, at)?;
+                self.enter_replaceable(at);
+            }
+            Operator::Loop { .. } => {
+                self.enter_loop(at, next);
+                self.enter_replaceable(at);
+            }
             Operator::If { .. } => self.enter_if(at),
-            Operator::Else => self.other_side(at)?,
+            Operator::Else => {
+                self.other_side(at)?;
+                self.enter_arm(at);
+            }
             Operator::Catch { .. } | Operator::CatchAll => self.clause(at)?,
             Operator::End | Operator::Delegate { .. } => self.end(at, next)?,
             _ => {
@@ -249,12 +284,47 @@ impl Builder {
             }
             _ => return Some(()),
         }
-        self.current = None;
+        self.current = self.is_replaceable(at).then(|| {
+            let behind = self.block();
+            self.edge(from, behind, at, Way::Around);
+            behind
+        });
         Some(())
     }
 
+    fn is_replaceable(&self, at: u32) -> bool {
+        self.replaced.binary_search(&at).is_ok()
+    }
+
+    /// Leads around the block that was just entered, if it may be replaced.
+    fn enter_replaceable(&mut self, at: u32) {
+        if let Some(before) = self.current.filter(|_| self.is_replaceable(at)) {
+            let inside = self.block();
+            self.edge(before, inside, at, Way::Inside);
+            self.current = Some(inside);
+            self.lead_around(before, at);
+        }
+    }
+
+    fn lead_around(&mut self, before: u32, at: u32) {
+        if let Some(frame) = self.frames.last_mut() {
+            frame.detour = Some((before, at));
+        }
+    }
+
+    /// Leads around the second arm of an `if` to its end, if the arm may be replaced.
+    fn enter_arm(&mut self, at: u32) {
+        if let Some(before) = self.current.filter(|_| self.is_replaceable(at)) {
+            let inside = self.block();
+            self.edge(before, inside, at, Way::Inside);
+            let join = self.join(self.frames.len() - 1);
+            self.edge(before, join, at, Way::Around);
+            self.current = Some(inside);
+        }
+    }
+
     fn push(&mut self, kind: NodeKind) {
-        self.frames.push(Frame { kind, join: None, depth: self.depth });
+        self.frames.push(Frame { kind, join: None, depth: self.depth, detour: None });
     }
 
     fn enter(&mut self, kind: NodeKind) {
@@ -287,7 +357,8 @@ impl Builder {
         let header = self.block();
         self.graph.blocks[header as usize] = Block { start: at, end: next };
         self.edge(before, header, at, Way::Next);
-        self.frames.push(Frame { kind: NodeKind::Loop(header), join: None, depth: outside });
+        let kind = NodeKind::Loop(header);
+        self.frames.push(Frame { kind, join: None, depth: outside, detour: None });
         self.current = Some(header);
     }
 
@@ -297,6 +368,9 @@ impl Builder {
         let then = self.block();
         self.edge(before, then, at, Way::Next);
         self.current = Some(then);
+        if self.is_replaceable(at) {
+            self.lead_around(before, at);
+        }
     }
 
     /// Returns the target block of a branch.
@@ -364,7 +438,16 @@ impl Builder {
             self.graph.blocks[join as usize] = Block { start: at, end: next };
             self.current = Some(join);
         }
-        self.depth = self.frames.pop()?.depth;
+        let frame = self.frames.pop()?;
+        self.depth = frame.depth;
+        if let Some((before, replaced)) = frame.detour {
+            let behind = self.block();
+            self.edge(before, behind, replaced, Way::Around);
+            if let Some(current) = self.current {
+                self.edge(current, behind, at, Way::Past);
+            }
+            self.current = Some(behind);
+        }
         if self.frames.is_empty()
             && let Some(current) = self.current.take()
         {

@@ -24,8 +24,8 @@ use wasm_aot_engine::Module;
 use wasm_aot_engine::Store;
 use wasm_aot_engine::Trap;
 use wasm_aot_engine::instrument::compile::{
-    self, Budget, Callee, Cpu, Options, OsrLoops, Plan, Recompilation, Sites, Span, Target, Text,
-    Wanted,
+    self, Budget, Callee, Cpu, Draft, Options, OsrLoops, Plan, Recompilation, Sites, Span, Target,
+    Text, Wanted,
 };
 use wasm_aot_engine::instrument::module::ModuleInfo;
 use wasm_aot_engine::instrument::offsets::{ASIDE, NOTHING, Offsets};
@@ -86,7 +86,7 @@ impl<'a> GoldenRequest<'a> {
                 let engine =
                     Engine::new(Config::new().sites(Sites::NONE).cpu(Cpu::V3)).expect("an engine");
                 let monitors = MonitorSet::new(choices).expect("it is ready");
-                monitors.draft(&engine, &self.module).expect("a module").finish()
+                monitors.draft(&engine, &self.module, Draft::default()).expect("a module").finish()
             }
             false => Plan::default(),
         };
@@ -110,7 +110,7 @@ impl<'a> GoldenRequest<'a> {
     fn entries(&self, target: &Target, plan: &Plan) -> String {
         let known = OnceLock::<OsrLoops>::new();
         let again =
-            Recompilation::new(&self.module, target, plan, [0, 0], &known).expect("a module");
+            Recompilation::new(&self.module, target, [plan; 2], [0, 0], &known).expect("a module");
         let info = compile::compile(&self.module, target, plan).expect("a module").info;
         let osr_loops = known.get().expect("it was looked for");
         let wanted: Vec<Wanted> = (0..info.bodies.len())

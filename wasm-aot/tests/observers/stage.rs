@@ -119,8 +119,13 @@ impl Run {
 
     /// The contents of a memory that the first monitor exports.
     pub(crate) fn memory(&mut self, name: &str) -> Vec<u8> {
+        self.memory_of(0, name)
+    }
+
+    /// The contents of a memory that a monitor exports.
+    pub(crate) fn memory_of(&mut self, monitor: usize, name: &str) -> Vec<u8> {
         self.observation.settle(&mut self.store);
-        let memory = self.monitors[0].get_memory(&mut self.store, name).expect("exported");
+        let memory = self.monitors[monitor].get_memory(&mut self.store, name).expect("exported");
         let mut bytes =
             vec![0; memory.size(&mut self.store).expect("of this store") as usize * 65536];
         memory.read(&mut self.store, 0, &mut bytes).expect("all of it");

@@ -5,6 +5,7 @@
 
 use super::budget::Budget;
 use super::function::Translator;
+use super::plan::Plan;
 use crate::error::CompileError;
 use crate::module::Body;
 use crate::trap::{Access, Trap};
@@ -27,6 +28,8 @@ pub(crate) struct Counting {
     /// The calls of each function through tables and references, and the number of the first.
     calls: Vec<Vec<u32>>,
     first_call: Vec<u32>,
+    /// The instructions that may be replaced: control that leads around them is counted.
+    own: Plan,
 }
 
 impl Counting {
@@ -37,6 +40,7 @@ impl Counting {
         first: Vec::new(),
         calls: Vec::new(),
         first_call: Vec::new(),
+        own: Plan::NOTHING,
     };
 
     /// Whether anything is counted.
@@ -44,17 +48,23 @@ impl Counting {
         !self.functions.is_empty()
     }
 
-    /// Chooses counters for all functions.
-    pub(super) fn of(bodies: &[Body<'_>], targets: bool) -> Result<Self, CompileError> {
+    /// Whether control around an instruction of a function is counted.
+    pub(super) fn may_be_replaced(&self, function: u32, offset: u32) -> bool {
+        self.own.may_be_replaced(function, offset)
+    }
+
+    /// Chooses counters for all functions of a module whose own plan is `own`.
+    pub(super) fn of(bodies: &[Body<'_>], targets: bool, own: &Plan) -> Result<Self, CompileError> {
         let each = |body: &Body<'_>| {
-            let graph = Graph::of(&body.body).unwrap_or_default();
+            let replaceable = own.replaceable(body.index);
+            let graph = Graph::replaceable(&body.body, &replaceable).unwrap_or_default();
             (CounterPlacement::of(&graph), if targets { graph.calls } else { Vec::new() })
         };
         let (functions, calls): (Vec<CounterPlacement>, Vec<Vec<u32>>) =
             bodies.par_iter().map(each).unzip();
         let first = sums(functions.iter().map(|places| places.counters() as usize))?;
         let first_call = sums(calls.iter().map(Vec::len))?;
-        Ok(Self { before: 0, functions, first, calls, first_call })
+        Ok(Self { before: 0, functions, first, calls, first_call, own: own.clone() })
     }
 
     /// How many calls through tables and references there are.

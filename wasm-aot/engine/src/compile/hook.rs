@@ -18,6 +18,7 @@ use cranelift_codegen::ir::{
 };
 use cranelift_frontend::{FunctionBuilder, Variable};
 use std::collections::HashMap;
+use wasm_aot_body::Way;
 use wasm_aot_body::replacement::{FallThrough, invalid_behind, never_falls_through};
 use wasmparser::{BinaryReaderError, BlockType, FuncValidator, Operator, ValidatorResources};
 
@@ -130,6 +131,7 @@ impl<'a> Translator<'a> {
             _ => None,
         };
         self.operator_and_hooks(op, offset, validator)?;
+        self.count_beside_replacements(op);
         if let Some(over) = over {
             self.go_on_over(&over);
         }
@@ -224,43 +226,51 @@ impl<'a> Translator<'a> {
         op: &Operator<'_>,
         validator: &FuncValidator<ValidatorResources>,
     ) -> Result<(), CompileError> {
-        let leads = match op {
+        if let Operator::Else = op {
+            self.operator(op)?;
+            self.know_operands(validator);
+            return if self.reachable { self.replaceable_arm() } else { Ok(()) };
+        }
+        if !self.reachable {
+            return self.operator(op);
+        }
+        match op {
             Operator::Block { .. }
             | Operator::Loop { .. }
             | Operator::If { .. }
             | Operator::Try { .. }
-            | Operator::TryTable { .. }
-            | Operator::BrIf { .. } => true,
-            Operator::Else => {
-                self.operator(op)?;
-                self.know_operands(validator);
-                true
-            }
-            _ => false,
-        };
-        if !self.reachable {
-            return if matches!(op, Operator::Else) { Ok(()) } else { self.operator(op) };
-        }
-        if leads && self.counting.counts() {
-            return Err(self.counted());
-        }
-        match op {
-            Operator::Else => self.replaceable_arm(),
-            _ if !leads || matches!(op, Operator::BrIf { .. }) => {
-                self.replaceable_plain(op, validator)
-            }
-            _ => {
+            | Operator::TryTable { .. } => {
                 let frame = validator.get_control_frame(0).expect("validated: it has opened one");
                 self.replaceable_block(op, frame.block_type)
             }
+            _ => self.replaceable_plain(op, validator),
         }
     }
 
-    fn counted(&self) -> CompileError {
-        self.unsupported(
-            "something in place of a block or a branch, where counts are computed from those of \
-             branches",
-        )
+    /// Counts the edges into and out of a block that may be replaced, if they are counted.
+    fn count_beside_replacements(&mut self, op: &Operator<'_>) {
+        match op {
+            _ if !self.reachable => {}
+            Operator::Block { .. }
+            | Operator::Loop { .. }
+            | Operator::Try { .. }
+            | Operator::TryTable { .. }
+            | Operator::Else => self.count(Way::Inside),
+            Operator::End | Operator::Delegate { .. } => self.count(Way::Past),
+            _ => {}
+        }
+    }
+
+    /// Counts are computed from those of edges: the way around what is replaced has to be one.
+    fn has_counted_detour(&self) -> Result<(), CompileError> {
+        let offset = self.offset as u32;
+        match self.counting.counts() && !self.counting.may_be_replaced(self.index, offset) {
+            false => Ok(()),
+            true => Err(self.unsupported(
+                "a block or a branch that is replaced while the program counts, by a monitor that \
+                 was not there when it was compiled (start the program with that monitor)",
+            )),
+        }
     }
 
     /// The same for an instruction that takes operands, gives results and falls through.
@@ -275,7 +285,10 @@ impl<'a> Translator<'a> {
             .filter_map(|depth| validator.get_operand_type(depth)?.map(crate::module::operand_type))
             .collect();
         let (itself, behind) = (self.block(&[]), self.block(&types));
-        self.fire_instead(itself, behind)?;
+        // A conditional branch that is replaced is not taken; other branches have a way around.
+        let leaves = super::patchable_site::is_branch(op) || never_falls_through(op);
+        let ways: &[Way] = if leaves { &[Way::Next, Way::Around] } else { &[] };
+        self.fire_instead(itself, behind, ways)?;
         self.fire(Mode::Itself);
         self.operator(op)?;
         let given = self.pop_many(results);
@@ -322,16 +335,14 @@ impl<'a> Translator<'a> {
         op: &Operator<'_>,
         left: &FallThrough,
     ) -> Result<(), CompileError> {
-        if self.counting.counts() {
-            return Err(self.counted());
-        }
+        self.has_counted_detour()?;
         let stack = self.stack[..self.stack.len() - left.dropped].to_vec();
         let (itself, behind) = (self.block(&[]), self.builder.create_block());
         for ty in &left.given {
             let ty = machine_type(crate::module::operand_type(*ty));
             self.builder.append_block_param(behind, ty);
         }
-        self.fire_instead(itself, behind)?;
+        self.fire_instead(itself, behind, &[Way::Around])?;
         self.fire(Mode::Itself);
         self.operator(op)?;
         self.stack = stack;
@@ -343,8 +354,9 @@ impl<'a> Translator<'a> {
     /// The second arm of an `if`, which has been entered: its replacement continues at the end of
     /// the `if`.
     fn replaceable_arm(&mut self) -> Result<(), CompileError> {
+        self.has_counted_detour()?;
         let (itself, behind) = (self.block(&[]), self.top().behind);
-        self.fire_instead(itself, behind)?;
+        self.fire_instead(itself, behind, &[Way::Around])?;
         self.frames.last_mut().expect("validated: a frame").reached = true;
         Ok(())
     }
@@ -355,22 +367,17 @@ impl<'a> Translator<'a> {
         op: &Operator<'_>,
         block: BlockType,
     ) -> Result<(), CompileError> {
+        self.has_counted_detour()?;
         let ty = self.block_type(block)?;
         let takes = ty.params().len() + usize::from(matches!(op, Operator::If { .. }));
         let (itself, over) = (self.block(&[]), self.block(ty.results()));
         let height = self.stack.len() - takes;
-        if matches!(op, Operator::Loop { .. }) && self.is_hooked(Mode::Before) {
+        if matches!(op, Operator::Loop { .. }) {
             // Control has reached the loop, although it does not enter it.
-            let given = self.block(ty.results());
-            self.write_instead(itself, given)?;
-            self.builder.seal_block(given);
-            self.builder.switch_to_block(given);
-            self.fire(Mode::Before);
-            let results = self.builder.block_params(given).to_vec();
-            self.builder.ins().jump(over, &arguments(&results));
+            self.write_instead(itself, over, &[Way::Next, Way::Around], Some(Mode::Before))?;
             self.go_on_itself(itself);
         } else {
-            self.fire_instead(itself, over)?;
+            self.fire_instead(itself, over, &[Way::Around])?;
         }
         self.operator(op)?;
         self.hooking.over.push(Over { depth: self.frames.len(), block: over, height });
@@ -390,18 +397,47 @@ impl<'a> Translator<'a> {
         self.reachable = true;
     }
 
-    /// Emits the replacement of an instruction. The code that is emitted next is the instruction
-    /// itself.
-    fn fire_instead(&mut self, itself: Block, behind: Block) -> Result<(), CompileError> {
-        self.write_instead(itself, behind)?;
+    /// Emits the replacement of an instruction, which leads to `behind` by these edges. The code that
+    /// is emitted next is the instruction itself.
+    fn fire_instead(
+        &mut self,
+        itself: Block,
+        behind: Block,
+        ways: &[Way],
+    ) -> Result<(), CompileError> {
+        self.write_instead(itself, behind, ways, None)?;
         self.go_on_itself(itself);
         Ok(())
     }
 
-    fn write_instead(&mut self, itself: Block, behind: Block) -> Result<(), CompileError> {
-        self.hooking.replacing = Some((itself, behind));
+    /// The same, with the hooks of another mode on the way.
+    fn write_instead(
+        &mut self,
+        itself: Block,
+        behind: Block,
+        ways: &[Way],
+        mode: Option<Mode>,
+    ) -> Result<(), CompileError> {
+        let mode = mode.filter(|mode| self.is_hooked(*mode));
+        let is_direct = mode.is_none() && (ways.is_empty() || !self.counting.counts());
+        let given = if is_direct { behind } else { self.builder.create_block() };
+        if !is_direct {
+            for param in self.builder.block_params(behind).to_vec() {
+                let ty = self.builder.func.dfg.value_type(param);
+                self.builder.append_block_param(given, ty);
+            }
+        }
+        self.hooking.replacing = Some((itself, given));
         self.fire(Mode::Alt);
         self.hooking.replacing = None;
+        if !is_direct {
+            self.builder.seal_block(given);
+            self.builder.switch_to_block(given);
+            mode.into_iter().for_each(|mode| self.fire(mode));
+            ways.iter().for_each(|way| self.count(*way));
+            let results = self.builder.block_params(given).to_vec();
+            self.builder.ins().jump(behind, &arguments(&results));
+        }
         self.hooking.failure.take().map_or(Ok(()), Err)
     }
 
@@ -425,6 +461,7 @@ impl<'a> Translator<'a> {
             self.fire(Mode::Before);
             self.fire(Mode::After);
         }
+        self.count(Way::Inside);
     }
 
     fn know_operands(&mut self, validator: &FuncValidator<ValidatorResources>) {

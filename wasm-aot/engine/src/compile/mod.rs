@@ -106,7 +106,7 @@ fn compile_here(bytes: &[u8], target: &Target, plan: &Plan) -> Result<Compilatio
     too_large(bytes.len(), u32::MAX as usize, "the module")?;
     let module::Reading { info, bodies } = module::read(bytes, target.options.features)?;
     let counting = if target.options.counts {
-        Counting::of(&bodies, target.options.targets)?
+        Counting::of(&bodies, target.options.targets, plan)?
     } else {
         Counting::default()
     };

@@ -10,6 +10,7 @@
 
 use super::hook::Emitter;
 use super::one_shot::OneShotProbe;
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -284,17 +285,26 @@ struct PlanParts {
     receivers: Vec<Arc<dyn Receiver>>,
     /// Whether unwound frames of its code are recorded.
     notes_partial_exits: bool,
+    /// Instructions that may be replaced, with their functions, in order.
+    replaceable: BTreeSet<(u32, u32)>,
 }
 
 impl PartialEq for PlanParts {
     fn eq(&self, other: &Self) -> bool {
-        (&self.hooks, self.words, &self.restored) == (&other.hooks, other.words, &other.restored)
+        (&self.hooks, self.words, &self.restored, &self.replaceable)
+            == (&other.hooks, other.words, &other.restored, &other.replaceable)
             && self.receivers.len() == other.receivers.len()
             && self.receivers.iter().zip(&other.receivers).all(|(a, b)| Arc::ptr_eq(a, b))
     }
 }
 
 impl Eq for PlanParts {}
+
+impl PlanParts {
+    fn replaceable_in(&self, function: u32) -> impl Iterator<Item = u32> {
+        self.replaceable.range((function, 0)..=(function, u32::MAX)).map(|(_, offset)| *offset)
+    }
+}
 
 impl Hash for PlanParts {
     fn hash<H: Hasher>(&self, state: &mut H) {
@@ -303,6 +313,21 @@ impl Hash for PlanParts {
 }
 
 impl Plan {
+    /// No hooks.
+    pub(super) const NOTHING: Self = Self(None);
+
+    /// Whether an instruction of a function may be replaced.
+    pub(super) fn may_be_replaced(&self, function: u32, offset: u32) -> bool {
+        self.0.as_ref().is_some_and(|parts| parts.replaceable.contains(&(function, offset)))
+    }
+
+    /// The instructions of a function that may be replaced, in order: those that have a hook in
+    /// their place, and those that may get one later.
+    pub fn replaceable(&self, function: u32) -> Vec<u32> {
+        let all = self.0.iter().flat_map(|parts| parts.replaceable_in(function));
+        all.collect()
+    }
+
     /// How many words of each instance the hooks use.
     pub(crate) fn words(&self) -> u32 {
         self.0.as_ref().map_or(0, |parts| parts.words)
@@ -409,6 +434,13 @@ impl Hook {
 pub struct Draft(PlanParts);
 
 impl Draft {
+    /// A draft of a plan that is attached to a module with a plan of its own, which may replace
+    /// instructions.
+    pub(crate) fn beside(own: &Plan) -> Self {
+        let replaceable = own.0.as_ref().map(|parts| parts.replaceable.clone());
+        Self(PlanParts { replaceable: replaceable.unwrap_or_default(), ..PlanParts::default() })
+    }
+
     /// Assigns words of every instance, which are zeroes when it begins.
     pub fn words(&mut self, count: u32) -> Word {
         let first = Word(self.0.words);
@@ -420,6 +452,16 @@ impl Draft {
     /// failure.
     pub fn restore(&mut self, word: Word) {
         self.0.restored.push(word);
+    }
+
+    /// Has an instruction considered replaceable: a later plan may put a hook in its place.
+    pub fn may_be_replaced(&mut self, function: u32, offset: u32) {
+        self.0.replaceable.insert((function, offset));
+    }
+
+    /// The instructions of a function that may be replaced, in order.
+    pub fn replaceable(&self, function: u32) -> Vec<u32> {
+        self.0.replaceable_in(function).collect()
     }
 
     /// Has frames recorded that traps and the like unwind.
@@ -436,6 +478,9 @@ impl Draft {
     /// Adds a hook at an instruction, or, depending on its mode, at none, after the existing ones.
     pub fn hook(&mut self, function: u32, offset: u32, mode: Mode, action: Action) -> HookId {
         let offset = if mode.is_of_function() { 0 } else { offset };
+        if mode == Mode::Alt {
+            self.may_be_replaced(function, offset);
+        }
         let id = HookId(self.0.hooks.len() as u32);
         self.0.hooks.push(Hook { function, offset, mode, action, id, base: 0, after: 0 });
         id
@@ -463,7 +508,8 @@ impl Draft {
     pub fn finish(mut self) -> Plan {
         // The hook that was added first fires first.
         sort(&mut self.0.hooks);
-        let is_empty = self.0.hooks.is_empty() && self.0.receivers.is_empty() && self.0.words == 0;
-        Plan((!is_empty).then(|| Arc::new(self.0)))
+        let PlanParts { hooks, words, receivers, replaceable, .. } = &self.0;
+        let is_empty = hooks.is_empty() && receivers.is_empty() && replaceable.is_empty();
+        Plan((!is_empty || *words > 0).then(|| Arc::new(self.0)))
     }
 }

@@ -69,20 +69,20 @@ impl std::fmt::Debug for Recompilation {
 }
 
 impl Recompilation {
-    /// Reads a module that was compiled before, and its loops with OSR exits, unless those are
-    /// known. `before` and `first_word` are how many words of its instances come before those of
-    /// counters, and before those of the plan.
+    /// Reads a module that was compiled before, with its own plan, and its loops with OSR exits,
+    /// unless those are known. `before` and `first_word` are how many words of its instances come
+    /// before those of counters, and before those of the plan.
     pub fn new(
         bytes: &[u8],
         target: &Target,
-        plan: &Plan,
+        [own, plan]: [&Plan; 2],
         [before, first_word]: [u32; 2],
         osr_loops: &OnceLock<OsrLoops>,
     ) -> Result<Self, CompileError> {
         let Reading { info, bodies } = module::read(bytes, target.options.features)?;
         let mut counting = worker_stacks::with_threads(|| {
             let counting = if target.options.counts {
-                Counting::of(&bodies, target.options.targets)?
+                Counting::of(&bodies, target.options.targets, own)?
             } else {
                 Counting::default()
             };

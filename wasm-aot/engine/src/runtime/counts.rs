@@ -192,7 +192,9 @@ impl Counts {
         let mut rest = &reading.counters[..];
         let none = flow::PartialExits::default();
         let functions = module.info.bodies.iter().enumerate().map(|(defined, range)| {
-            let graph = Graph::of(&body(module, range)).unwrap_or_default();
+            let index = module.info.imported.functions + defined as u32;
+            let replaceable = module.code.plan().replaceable(index);
+            let graph = Graph::replaceable(&body(module, range), &replaceable).unwrap_or_default();
             let places = flow::CounterPlacement::of(&graph);
             let (own, others) = rest.split_at(places.counters() as usize);
             rest = others;
@@ -430,10 +432,15 @@ impl<'a> FunctionCounts<'a> {
     pub fn loops(&self) -> Vec<LoopCount> {
         let (start, gone) = (self.range().start, self.ways());
         let each = |instruction: InstructionCount<'_>| {
-            matches!(instruction.operator, Operator::Loop { .. }).then(|| LoopCount {
-                offset: instruction.offset,
-                iterations: instruction.count,
-                entries: count_of(gone.get(&(instruction.offset + start)), Way::Next),
+            matches!(instruction.operator, Operator::Loop { .. }).then(|| {
+                let gone = gone.get(&(instruction.offset + start));
+                // A replacement reaches the loop, and does not enter it.
+                let around = count_of(gone, Way::Around);
+                LoopCount {
+                    offset: instruction.offset,
+                    iterations: instruction.count.saturating_sub(around),
+                    entries: count_of(gone, Way::Next).saturating_sub(around),
+                }
             })
         };
         self.instructions().into_iter().filter_map(each).collect()

@@ -13,7 +13,7 @@ use super::tasks::{CounterReader, SafepointLayers};
 use super::variant::Variants;
 use crate::array::Array;
 use crate::artifact;
-use crate::compile::{self, Compilation, Options, Plan, TrampolineKind};
+use crate::compile::{self, Compilation, Draft, Options, Plan, TrampolineKind};
 use crate::engine::Engine;
 use crate::error::{CompileError, Error, Place};
 use crate::exception::StoreId;
@@ -469,6 +469,11 @@ impl ModuleInner {
         let defined =
             self.code.tables.functions.binary_search_by_key(&offset, |span| span.start).ok()?;
         Some(self.info.imported.functions + defined as u32)
+    }
+
+    /// A draft of a plan that is attached to it.
+    pub fn draft(&self) -> Draft {
+        Draft::beside(self.code.plan())
     }
 
     /// A function's name as people read it: its own, the one it is imported by, or its number.

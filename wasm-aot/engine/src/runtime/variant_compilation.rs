@@ -284,7 +284,7 @@ impl ModuleInner {
         let recompilation = Recompilation::new(
             &self.bytes,
             &target,
-            &plan,
+            [self.code.plan(), &plan],
             [before, self.attached_words()],
             &self.osr_loops,
         )?;

@@ -58,7 +58,8 @@ pub(super) fn attach(
     module: &Module,
     runs: bool,
 ) -> Result<(usize, Census), Error> {
-    let (mut draft, inner) = (Draft::default(), &module.inner());
+    let inner = &module.inner();
+    let mut draft = inner.draft();
     Outline::with(&inner.bytes, inner.options.features, runs, |outline| {
         Arc::clone(monitor).plan(outline, &mut draft);
     })?;

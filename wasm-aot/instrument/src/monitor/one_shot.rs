@@ -88,6 +88,7 @@ impl OneShotProbes {
         for function in chosen {
             let instructions: Vec<u32> =
                 function.instructions.iter().map(|instruction| instruction.at).collect();
+            let replaceable = draft.replaceable(function.index);
             let mut count = 0;
             let sign = |(block, followers): (Block, Vec<usize>)| {
                 if !followers.is_empty() {
@@ -106,7 +107,7 @@ impl OneShotProbes {
                 )
             };
             let blocks: Vec<(Block, BlockSign)> =
-                blocks(outline, function).into_iter().map(sign).collect();
+                blocks(outline, function, &replaceable).into_iter().map(sign).collect();
             let start = outline.info.body(function.index).start;
             let (index, label) = (function.index, function.label.clone());
             functions.push(OneShotFunction {
@@ -181,12 +182,17 @@ impl OneShotProbes {
 
 /// The blocks of a function that have instructions, in order; and all successors of each, if those
 /// have no other predecessor.
-fn blocks(outline: &Outline<'_>, function: &outline::Function<'_>) -> Vec<(Block, Vec<usize>)> {
+fn blocks(
+    outline: &Outline<'_>,
+    function: &outline::Function<'_>,
+    replaceable: &[u32],
+) -> Vec<(Block, Vec<usize>)> {
     let range = outline.info.body(function.index);
     let bytes = &outline.bytes[range.start as usize..range.end as usize];
     let body =
         wasmparser::FunctionBody::new(wasmparser::BinaryReader::new(bytes, range.start.into()));
-    let Graph { blocks: all, edges, loops, .. } = Graph::of(&body).unwrap_or_default();
+    let graph = Graph::replaceable(&body, replaceable).unwrap_or_default();
+    let Graph { blocks: all, edges, loops, .. } = graph;
     let is_there = |block: &Block| block.start < block.end;
     let mut order: Vec<usize> = (1..all.len()).filter(|block| is_there(&all[*block])).collect();
     order.sort_unstable_by_key(|block| all[*block].start);

@@ -155,7 +155,7 @@ impl MonitorSet {
     /// Compiles the program with the hooks of static monitors. It is not cached.
     pub fn compile(&self, engine: &Engine, bytes: impl AsRef<[u8]>) -> Result<Module, Error> {
         let bytes = binary(bytes.as_ref())?;
-        let plan = self.draft(engine, &bytes).map(Draft::finish)?;
+        let plan = self.draft(engine, &bytes, Draft::default()).map(Draft::finish)?;
         let module = Module::with_plan(engine, &bytes, &plan)?;
         self.begin(&module)?;
         Ok(module)
@@ -171,10 +171,14 @@ impl MonitorSet {
         Ok(module.clone())
     }
 
-    /// The hooks that static monitors need in a program's code, as a draft to which others may be
-    /// added.
-    pub(crate) fn draft(&self, engine: &Engine, bytes: &[u8]) -> Result<Draft, Error> {
-        let (code, mut draft) = (Capabilities::of_engine(engine), Draft::default());
+    /// Adds the hooks that static monitors need in a program's code to a draft.
+    pub(crate) fn draft(
+        &self,
+        engine: &Engine,
+        bytes: &[u8],
+        mut draft: Draft,
+    ) -> Result<Draft, Error> {
+        let code = Capabilities::of_engine(engine);
         let mut state = self.state.lock();
         let inside = |monitor: &&mut BuiltIn| {
             monitor.is_static() && monitor.hooked.is_some() && !monitor.lowering(&code).is_apart()

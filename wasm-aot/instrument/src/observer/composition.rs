@@ -1,6 +1,7 @@
 //! Merges what several monitor modules need in a program's code, before it is compiled: they are
 //! matched with the program one after the other, lowered together, and drafted in their order.
 
+use super::binding::{Binding, BoundMode};
 use super::counting::Counting;
 use super::insertion::Inserted;
 use super::installed::{Installed, InstalledProbe};
@@ -84,10 +85,16 @@ impl<'p> Composition<'p> {
     ) -> Result<Observation, ObserverError> {
         let Self { program, calls, built_in, code, capabilities, places, matched } = self;
         bound_memories(&mut store.as_context_mut());
-        let drafted = built_in.map(|monitors| monitors.draft(store.engine(), &program.bytes));
-        let mut draft = drafted.transpose().map_err(ObserverError::program)?.unwrap_or_default();
         let facts: Vec<Facts> = matched.iter().map(|it| it.facts.clone()).collect();
         let lowered = lower::lower(&facts, &capabilities);
+        let mut draft = Draft::default();
+        if built_in.is_some() || capabilities.counts || lowered.iter().any(follows_from_blocks) {
+            matched.iter().for_each(|it| it.tell_replaced(&mut draft));
+        }
+        if let Some(monitors) = built_in {
+            let drafted = monitors.draft(store.engine(), &program.bytes, draft);
+            draft = drafted.map_err(ObserverError::program)?;
+        }
         let (mut monitors, mut all_virtual_probes, mut coming) =
             (Vec::new(), Vec::new(), Vec::new());
         for (matched, lowering) in matched.into_iter().zip(lowered) {
@@ -162,6 +169,21 @@ fn instance_pointers<T: 'static>(
         draft.add_receiver(Arc::<InstancePointers>::clone(&instance_pointers));
         instance_pointers
     })
+}
+
+/// Whether a monitor is computed from which blocks were executed.
+fn follows_from_blocks(lowering: &Lowering) -> bool {
+    matches!(lowering.action, Action::Count(_) | Action::OneShot { .. })
+}
+
+impl Matched {
+    /// Declares the instructions that it may replace: the counts of others depend on them.
+    fn tell_replaced(&self, draft: &mut Draft) {
+        let replaces = |(_, binding): &&(u32, Binding)| binding.bound_mode == BoundMode::ALT;
+        self.list.iter().filter(replaces).for_each(|(function, binding)| {
+            draft.may_be_replaced(*function, binding.offset);
+        });
+    }
 }
 
 /// Whether code may call a monitor that has so many matches.

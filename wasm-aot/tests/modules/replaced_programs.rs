@@ -1,0 +1,60 @@
+//! Programs whose blocks and branches are replaced by monitors.
+
+/// Blocks of each kind, in separate functions.
+pub(crate) const BLOCKS: &str = r#"(module (memory (export "memory") 1)
+    (func $note (param i64))
+    (func $tell (param i32) (call $note (i64.extend_i32_s (local.get 0))))
+    (func $named (param i32) (result i32) (i32.mul (local.get 0) (i32.const 55)))
+    (func $block (param i32)
+        (call $tell (block (result i32)
+            (drop (br_if 0 (i32.const 5) (local.get 0))) (i32.const 6))))
+    (func $loop (param i32) (local $k i32)
+        (local.get 0)
+        (loop (param i32) (result i32 f64)
+            (local.set $k) (local.set 0 (i32.sub (local.get 0) (i32.const 1)))
+            (br_if 0 (local.get $k) (i32.gt_s (local.get 0) (i32.const 0)))
+            (f64.const 1))
+        (call $note (i64.trunc_f64_s)) (call $tell))
+    (func $if (param i32)
+        (call $tell (if (result i32) (local.get 0) (then (i32.const 1)) (else (i32.const 2)))))
+    (func $try (param i32)
+        (block $caught
+            (try_table (catch_all $caught) (br_if $caught (local.get 0)) (call $tell (i32.const 3))))
+        (call $tell (i32.const 4)))
+    (func (export "_start") (local $i i32)
+        (loop
+            (call $block (local.get $i)) (call $loop (local.get $i)) (call $if (local.get $i))
+            (call $try (local.get $i))
+            (local.set $i (i32.add (local.get $i) (i32.const 1)))
+            (br_if 0 (i32.lt_u (local.get $i) (i32.const 3))))))"#;
+
+/// Branches, returns and traps that are followed by code.
+pub(crate) const JUMPS: &str = r#"(module (memory (export "memory") 1)
+    (func $note (param i64))
+    (func $tell (param i32) (call $note (i64.extend_i32_s (local.get 0))))
+    (func $named (param i32) (result i32) (i32.mul (local.get 0) (i32.const 55)))
+    (func $br (param i32) (local $k i32)
+        (local.set $k (i32.const 20))
+        (call $tell (block (result i32)
+            (br 0 (i32.add (local.get 0) (i32.const 1)))
+            (local.set $k (i32.add (local.get $k) (i32.const 1)))))
+        (call $tell (local.get $k)))
+    (func $table (param i32)
+        (block (block (br_table 0 1 0 (local.get 0))) (call $tell (i32.const 3)))
+        (call $tell (i32.const 4)))
+    (func $return (param i32) (result i32)
+        (return (i32.const 5)) (i32.const 1) (i32.add))
+    (func $loop (param i32) (local $k i32)
+        (loop
+            (block (br_if 0 (i32.ge_s (local.get $k) (i32.const 3)))
+                (local.set $k (i32.add (local.get $k) (i32.const 1)))
+                (br 1)
+                (call $tell (local.get $k)) (local.set 0 (i32.const 9)) (br 1)))
+        (call $tell (local.get 0)))
+    (func (export "_start") (local $i i32)
+        (loop
+            (call $br (local.get $i)) (call $table (local.get $i))
+            (call $tell (call $return (local.get $i)))
+            (call $loop (local.get $i))
+            (local.set $i (i32.add (local.get $i) (i32.const 1)))
+            (br_if 0 (i32.lt_u (local.get $i) (i32.const 3))))))"#;
