@@ -12,8 +12,9 @@
 use super::control::Frame;
 use super::control::FrameKind;
 use super::counting::Counting;
+use super::emitter::Emitter;
 use super::function::{Regions, Translator, machine_type};
-use super::hook::{Emitter, Hooking};
+use super::hook::Hooking;
 use super::plan::Word;
 use crate::error::CompileError;
 use crate::module::ModuleInfo;

@@ -15,8 +15,8 @@
 //! After a trap, `runtime/pending_event.rs` fires the hooks after the one in the cell. Whether code
 //! can trap is known once it is emitted; the stores that are not needed are removed then.
 
+use super::emitter::Emitter;
 use super::function::Translator;
-use super::hook::Emitter;
 use super::plan::{Action, Call, Hook};
 use crate::vm::at;
 use cranelift_codegen::entity::EntityRef;

@@ -8,7 +8,7 @@
 //! ([`Inline`]), or is a [`OneShotProbe`]. Its data are words of the instance that it fires in; a
 //! draft assigns them.
 
-use super::hook::Emitter;
+use super::emitter::Emitter;
 use super::one_shot::OneShotProbe;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
