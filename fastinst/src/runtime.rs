@@ -35,6 +35,7 @@ mod boards;
 mod cancellation;
 pub(crate) mod clock;
 mod complaint;
+mod departure;
 pub(crate) mod doors;
 pub(crate) mod drain;
 pub(crate) mod event;

@@ -7,6 +7,7 @@
 //! | door | what is done before |
 //! |---|---|
 //! | `_exit`, `_Exit`, exec | the profile is written, the control socket removed (not for exec) |
+//! | exec, `posix_spawn` | a program that cannot load the library gets an [environment](super::departure) without it |
 //! | `exit` | the same, where a child of `vfork` has used up what is called at the end |
 //! | `dlopen`, `dlmopen` | the agent is started, which sees the new module; the loader is asked to say when it has it |
 //! | `dlclose` | no code switches sites that might be unloaded |
@@ -24,8 +25,8 @@
 #![allow(unreachable_pub, reason = "the loader reaches them, by name")]
 
 use super::{
-    agent, arrivals, cancellation, guest, loader, protection, sandbox, scope, signal_stack, stub,
-    unloading,
+    agent, arrivals, cancellation, departure, guest, loader, protection, sandbox, scope,
+    signal_stack, stub, unloading,
 };
 use std::arch::naked_asm;
 use std::ffi::CStr;
@@ -59,6 +60,7 @@ macro_rules! doors {
                     "push r9",
                     "push rax",
                     "mov edi, {number}",
+                    "mov rsi, rsp",
                     "lea rax, [rip + {pass}]",
                     "call {slowly}",
                     "mov r11, rax",
@@ -94,16 +96,47 @@ doors! {
     11 dlmopen c"dlmopen" before_dlopen;
     12 quick_exit c"quick_exit" guest::before_end;
     13 exit c"exit" guest::before_exit;
+    14 posix_spawn c"posix_spawn" before_spawn;
+    15 posix_spawnp c"posix_spawnp" before_spawn;
 }
 
+/// The registers in which arguments are passed, as a door stores them.
+#[repr(C)]
+pub(super) struct PassedRegisters {
+    pub(super) rax: usize,
+    pub(super) r9: usize,
+    pub(super) r8: usize,
+    pub(super) rcx: usize,
+    pub(super) rdx: usize,
+    pub(super) rsi: usize,
+    pub(super) rdi: usize,
+}
+
+impl PassedRegisters {
+    /// Where the other arguments are: behind the return address.
+    pub(super) fn stack(&self) -> *const usize {
+        std::ptr::from_ref(self).wrapping_add(1).cast::<usize>().wrapping_add(1)
+    }
+}
+
+/// The parent continues as it is.
+fn before_spawn() {}
+
 /// Does what is to be done at a door; returns where it leads.
-extern "C" fn pass(number: u32) -> usize {
+extern "C" fn pass(number: u32, given: &PassedRegisters) -> usize {
     let errno = os::errno();
     let (name, before) = DOORS[number as usize];
     before();
-    let next = next(&NEXT[number as usize], name);
+    let instead = departure::instead(name, given);
+    let next = instead.unwrap_or_else(|| next(&NEXT[number as usize], name));
     os::set_errno(errno);
     next
+}
+
+/// Where the door of that name leads.
+pub(super) fn behind(name: &CStr) -> usize {
+    let place = DOORS.iter().position(|(door, _)| *door == name);
+    place.map_or(0, |place| next(&NEXT[place], name))
 }
 
 /// Finds out where all doors lead, while the loader starts the program: a later search might have

@@ -13,8 +13,8 @@ pub(super) use super::complaint::complain;
 use super::functions::Id;
 use super::measure::{self, Instants};
 use super::plant::{self, Garden};
-use super::{arguments, arrivals, cancellation, complaint, doors, functions, loader, registered};
-use super::{modes, scope, sites, spans, threads, unloading};
+use super::{arguments, arrivals, cancellation, complaint, departure, doors, functions, loader};
+use super::{modes, registered, scope, sites, spans, threads, unloading};
 use crate::clib::{clock, thread_data};
 use crate::config::{Config, Provider};
 use crate::discovery::Module;
@@ -155,9 +155,7 @@ fn is_preloaded() -> bool {
         return false;
     };
     let preload = std::env::var_os("LD_PRELOAD").unwrap_or_default();
-    preload
-        .as_bytes()
-        .split(|&byte| byte == b':' || byte == b' ')
+    departure::paths(preload.as_bytes())
         .any(|path| Path::new(OsStr::from_bytes(path)).file_name() == Some(name))
 }
 
@@ -782,11 +780,8 @@ fn hide_from_children() {
         static environ: *const *mut libc::c_char;
     }
     let Some(preload) = std::env::var_os("LD_PRELOAD") else { return };
-    let others: Vec<&[u8]> = preload
-        .as_bytes()
-        .split(|&byte| byte == b':' || byte == b' ')
-        .filter(|path| !path.is_empty() && !path.ends_with(b"libfastinst.so"))
-        .collect();
+    let others: Vec<&[u8]> =
+        departure::paths(preload.as_bytes()).filter(|path| !departure::is_ours(path)).collect();
     let text = others.join(&b':');
     // SAFETY: (1) called while the loader starts the program: no other threads exist yet; (2) the
     // list ends with null, its texts with zero; (3) what is left of one is no longer than it was.

@@ -19,6 +19,7 @@
 #![allow(unsafe_code)]
 #![allow(unreachable_pub, reason = "the loader reaches them, by name")]
 
+use super::doors::PassedRegisters;
 use super::filter::{self, Instruction};
 use super::{agent, doors, guest, signal_stack};
 use std::arch::naked_asm;
@@ -29,18 +30,6 @@ use wordpatch::os::{self, files};
 pub(super) static SYSCALL: AtomicUsize = AtomicUsize::new(0);
 pub(super) static PRCTL: AtomicUsize = AtomicUsize::new(0);
 const NAMES: [(&AtomicUsize, &CStr); 2] = [(&SYSCALL, c"syscall"), (&PRCTL, c"prctl")];
-
-/// The registers in which arguments are passed, as a door stores them.
-#[repr(C)]
-struct Arguments {
-    rax: usize,
-    r9: usize,
-    r8: usize,
-    rcx: usize,
-    rdx: usize,
-    rsi: usize,
-    rdi: usize,
-}
 
 macro_rules! door {
     ($number:literal $name:ident $next:ident $watched:path, $also:path, $third:path) => {
@@ -103,7 +92,7 @@ const NO_COUNTER: &str =
     "the program forbids the time stamp counter (PR_SET_TSC): the profile ends there";
 
 /// Does what is to be done at a door; returns where it leads.
-extern "C" fn pass(number: u32, given: &Arguments) -> usize {
+extern "C" fn pass(number: u32, given: &PassedRegisters) -> usize {
     let errno = os::errno();
     let (next, name) = NAMES[number as usize];
     let end = match (number, given.rdi as libc::c_long) {
@@ -132,7 +121,7 @@ extern "C" fn pass(number: u32, given: &Arguments) -> usize {
 }
 
 /// Whether a filter is about to be installed.
-fn installs_filter(number: u32, given: &Arguments) -> bool {
+fn installs_filter(number: u32, given: &PassedRegisters) -> bool {
     let [first, second] = [given.rdi, given.rsi].map(|argument| argument as libc::c_long);
     let by_prctl = |option| option == libc::c_long::from(libc::PR_SET_SECCOMP);
     match (number, first) {

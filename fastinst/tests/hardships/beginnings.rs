@@ -117,3 +117,62 @@ fn programs_that_forbid_themselves_the_counter_run_on_without_a_profile() {
         }
     }
 }
+
+#[test]
+fn programs_that_cannot_load_the_library_are_started_as_without_it() {
+    let Some(parent) = Trial::of("departures.c", &["-O2"]) else { return };
+    let Some(child) = Trial::with("musl-gcc", "arrived.c", &["-fno-instrument-functions"]) else {
+        return;
+    };
+    let script = child.to.join("script");
+    std::fs::write(&script, format!("#! {} -x\n", child.program.display())).unwrap();
+    run(std::process::Command::new("chmod").arg("+x").arg(&script));
+    let places = format!("/no/such:{}", child.program.parent().unwrap().display());
+    let output = parent.to.join("departed");
+    let started = |way: &str, program: &std::path::Path, others: Option<&str>, by: &[&str]| {
+        let mut command = match others {
+            None => clean(std::process::Command::new(&parent.program)),
+            Some(others) => {
+                let mut command = preloaded(&parent.program, "count", &output);
+                let library = library();
+                command.env("LD_PRELOAD", format!("{others}{}", library.display()));
+                command
+            }
+        };
+        command.env("PATH", &places).env("OTHER", "kept").arg(way).arg(program).args(by);
+        let output = run(&mut command);
+        let told = text(&output.stdout);
+        assert_eq!(text(&output.stderr), "", "{way}");
+        (output.status.code(), told.split("; LD_PRELOAD is").next().unwrap().to_owned())
+    };
+    let by_fork: [&str; 9] =
+        ["execve", "execv", "execvp", "execvpe", "fexecve", "execl", "short", "execlp", "execle"];
+    for way in by_fork.into_iter().chain(["posix_spawn", "posix_spawnp", "system"]) {
+        for by in [&[][..], &["vfork"]] {
+            let plain = started(way, &child.program, None, by);
+            assert!(plain.1.contains("LD_PRELOAD: none OTHER: kept"), "{way}: {plain:?}");
+            assert_eq!(started(way, &child.program, Some(""), by), plain, "{way}");
+            let others = started(way, &child.program, Some("libm.so.6 "), by);
+            let wanted = plain.1.replace("LD_PRELOAD: none", "LD_PRELOAD: libm.so.6");
+            assert_eq!(others, (plain.0, wanted), "{way}");
+        }
+        if way != "fexecve" {
+            let plain = started(way, &script, None, &[]);
+            assert!(plain.1.contains("script"), "{plain:?}");
+            assert_eq!(started(way, &script, Some(""), &[]), plain, "{way} of a script");
+        }
+    }
+}
+
+#[test]
+fn programs_that_load_the_library_keep_it_however_they_are_started() {
+    let Some(parent) = Trial::of("departures.c", &["-O2"]) else { return };
+    let Some(child) = Trial::of("arrived.c", &["-O1"]) else { return };
+    let output = parent.to.join("kept");
+    for way in ["execve", "execl", "execle", "execlp", "posix_spawn", "posix_spawnp"] {
+        let mut command = preloaded(&parent.program, "count", &output);
+        command.env("PATH", child.program.parent().unwrap()).arg(way).arg(&child.program);
+        let told = text(&run(&mut command).stdout);
+        assert!(told.contains("LD_PRELOAD: /") && told.contains("ends with 42"), "{way}: {told}");
+    }
+}
