@@ -7,7 +7,7 @@
 //! | door | what is done before |
 //! |---|---|
 //! | `_exit`, `_Exit`, exec | the profile is written, the control socket removed (not for exec) |
-//! | exec, `posix_spawn` | a program that cannot load the library gets an [environment](super::departure) without it |
+//! | exec, `posix_spawn` | a program that cannot load the library gets an [environment](super::execution) without it |
 //! | `exit` | the same, where a child of `vfork` has used up what is called at the end |
 //! | `dlopen`, `dlmopen` | the agent is started, which sees the new module; the loader is asked to say when it has it |
 //! | `dlclose` | no code switches sites that might be unloaded |
@@ -25,7 +25,7 @@
 #![allow(unreachable_pub, reason = "the loader reaches them, by name")]
 
 use super::{
-    agent, arrivals, cancellation, departure, guest, loader, protection, sandbox, scope,
+    agent, arrivals, cancellation, execution, guest, loader, protection, sandbox, scope,
     signal_stack, stub, unloading,
 };
 use std::arch::naked_asm;
@@ -84,14 +84,14 @@ macro_rules! doors {
 doors! {
     0 _exit c"_exit" guest::before_end;
     1 _Exit c"_Exit" guest::before_end;
-    2 execve c"execve" guest::before_departure;
-    3 execv c"execv" guest::before_departure;
-    4 execvp c"execvp" guest::before_departure;
-    5 execvpe c"execvpe" guest::before_departure;
-    6 execl c"execl" guest::before_departure;
-    7 execlp c"execlp" guest::before_departure;
-    8 execle c"execle" guest::before_departure;
-    9 fexecve c"fexecve" guest::before_departure;
+    2 execve c"execve" guest::before_exec;
+    3 execv c"execv" guest::before_exec;
+    4 execvp c"execvp" guest::before_exec;
+    5 execvpe c"execvpe" guest::before_exec;
+    6 execl c"execl" guest::before_exec;
+    7 execlp c"execlp" guest::before_exec;
+    8 execle c"execle" guest::before_exec;
+    9 fexecve c"fexecve" guest::before_exec;
     10 dlopen c"dlopen" before_dlopen;
     11 dlmopen c"dlmopen" before_dlopen;
     12 quick_exit c"quick_exit" guest::before_end;
@@ -127,7 +127,7 @@ extern "C" fn pass(number: u32, given: &PassedRegisters) -> usize {
     let errno = os::errno();
     let (name, before) = DOORS[number as usize];
     before();
-    let instead = departure::instead(name, given);
+    let instead = execution::instead(name, given);
     let next = instead.unwrap_or_else(|| next(&NEXT[number as usize], name));
     os::set_errno(errno);
     next

@@ -13,7 +13,7 @@ pub(super) use super::complaint::complain;
 use super::functions::Id;
 use super::measure::{self, Instants};
 use super::plant::{self, Garden};
-use super::{arguments, arrivals, cancellation, complaint, departure, doors, functions, loader};
+use super::{arguments, arrivals, cancellation, complaint, doors, execution, functions, loader};
 use super::{modes, registered, scope, sites, spans, threads, unloading};
 use crate::clib::{clock, thread_data};
 use crate::config::{Config, Provider};
@@ -155,7 +155,7 @@ fn is_preloaded() -> bool {
         return false;
     };
     let preload = std::env::var_os("LD_PRELOAD").unwrap_or_default();
-    departure::paths(preload.as_bytes())
+    execution::paths(preload.as_bytes())
         .any(|path| Path::new(OsStr::from_bytes(path)).file_name() == Some(name))
 }
 
@@ -488,12 +488,12 @@ extern "C" fn leave() {
 /// loader does not call `leave` after them.
 pub(super) fn before_exit() {
     if end_is_lost() {
-        before_departure();
+        before_exec();
     }
 }
 
 /// Before the process image is replaced or ends: by `_exit`, or by exec, which may fail.
-pub(super) fn before_departure() {
+pub(super) fn before_exec() {
     if is_observed() {
         agent::write_now(HASTY_WORDS);
     }
@@ -501,7 +501,7 @@ pub(super) fn before_departure() {
 
 /// Before the process ends by `_exit`.
 pub(super) fn before_end() {
-    before_departure();
+    before_exec();
     if is_observed() {
         agent::control::remove();
     }
@@ -781,7 +781,7 @@ fn hide_from_children() {
     }
     let Some(preload) = std::env::var_os("LD_PRELOAD") else { return };
     let others: Vec<&[u8]> =
-        departure::paths(preload.as_bytes()).filter(|path| !departure::is_ours(path)).collect();
+        execution::paths(preload.as_bytes()).filter(|path| !execution::is_ours(path)).collect();
     let text = others.join(&b':');
     // SAFETY: (1) called while the loader starts the program: no other threads exist yet; (2) the
     // list ends with null, its texts with zero; (3) what is left of one is no longer than it was.

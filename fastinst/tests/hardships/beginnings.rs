@@ -120,15 +120,15 @@ fn programs_that_forbid_themselves_the_counter_run_on_without_a_profile() {
 
 #[test]
 fn programs_that_cannot_load_the_library_are_started_as_without_it() {
-    let Some(parent) = Trial::of("departures.c", &["-O2"]) else { return };
-    let Some(child) = Trial::with("musl-gcc", "arrived.c", &["-fno-instrument-functions"]) else {
+    let Some(parent) = Trial::of("executes.c", &["-O2"]) else { return };
+    let Some(child) = Trial::with("musl-gcc", "executed.c", &["-fno-instrument-functions"]) else {
         return;
     };
     let script = child.to.join("script");
     std::fs::write(&script, format!("#! {} -x\n", child.program.display())).unwrap();
     run(std::process::Command::new("chmod").arg("+x").arg(&script));
     let places = format!("/no/such:{}", child.program.parent().unwrap().display());
-    let output = parent.to.join("departed");
+    let output = parent.to.join("executes");
     let started = |way: &str, program: &std::path::Path, others: Option<&str>, by: &[&str]| {
         let mut command = match others {
             None => clean(std::process::Command::new(&parent.program)),
@@ -166,8 +166,8 @@ fn programs_that_cannot_load_the_library_are_started_as_without_it() {
 
 #[test]
 fn programs_that_load_the_library_keep_it_however_they_are_started() {
-    let Some(parent) = Trial::of("departures.c", &["-O2"]) else { return };
-    let Some(child) = Trial::of("arrived.c", &["-O1"]) else { return };
+    let Some(parent) = Trial::of("executes.c", &["-O2"]) else { return };
+    let Some(child) = Trial::of("executed.c", &["-O1"]) else { return };
     let output = parent.to.join("kept");
     for way in ["execve", "execl", "execle", "execlp", "posix_spawn", "posix_spawnp"] {
         let mut command = preloaded(&parent.program, "count", &output);

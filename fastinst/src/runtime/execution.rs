@@ -3,7 +3,7 @@
 //! that does not name the library.
 //!
 //! The functions that execute programs are [doors](super::doors). A door leads to the function here
-//! whose name ends in `_without_us` if the program is such a one and the environment names the
+//! whose name ends in `_without_library` if the program is such a one and the environment names the
 //! library; otherwise, to the C library's.
 //!
 //! A child of `vfork` may call these functions: they use memory of their own stack alone. An
@@ -55,27 +55,35 @@ pub(super) fn instead(name: &CStr, given: &PassedRegisters) -> Option<usize> {
         let spawned = given.rsi as *const c_char;
         let own = environ;
         let (is_searched, path, list, instead) = match name.to_bytes() {
-            b"execve" => (false, path, given.rdx as List, execve_without_us as *const ()),
-            b"execv" => (false, path, own, execv_without_us as *const ()),
-            b"execvp" => (true, path, own, execvp_without_us as *const ()),
-            b"execvpe" => (true, path, given.rdx as List, execvpe_without_us as *const ()),
-            b"execl" => (false, path, given.list().map(|_| own)?, execl_without_us as *const ()),
-            b"execlp" => (true, path, given.list().map(|_| own)?, execlp_without_us as *const ()),
-            b"execle" => (false, path, given.list()? as List, execle_without_us as *const ()),
-            b"posix_spawn" => (false, spawned, given.r9 as List, spawn_without_us as *const ()),
-            b"posix_spawnp" => (true, spawned, given.r9 as List, spawnp_without_us as *const ()),
+            b"execve" => (false, path, given.rdx as List, execve_without_library as *const ()),
+            b"execv" => (false, path, own, execv_without_library as *const ()),
+            b"execvp" => (true, path, own, execvp_without_library as *const ()),
+            b"execvpe" => (true, path, given.rdx as List, execvpe_without_library as *const ()),
+            b"execl" => {
+                (false, path, given.list().map(|_| own)?, execl_without_library as *const ())
+            }
+            b"execlp" => {
+                (true, path, given.list().map(|_| own)?, execlp_without_library as *const ())
+            }
+            b"execle" => (false, path, given.list()? as List, execle_without_library as *const ()),
+            b"posix_spawn" => {
+                (false, spawned, given.r9 as List, spawn_without_library as *const ())
+            }
+            b"posix_spawnp" => {
+                (true, spawned, given.r9 as List, spawnp_without_library as *const ())
+            }
             b"fexecve" => {
                 let mut text = [0u8; 32];
                 let written =
                     write!(Cursor::new(&mut text[..]), "/proc/self/fd/{}", given.rdi as c_int);
                 let path = CStr::from_bytes_until_nul(&text).ok().filter(|_| written.is_ok())?;
-                let is_so = names_us(given.rdx as List) && cannot_load_us(path);
-                return is_so.then_some(fexecve_without_us as *const () as usize);
+                let is_so = names_library(given.rdx as List) && cannot_load_library(path);
+                return is_so.then_some(fexecve_without_library as *const () as usize);
             }
             _ => return None,
         };
         let is_so =
-            !path.is_null() && names_us(list) && is_unfit(CStr::from_ptr(path), is_searched);
+            !path.is_null() && names_library(list) && is_unfit(CStr::from_ptr(path), is_searched);
         is_so.then_some(instead as usize)
     }
 }
@@ -107,7 +115,7 @@ unsafe fn argument(registers: &[usize; 5], stack: *const usize, at: usize) -> us
 }
 
 /// Whether an environment has the library preloaded.
-unsafe fn names_us(list: List) -> bool {
+unsafe fn names_library(list: List) -> bool {
     // SAFETY: (1) the caller passes an environment.
     unsafe { preload(list) }.is_some_and(|(_, value)| paths(value).any(is_ours))
 }
@@ -144,7 +152,7 @@ pub(super) fn is_ours(path: &[u8]) -> bool {
 /// Whether the program that is found under a name cannot load the library.
 fn is_unfit(name: &CStr, is_searched: bool) -> bool {
     if !is_searched || name.to_bytes().contains(&b'/') {
-        return cannot_load_us(name);
+        return cannot_load_library(name);
     }
     // SAFETY: (1) the process's environment.
     let places = unsafe { value_of(environ, b"PATH=") }.unwrap_or(b"/bin:/usr/bin");
@@ -157,7 +165,7 @@ fn is_unfit(name: &CStr, is_searched: bool) -> bool {
             && let Ok(path) = CStr::from_bytes_until_nul(&room)
             && files::open(path).is_ok()
         {
-            return cannot_load_us(path);
+            return cannot_load_library(path);
         }
     }
     false
@@ -178,7 +186,7 @@ unsafe fn value_of<'a>(list: List, key: &[u8]) -> Option<&'a [u8]> {
 }
 
 /// Whether a file, or the interpreter that it names, is a program that cannot load the library.
-fn cannot_load_us(path: &CStr) -> bool {
+fn cannot_load_library(path: &CStr) -> bool {
     let (mut room, mut interpreter) = ([0u8; START], [0u8; SCRIPT]);
     for script in 0..=SCRIPTS {
         let path = match script {
@@ -224,7 +232,7 @@ fn is_foreign(start: &[u8]) -> bool {
 
 /// Calls a function with an environment that does not name the library, or with the environment as
 /// it is, if there is no room for another one.
-unsafe fn without_us(list: List, call: impl FnOnce(List) -> c_int) -> c_int {
+unsafe fn without_library(list: List, call: impl FnOnce(List) -> c_int) -> c_int {
     let (mut entries, mut text) = ([std::ptr::null(); ENTRIES], [0u8; PATH]);
     // SAFETY: (1) the caller passes an environment.
     match unsafe { changed(list, &mut entries, &mut text) } {
@@ -294,32 +302,32 @@ fn execvpe() -> Execve {
     unsafe { std::mem::transmute(doors::behind(c"execvpe")) }
 }
 
-unsafe extern "C" fn execve_without_us(path: *const c_char, args: List, list: List) -> c_int {
+unsafe extern "C" fn execve_without_library(path: *const c_char, args: List, list: List) -> c_int {
     // SAFETY: (1) the caller's arguments.
-    unsafe { without_us(list, |list| execve()(path, args, list)) }
+    unsafe { without_library(list, |list| execve()(path, args, list)) }
 }
 
-unsafe extern "C" fn execv_without_us(path: *const c_char, args: List) -> c_int {
+unsafe extern "C" fn execv_without_library(path: *const c_char, args: List) -> c_int {
     // SAFETY: as above.
-    unsafe { execve_without_us(path, args, environ) }
+    unsafe { execve_without_library(path, args, environ) }
 }
 
-unsafe extern "C" fn execvpe_without_us(file: *const c_char, args: List, list: List) -> c_int {
+unsafe extern "C" fn execvpe_without_library(file: *const c_char, args: List, list: List) -> c_int {
     // SAFETY: as above.
-    unsafe { without_us(list, |list| execvpe()(file, args, list)) }
+    unsafe { without_library(list, |list| execvpe()(file, args, list)) }
 }
 
-unsafe extern "C" fn execvp_without_us(file: *const c_char, args: List) -> c_int {
+unsafe extern "C" fn execvp_without_library(file: *const c_char, args: List) -> c_int {
     // SAFETY: as above.
-    unsafe { execvpe_without_us(file, args, environ) }
+    unsafe { execvpe_without_library(file, args, environ) }
 }
 
-unsafe extern "C" fn fexecve_without_us(file: c_int, args: List, list: List) -> c_int {
+unsafe extern "C" fn fexecve_without_library(file: c_int, args: List, list: List) -> c_int {
     // SAFETY: (1) the function of that name has this type; (2) the caller's arguments.
     unsafe {
         let fexecve: unsafe extern "C" fn(c_int, List, List) -> c_int =
             std::mem::transmute(doors::behind(c"fexecve"));
-        without_us(list, |list| fexecve(file, args, list))
+        without_library(list, |list| fexecve(file, args, list))
     }
 }
 
@@ -337,7 +345,7 @@ macro_rules! spawns {
                 // SAFETY: (1) the function of that name has this type; (2) the caller's arguments.
                 unsafe {
                     let next: Spawn = std::mem::transmute(doors::behind($next));
-                    without_us(list, |list| next(child, path, actions, attributes, args, list))
+                    without_library(list, |list| next(child, path, actions, attributes, args, list))
                 }
             }
         )*
@@ -345,8 +353,8 @@ macro_rules! spawns {
 }
 
 spawns! {
-    spawn_without_us c"posix_spawn";
-    spawnp_without_us c"posix_spawnp";
+    spawn_without_library c"posix_spawn";
+    spawnp_without_library c"posix_spawnp";
 }
 
 macro_rules! listing {
@@ -375,9 +383,9 @@ macro_rules! listing {
 }
 
 listing! {
-    execl_without_us execl;
-    execlp_without_us execlp;
-    execle_without_us execle;
+    execl_without_library execl;
+    execlp_without_library execlp;
+    execle_without_library execle;
 }
 
 /// Calls a function with the arguments as a list, which is known to fit.
@@ -403,7 +411,7 @@ unsafe extern "C" fn execl(
     stack: *const usize,
 ) -> c_int {
     // SAFETY: (1) the arguments of the program's call.
-    unsafe { with_list(registers, stack, |args, _| execv_without_us(path, args)) }
+    unsafe { with_list(registers, stack, |args, _| execv_without_library(path, args)) }
 }
 
 unsafe extern "C" fn execlp(
@@ -412,7 +420,7 @@ unsafe extern "C" fn execlp(
     stack: *const usize,
 ) -> c_int {
     // SAFETY: as above.
-    unsafe { with_list(registers, stack, |args, _| execvp_without_us(file, args)) }
+    unsafe { with_list(registers, stack, |args, _| execvp_without_library(file, args)) }
 }
 
 unsafe extern "C" fn execle(
@@ -421,7 +429,7 @@ unsafe extern "C" fn execle(
     stack: *const usize,
 ) -> c_int {
     // SAFETY: as above.
-    unsafe { with_list(registers, stack, |args, list| execve_without_us(path, args, list)) }
+    unsafe { with_list(registers, stack, |args, list| execve_without_library(path, args, list)) }
 }
 
 #[cfg(test)]
