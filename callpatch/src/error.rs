@@ -12,7 +12,7 @@ use wordpatch::{BarrierError, CodeAddr, PatchError, Refusal, Word};
 pub enum AdoptError {
     /// The bytes cannot be read or written.
     #[error(transparent)]
-    Ground(#[from] wordpatch::AdoptError),
+    PatchRegion(#[from] wordpatch::AdoptError),
     /// The instruction is not a known transfer of control.
     #[error(
         "at {address} there is no call or jump that is known, but {found}: give the address where one begins"

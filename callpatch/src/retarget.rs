@@ -231,7 +231,7 @@ impl<'site> Retarget<'site> {
             // displacement (A5) or returns, or no thread reaches it (`commit_alone`); (3) the
             // caller of `push`.
             unsafe {
-                opening.store(&site.ground, at, Width::Four, edit.displacement as u32 as u64)
+                opening.store(&site.region, at, Width::Four, edit.displacement as u32 as u64)
             }
             .map_err(Broken::Refused)?;
         }
@@ -278,7 +278,7 @@ impl<'site> Retarget<'site> {
 fn open<'e, 's: 'e>(
     edits: impl Iterator<Item = &'e Edit<'s>> + Clone,
 ) -> Result<Opening, wordpatch::Refusal> {
-    Opening::of(edits.map(|edit| &edit.site.ground))
+    Opening::of(edits.map(|edit| &edit.site.region))
 }
 
 impl CallSite {

@@ -26,13 +26,13 @@ use crate::error::SetError;
 use crate::x86::{Form, Role, Switch};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use wordpatch::live::Width;
-use wordpatch::{Access, CodeAddr, Ground, Opening, PatchSite, Word};
+use wordpatch::{Access, CodeAddr, Opening, PatchRegion, PatchSite, Word};
 
 /// A call or jump that can be switched on and off while threads execute it. Made by
 /// [`Survey::adopt`](crate::Survey::adopt).
 #[derive(Debug)]
 pub struct CallSite {
-    pub(crate) ground: Ground,
+    pub(crate) region: PatchRegion,
     form: Form,
     role: Role,
     stroke: Stroke,
@@ -98,13 +98,13 @@ impl Byte {
 }
 
 impl CallSite {
-    pub(crate) fn new(ground: Ground, form: Form, role: Role, stroke: Stroke) -> Self {
-        Self { ground, form, role, stroke, settled: AtomicBool::new(true) }
+    pub(crate) fn new(region: PatchRegion, form: Form, role: Role, stroke: Stroke) -> Self {
+        Self { region, form, role, stroke, settled: AtomicBool::new(true) }
     }
 
     /// Its address.
     pub fn address(&self) -> CodeAddr {
-        self.ground.address()
+        self.region.address()
     }
 
     /// Its instruction when on.
@@ -128,8 +128,8 @@ impl CallSite {
         let Stroke::Byte(byte) = &self.stroke else {
             return self.set_word(to);
         };
-        self.ground.fetch();
-        let (at, found) = (usize::from(byte.at), self.ground.byte(byte.at.into()));
+        self.region.fetch();
+        let (at, found) = (usize::from(byte.at), self.region.byte(byte.at.into()));
         let new = byte.face(to);
         if found == new {
             return Ok(());
@@ -140,17 +140,17 @@ impl CallSite {
             Some(_) if to == Switch::Off || self.settled.load(Ordering::Relaxed) => {}
             _ => return Err(self.why_not(found)),
         }
-        // SAFETY: (1) `at` is a byte of the form, which is the ground's length; (2) both values are
+        // SAFETY: (1) `at` is a byte of the form, whose length is the region's; (2) both values are
         // valid here, by construction in `Survey::adopt`, and one byte is never torn (A3); (3) the
         // adopter keeps others from writing here, and callers of this function store one of two
         // bytes, both of which are valid.
-        unsafe { self.ground.store(at, Width::One, new.into()) }.map_err(SetError::Refused)
+        unsafe { self.region.store(at, Width::One, new.into()) }.map_err(SetError::Refused)
     }
 
     /// Its current state; `None` if other code has changed its bytes.
     pub fn state(&self) -> Option<Switch> {
         if let Some(byte) = self.byte() {
-            return byte.state(self.ground.byte(byte.at.into()));
+            return byte.state(self.region.byte(byte.at.into()));
         }
         let [off, on] = self.faces();
         match self.seen() {
@@ -162,7 +162,7 @@ impl CallSite {
 
     /// The target of its displacement.
     pub fn destination(&self) -> Destination {
-        let bytes = self.ground.read();
+        let bytes = self.region.read();
         let displacement = bytes
             .part(self.form.displacement_at()..self.form.len())
             .map_or(0, |d| d.to_u64() as u32 as i32);
@@ -215,9 +215,9 @@ impl CallSite {
         let (at, len) = match &self.stroke {
             Stroke::Byte(byte) => (byte.at.into(), 1),
             Stroke::Part { at, width, .. } => (usize::from(*at), width.bytes()),
-            Stroke::Whole(_) => (0, self.ground.len()),
+            Stroke::Whole(_) => (0, self.region.len()),
         };
-        self.ground
+        self.region
             .read()
             .part(at..at + len)
             .unwrap_or_else(|| unreachable!("a stroke lies inside of its site"))
@@ -247,7 +247,7 @@ impl CallSite {
             Stroke::Part { at, width, .. } => {
                 // SAFETY: (1) a part of the site, by construction in `paper`; (2) both values are
                 // valid and lie within one granule (A1); (3) the adopter.
-                unsafe { self.ground.store((*at).into(), *width, new.to_u64()) }
+                unsafe { self.region.store((*at).into(), *width, new.to_u64()) }
                     .map_err(SetError::Refused)
             }
             // SAFETY: (1) a five-byte nop replaces a call, or a jump replaces the beginning of one
@@ -280,7 +280,7 @@ pub fn set_all<'s>(sites: impl IntoIterator<Item = &'s CallSite>, to: Switch) ->
     };
     let mut in_windows = Vec::new();
     for site in sites {
-        if site.ground.access() == Access::Rwx || site.byte().is_none() {
+        if site.region.access() == Access::Rwx || site.byte().is_none() {
             note(&mut switched, site.set_noting(to));
         } else {
             in_windows.push(site);
@@ -289,7 +289,7 @@ pub fn set_all<'s>(sites: impl IntoIterator<Item = &'s CallSite>, to: Switch) ->
     if in_windows.is_empty() {
         return switched;
     }
-    match Opening::of(in_windows.iter().map(|site| &site.ground)) {
+    match Opening::of(in_windows.iter().map(|site| &site.region)) {
         Ok(opening) => {
             in_windows.iter().for_each(|site| note(&mut switched, site.set_through(&opening, to)));
         }
@@ -311,7 +311,7 @@ impl CallSite {
     /// As `set_noting`, through a window that is open.
     pub(crate) fn set_through(&self, opening: &Opening, to: Switch) -> Result<bool, SetError> {
         let Some(byte) = self.byte() else { return self.set_noting(to) };
-        let found = self.ground.byte(byte.at.into());
+        let found = self.region.byte(byte.at.into());
         match byte.state(found) {
             Some(state) if state == to => return Ok(false),
             Some(_) if to == Switch::Off || self.is_settled() => {}
@@ -327,7 +327,7 @@ impl CallSite {
         let Some(byte) = self.byte() else {
             return self.set_through(opening, Switch::Off).map(|_| Switch::Off);
         };
-        let found = self.ground.byte(byte.at.into());
+        let found = self.region.byte(byte.at.into());
         let was = byte.state(found).ok_or_else(|| self.why_not(found))?;
         if found != byte.guard {
             self.store_through(opening, byte.at, byte.guard)?;
@@ -338,7 +338,7 @@ impl CallSite {
     /// Replaces the guard by the switching byte of `state`, when the displacement is complete.
     pub(crate) fn show_through(&self, opening: &Opening, state: Switch) -> Result<(), SetError> {
         let Some(byte) = self.byte() else { return Ok(()) };
-        let (found, new) = (self.ground.byte(byte.at.into()), byte.face(state));
+        let (found, new) = (self.region.byte(byte.at.into()), byte.face(state));
         if found == new {
             return Ok(());
         }
@@ -350,7 +350,7 @@ impl CallSite {
 
     fn store_through(&self, opening: &Opening, at: u8, new: u8) -> Result<(), SetError> {
         // SAFETY: as in `set`.
-        unsafe { opening.store(&self.ground, at.into(), Width::One, new.into()) }
+        unsafe { opening.store(&self.region, at.into(), Width::One, new.into()) }
             .map_err(SetError::Refused)
     }
 }

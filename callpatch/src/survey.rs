@@ -47,7 +47,7 @@ const WORD: usize = 8;
 /// A snapshot of the mappings of the process, for adopting many sites.
 #[derive(Debug)]
 pub struct Survey {
-    ground: wordpatch::Survey,
+    region: wordpatch::Survey,
     granule: Granule,
     strategy: Strategy,
 }
@@ -63,8 +63,8 @@ impl Survey {
         Self::on(wordpatch::Survey::over(policy, mappings), policy)
     }
 
-    fn on(ground: wordpatch::Survey, policy: Policy) -> Self {
-        Self { ground, granule: policy.granule, strategy: Strategy::OneByte }
+    fn on(region: wordpatch::Survey, policy: Policy) -> Self {
+        Self { region, granule: policy.granule, strategy: Strategy::OneByte }
     }
 
     /// The same, but sites are toggled by another strategy.
@@ -80,7 +80,7 @@ impl Survey {
     /// As for [`adopt`](Self::adopt), for the code on all of these pages.
     pub unsafe fn open(&mut self, range: std::ops::Range<CodeAddr>) {
         // SAFETY: (1) the caller.
-        unsafe { self.ground.open(range) };
+        unsafe { self.region.open(range) };
     }
 
     /// Adopts the transfer of control at `address`, which is on, if `is_hook` accepts its
@@ -141,7 +141,7 @@ impl Survey {
         role: Role,
     ) -> Result<CallSite, AdoptError> {
         // SAFETY: (1) the caller.
-        let found = unsafe { self.ground.read(address, form.len())? };
+        let found = unsafe { self.region.read(address, form.len())? };
         let displacement = found.part(form.displacement_at()..form.len());
         let displacement = displacement.map_or(0, |bytes| bytes.to_u64() as u32 as i32);
         let byte = Byte::of(form, role, displacement);
@@ -161,8 +161,8 @@ impl Survey {
             return Err(AdoptError::NotForPaper { address });
         }
         // SAFETY: (1) the caller.
-        let ground = unsafe { self.ground.ground(address, form.len())? };
-        Ok(CallSite::new(ground, form, role, Stroke::Byte(byte)))
+        let region = unsafe { self.region.patch_region(address, form.len())? };
+        Ok(CallSite::new(region, form, role, Stroke::Byte(byte)))
     }
 
     /// Turns the bytes that a compiler reserved for a site into a site that is off, if they are
@@ -184,20 +184,20 @@ impl Survey {
         for (i, expected) in was.chunks(WORD).enumerate() {
             let at = address.offset((i * WORD) as isize);
             // SAFETY: (1) the caller.
-            let ground = unsafe {
+            let region = unsafe {
                 self.require(at, expected)?;
-                self.ground.ground(at, expected.len())?
+                self.region.patch_region(at, expected.len())?
             };
-            if ground.access() != Access::Rwx {
+            if region.access() != Access::Rwx {
                 // A refused store in the middle would leave half of an instruction.
                 return Err(AdoptError::NotInPlace { address });
             }
-            pieces.push(ground);
+            pieces.push(region);
         }
-        for (ground, bytes) in pieces.iter().zip(code.chunks(WORD)) {
+        for (region, bytes) in pieces.iter().zip(code.chunks(WORD)) {
             for (at, byte) in bytes.iter().enumerate() {
                 // SAFETY: (1) inside; (2) no thread executes them, by the caller; (3) the caller.
-                let stored = unsafe { ground.store(at, Width::One, (*byte).into()) };
+                let stored = unsafe { region.store(at, Width::One, (*byte).into()) };
                 stored.map_err(|_| AdoptError::NotInPlace { address })?;
             }
         }
@@ -224,9 +224,9 @@ impl Survey {
             return Err(AdoptError::Role { address, form: Form::Jump, role: Role::Pun });
         }
         // SAFETY: (1) the caller.
-        let ground = unsafe { self.ground.ground(address, PUN)? };
+        let region = unsafe { self.region.patch_region(address, PUN)? };
         let stroke = Stroke::Byte(Byte::fixed(0, bytes[0], Form::Jump.on()));
-        Ok(CallSite::new(ground, Form::Jump, Role::Pun, stroke))
+        Ok(CallSite::new(region, Form::Jump, Role::Pun, stroke))
     }
 
     /// Adopts the beginning of one instruction as a [`Role::Pun`], if `was` is there. When the site
@@ -257,16 +257,16 @@ impl Survey {
             return Err(AdoptError::Role { address, form: Form::Jump, role: Role::Pun });
         }
         // SAFETY: (1) the caller; the beginning of one instruction becomes that of another.
-        let (ground, site) = unsafe {
-            let ground = self.ground.ground(address, len)?;
-            if ground.access() == Access::ProcMem {
+        let (region, site) = unsafe {
+            let region = self.region.patch_region(address, len)?;
+            if region.access() == Access::ProcMem {
                 // It stores byte by byte.
                 return Err(AdoptError::Cut { address, len });
             }
-            (ground, self.ground.adopt(address, len, Layout::One)?)
+            (region, self.region.adopt(address, len, Layout::One)?)
         };
         let stroke = Stroke::Whole(Box::new((site, [off, on])));
-        Ok(CallSite::new(ground, Form::Jump, Role::Pun, stroke))
+        Ok(CallSite::new(region, Form::Jump, Role::Pun, stroke))
     }
 
     /// Adopts the end of a jump as a [`Role::Pun`], if these five bytes are there: the last four
@@ -292,9 +292,9 @@ impl Survey {
             return Err(AdoptError::Role { address, form: Form::Jump, role: Role::Pun });
         }
         // SAFETY: (1) the caller.
-        let ground = unsafe { self.ground.ground(address, PUN)? };
+        let region = unsafe { self.region.patch_region(address, PUN)? };
         let stroke = Stroke::Byte(Byte::fixed(PUN as u8 - 1, faces[0], faces[1]));
-        Ok(CallSite::new(ground, Form::Jump, Role::Pun, stroke))
+        Ok(CallSite::new(region, Form::Jump, Role::Pun, stroke))
     }
 
     /// Adopts a `ret` that another instruction follows, as a [`Role::Pun`]. When the site is on,
@@ -308,18 +308,18 @@ impl Survey {
     pub unsafe fn adopt_return(&mut self, address: CodeAddr) -> Result<CallSite, AdoptError> {
         // SAFETY: (1) the caller; whatever its site makes of the other one leads to where a `ret`
         // leads.
-        let ground = unsafe {
+        let region = unsafe {
             self.require(address, &[x86::RET])?;
-            self.ground.ground(address, 1)?
+            self.region.patch_region(address, 1)?
         };
         let stroke = Stroke::Byte(Byte::fixed(0, x86::RET, x86::NOP));
-        Ok(CallSite::new(ground, Form::Jump, Role::Pun, stroke))
+        Ok(CallSite::new(region, Form::Jump, Role::Pun, stroke))
     }
 
     /// Checks that these bytes are there.
     unsafe fn require(&mut self, address: CodeAddr, bytes: &[u8]) -> Result<(), AdoptError> {
         // SAFETY: (1) the caller.
-        let found = unsafe { self.ground.read(address, bytes.len())? };
+        let found = unsafe { self.region.read(address, bytes.len())? };
         match bytes.iter().zip(found.bytes()).position(|(expected, found)| expected != found) {
             None => Ok(()),
             Some(wrong) => {
@@ -341,7 +341,7 @@ impl Survey {
         let mut len = if room < x86::LONGEST { 2 } else { x86::LONGEST };
         loop {
             // SAFETY: (1) the caller. No known transfer is shorter than two bytes.
-            let found = unsafe { self.ground.read(address, len)? };
+            let found = unsafe { self.region.read(address, len)? };
             let &[first, second, ..] = found.bytes() else {
                 unreachable!("at least two bytes were read")
             };
@@ -392,7 +392,7 @@ impl Survey {
             let len = missing.min(8).min(PAGE - at.within(PAGE));
             // SAFETY: (1) the caller; (2) so far these are bytes of a stub, or of another
             // instruction on the page of the first.
-            let word = unsafe { self.ground.read(at, len) }.ok()?;
+            let word = unsafe { self.region.read(at, len) }.ok()?;
             bytes.extend_from_slice(word.bytes());
         }
         x86::stub_slot(stub, &bytes)
@@ -407,12 +407,12 @@ impl Survey {
         displacement: i32,
     ) -> Result<CallSite, AdoptError> {
         // SAFETY: (1) the caller of `adopt`.
-        let ground = unsafe { self.ground.ground(address, form.len())? };
+        let region = unsafe { self.region.patch_region(address, form.len())? };
         let stroke = match self.strategy {
             Strategy::OneByte => Stroke::Byte(byte),
             Strategy::Paper { .. }
                 if form != Form::Call
-                    || ground.access() == Access::ProcMem
+                    || region.access() == Access::ProcMem
                     || self.granule == Granule::BYTE =>
             {
                 return Err(AdoptError::NotForPaper { address });
@@ -420,10 +420,10 @@ impl Survey {
             Strategy::Paper { ret } => {
                 let paper = Paper { granule: self.granule, ret };
                 // SAFETY: (1) the caller of `adopt`; the bytes are a call of five.
-                unsafe { paper.stroke(address, displacement, &mut self.ground)? }
+                unsafe { paper.stroke(address, displacement, &mut self.region)? }
             }
         };
-        Ok(CallSite::new(ground, form, role, stroke))
+        Ok(CallSite::new(region, form, role, stroke))
     }
 }
 

@@ -96,7 +96,10 @@ fn what_is_no_transfer_of_control_is_refused_with_its_bytes() {
     );
     // SAFETY: (1) to (5): refused.
     let unmapped = unsafe { CallSite::adopt(CodeAddr::new(64), Role::Call, &policy(), |_| true) };
-    assert!(matches!(unmapped, Err(AdoptError::Ground(wordpatch::AdoptError::Unmapped { .. }))));
+    assert!(matches!(
+        unmapped,
+        Err(AdoptError::PatchRegion(wordpatch::AdoptError::Unmapped { .. }))
+    ));
 }
 
 #[test]

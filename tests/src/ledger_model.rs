@@ -2,9 +2,9 @@
 //! that hold in all of them.
 
 use crate::addr::CodeAddr;
-use crate::atlas::{self, Entry};
-use crate::claim::{Claim, Quad};
+use crate::address_map::{self, Entry};
 use crate::ledger::{Flight, Front, Phase, Whose};
+use crate::range_lock::{Quad, RangeLock};
 use crate::sync::{AtomicU32, Ordering};
 use loom::thread;
 
@@ -20,17 +20,17 @@ fn quads() -> &'static [Quad] {
     Box::leak((0..4).map(|_| Quad::vacant()).collect())
 }
 
-fn claim(quads: &'static [Quad], start: usize, end: usize) -> Claim {
-    Claim::new(&(CodeAddr::new(start)..CodeAddr::new(end)), |address| &quads[address.get() / 8])
+fn range_lock(quads: &'static [Quad], start: usize, end: usize) -> RangeLock {
+    RangeLock::new(&(CodeAddr::new(start)..CodeAddr::new(end)), |address| &quads[address.get() / 8])
 }
 
-/// Every thread claims a word that overlaps the one before: `[6, 12)`, `[10, 18)`, … At least one
+/// Every thread locks a word that overlaps the one before: `[6, 12)`, `[10, 18)`, … At least one
 /// thread succeeds, and no two with overlapping words do.
 pub fn contenders_for_overlapping_words(threads: usize) {
     let quads = quads();
     let takers: Vec<_> = (0..threads)
-        .map(|i| claim(quads, 6 + 6 * i, 14 + 6 * i))
-        .map(|claim| thread::spawn(move || claim.take()))
+        .map(|i| range_lock(quads, 6 + 6 * i, 14 + 6 * i))
+        .map(|range_lock| thread::spawn(move || range_lock.take()))
         .collect();
     let taken: Vec<bool> = takers.into_iter().map(|taker| taker.join().unwrap()).collect();
     assert!(taken.iter().any(|&taken| taken), "nobody got a word");
@@ -40,7 +40,7 @@ pub fn contenders_for_overlapping_words(threads: usize) {
 /// Words that share a quadword and no byte are both taken.
 pub fn neighbours() {
     let quads = quads();
-    let (low, high) = (claim(quads, 1, 4), claim(quads, 4, 9));
+    let (low, high) = (range_lock(quads, 1, 4), range_lock(quads, 4, 9));
     let other = thread::spawn(move || low.take());
     assert!(high.take());
     assert!(other.join().unwrap());
@@ -48,13 +48,13 @@ pub fn neighbours() {
 
 /// Two threads enter the same key and one more key each, into a segment in which all three keys
 /// have the same places.
-pub fn entering_an_atlas() {
+pub fn entering_an_address_map() {
     let segment: &'static [Quad] = quads();
     let enter = move |own| {
-        let shared = atlas::enter(segment, 8).unwrap();
+        let shared = address_map::enter(segment, 8).unwrap();
         (
             std::ptr::from_ref(shared) as usize,
-            std::ptr::from_ref(atlas::enter(segment, own).unwrap()) as usize,
+            std::ptr::from_ref(address_map::enter(segment, own).unwrap()) as usize,
         )
     };
     let other = thread::spawn(move || enter(16));
@@ -64,15 +64,15 @@ pub fn entering_an_atlas() {
     assert!(here.1 != there.1 && here.1 != here.0 && there.1 != here.0, "two keys, one entry");
 }
 
-fn flight(front: &Front<u32>, claim: Claim, manner: u32) -> &'static Flight<u32> {
-    Flight::of(front, CodeAddr::new(6)..CodeAddr::new(11), 2, claim, manner)
+fn flight(front: &Front<u32>, range_lock: RangeLock, manner: u32) -> &'static Flight<u32> {
+    Flight::of(front, CodeAddr::new(6)..CodeAddr::new(11), 2, range_lock, manner)
 }
 
 /// A thread that finds a flight finds it complete, and a flight that is entered at the same time
 /// never displaces it.
 pub fn entering_flights() {
     let (front, quads) = (leak(Front::vacant()), quads());
-    let of = move |manner| flight(front, claim(quads, 6, 11), manner);
+    let of = move |manner| flight(front, range_lock(quads, 6, 11), manner);
     let other = thread::spawn(move || std::ptr::from_ref(of(1)) as usize);
     let here = std::ptr::from_ref(of(2)) as usize;
     assert!(front.flights().all(|flight| flight.front == 2 && flight.traps(CodeAddr::new(7))));
@@ -84,7 +84,7 @@ pub fn entering_flights() {
 
 /// A trap handler that reads the word in replacement never confuses the words of two flights.
 pub fn reading_the_word_that_is_replaced() {
-    let flight = flight(leak(Front::vacant()), claim(quads(), 6, 11), 0);
+    let flight = flight(leak(Front::vacant()), range_lock(quads(), 6, 11), 0);
     let patcher = thread::spawn(move || {
         for (old, new) in [(10, 20), (20, 30)] {
             flight.take_off(old, new);
@@ -102,7 +102,7 @@ pub fn reading_the_word_that_is_replaced() {
 /// next begins.
 fn trapping_while_flights_pass(look: impl Fn(&'static Front<u32>, &'static AtomicU32) -> bool) {
     let (front, byte) = (leak(Front::vacant()), leak(AtomicU32::new(0)));
-    let flight = flight(front, claim(quads(), 6, 11), 0);
+    let flight = flight(front, range_lock(quads(), 6, 11), 0);
     let trap = move |old| {
         flight.take_off(old, old + 1);
         byte.store(TRAP, Ordering::Release);
@@ -145,7 +145,7 @@ pub fn finding_the_owner_of_a_trap_at_one_glance() {
 
 /// Of two threads that try to perform the next step, one does.
 pub fn seizing_a_flight() {
-    let flight = flight(leak(Front::vacant()), claim(quads(), 6, 11), 0);
+    let flight = flight(leak(Front::vacant()), range_lock(quads(), 6, 11), 0);
     flight.take_off(1, 2);
     flight.set_phase(Phase::Trapped);
     let other = thread::spawn(move || flight.seize(Phase::Trapped));
@@ -155,13 +155,13 @@ pub fn seizing_a_flight() {
 }
 
 /// One thread ends a flight, by `end`, while another begins the next one.
-fn ending_beside_a_beginning(end: impl Fn(&'static Flight<u32>, Claim) + Send + 'static) {
-    let claim = claim(quads(), 6, 11);
-    let flight = flight(leak(Front::vacant()), claim, 0);
-    assert!(claim.take());
+fn ending_beside_a_beginning(end: impl Fn(&'static Flight<u32>, RangeLock) + Send + 'static) {
+    let range_lock = range_lock(quads(), 6, 11);
+    let flight = flight(leak(Front::vacant()), range_lock, 0);
+    assert!(range_lock.take());
     flight.take_off(1, 2);
-    let ending = thread::spawn(move || end(flight, claim));
-    if claim.take() {
+    let ending = thread::spawn(move || end(flight, range_lock));
+    if range_lock.take() {
         flight.take_off(2, 3);
         ending.join().unwrap();
         assert_eq!(flight.phase(), Phase::Busy, "the end of one flight ended the next");
@@ -178,8 +178,8 @@ pub fn landing() {
 /// In the wrong order: the bytes are released before the phase is set. The model has to detect the
 /// fault.
 pub fn landing_in_the_wrong_order() {
-    ending_beside_a_beginning(|flight, claim| {
-        claim.give_back();
+    ending_beside_a_beginning(|flight, range_lock| {
+        range_lock.give_back();
         flight.set_phase(Phase::Idle);
     });
 }

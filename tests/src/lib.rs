@@ -10,15 +10,15 @@ pub mod ledger_model;
 #[path = "../../wordpatch/src/addr.rs"]
 #[allow(dead_code, unreachable_pub, reason = "a model uses a part of it")]
 mod addr;
-#[path = "../../wordpatch/src/atlas.rs"]
+#[path = "../../wordpatch/src/address_map.rs"]
 #[allow(dead_code, reason = "a model uses a part of it")]
-mod atlas;
-#[path = "../../wordpatch/src/claim.rs"]
-#[allow(dead_code, reason = "a model uses a part of it")]
-mod claim;
+mod address_map;
 #[path = "../../wordpatch/src/ledger.rs"]
 #[allow(dead_code, unreachable_pub, reason = "a model uses a part of it")]
 mod ledger;
+#[path = "../../wordpatch/src/range_lock.rs"]
+#[allow(dead_code, reason = "a model uses a part of it")]
+mod range_lock;
 
 /// In `wordpatch` these are the standard library's.
 mod sync {

@@ -26,7 +26,7 @@ fn neighbours_never_meet() {
 
 #[test]
 fn threads_that_enter_one_key_meet_at_one_entry() {
-    check(model::entering_an_atlas);
+    check(model::entering_an_address_map);
 }
 
 #[test]

@@ -15,7 +15,7 @@
 #![allow(unsafe_code)]
 
 use crate::addr::CodeAddr;
-use crate::atlas::{Atlas, Entry};
+use crate::address_map::{AddressMap, Entry};
 use crate::live::{self, Width};
 use crate::lock::{Guard, Lock};
 use crate::os::{
@@ -111,7 +111,7 @@ impl Entry for Unlocked {
 }
 
 /// The pages that no window may close, because sites in them are stored to at any time.
-static UNLOCKED: Atlas<Unlocked> = Atlas::new();
+static UNLOCKED: AddressMap<Unlocked> = AddressMap::new();
 
 /// The bounds of those pages; addresses outside are not searched for.
 static LOWEST: AtomicUsize = AtomicUsize::new(usize::MAX);

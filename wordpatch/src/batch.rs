@@ -101,24 +101,24 @@ impl<'site> Batch<'site> {
 /// A word and its site.
 type Edit<'a> = (&'a PatchSite, Word);
 
-/// The claimed bytes of a batch's sites. They are released when the batch ends, except those of
+/// The locked bytes of a batch's sites. They are released when the batch ends, except those of
 /// sites whose flights have started: a flight releases its bytes itself.
 struct Held<'a> {
     sites: Vec<&'a PatchSite>,
 }
 
 impl<'a> Held<'a> {
-    /// Claims the bytes of all sites or of none.
+    /// Locks the bytes of all sites or of none.
     fn take(edits: &[Edit<'a>]) -> Result<Self, PatchError> {
         let mut held = Self { sites: Vec::with_capacity(edits.len()) };
         for &(site, _) in edits {
-            site.claim()?;
+            site.lock_range()?;
             held.sites.push(site);
         }
         Ok(held)
     }
 
-    /// Starts flights for the words that need a trap, and keeps the claims of the others.
+    /// Starts flights for the words that need a trap, and keeps the locks of the others.
     fn take_off(&mut self, trapped: &[&Edit<'a>], others: &[&Edit<'a>]) -> Vec<Leg<'a>> {
         self.sites.clear();
         self.sites.extend(others.iter().map(|(site, _)| site));

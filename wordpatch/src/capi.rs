@@ -11,7 +11,7 @@
 #![allow(unsafe_code)]
 
 use crate::addr::CodeAddr;
-use crate::atlas::{Atlas, Entry};
+use crate::address_map::{AddressMap, Entry};
 use crate::completion;
 use crate::config::Config;
 use crate::effect;
@@ -100,7 +100,7 @@ impl Entry for Named {
     }
 }
 
-static SITES: Atlas<Named> = Atlas::new();
+static SITES: AddressMap<Named> = AddressMap::new();
 
 /// User addresses leave the topmost byte of a key free for the length.
 const LENGTH_SHIFT: u32 = 56;

@@ -27,12 +27,12 @@ use crate::access::Access;
 use crate::addr::CodeAddr;
 use crate::flight;
 use crate::fork;
-use crate::ground::Ground;
 use crate::lock::{Guard, Lock};
 use crate::os::{
     OsError,
     pages::{self, PAGE, Place, Protection},
 };
+use crate::patch_region::PatchRegion;
 use std::ops::Range;
 
 /// One region of code memory.
@@ -222,14 +222,14 @@ impl CodeMemory {
     ///
     /// # Panics
     /// If there are none, more than eight, or some outside.
-    pub unsafe fn ground(&self, offset: usize, len: usize) -> Ground {
+    pub unsafe fn patch_region(&self, offset: usize, len: usize) -> PatchRegion {
         assert!(
             (1..=8).contains(&len) && offset + len <= self.span.len,
             "{len} bytes at {offset} of code memory"
         );
         let start = self.base().offset(offset as isize);
         let alias = self.span.writable.distance_from(self.span.base);
-        Ground::new(start..start.offset(len as isize), alias, Access::Rwx)
+        PatchRegion::new(start..start.offset(len as isize), alias, Access::Rwx)
     }
 
     /// Copies `code` to `offset`. No thread may execute it yet.

@@ -15,9 +15,8 @@
 
 use crate::access::{Access, Refusal, Window};
 use crate::addr::CodeAddr;
-use crate::atlas::Atlas;
+use crate::address_map::AddressMap;
 use crate::barrier::{Barrier, BarrierError};
-use crate::claim::{Claim, Quad};
 use crate::effect;
 use crate::error::PatchError;
 use crate::gate::{self, Inside};
@@ -26,6 +25,7 @@ use crate::ledger::{self, Front, Phase};
 use crate::live::{self, Width};
 use crate::os::{cpu, pages::PAGE, signals::Blocked};
 use crate::protocol::{Layout, Plan, Step, TRAP, Whole};
+use crate::range_lock::{Quad, RangeLock};
 use crate::sync::Ordering;
 use crate::ticks::Ticks;
 use crate::word::Word;
@@ -44,10 +44,10 @@ pub(crate) struct Manner {
 pub(crate) type Flight = ledger::Flight<Manner>;
 
 /// The byte-range locks of this process.
-static QUADS: Atlas<Quad> = Atlas::new();
+static QUADS: AddressMap<Quad> = AddressMap::new();
 
 /// The places in this process where traps were planted.
-static FRONTS: Atlas<Front<Manner>> = Atlas::new();
+static FRONTS: AddressMap<Front<Manner>> = AddressMap::new();
 
 /// The front that contains `address`, with the flights whose traps may lie there, if there ever
 /// were any. Usable in a signal handler.
@@ -55,9 +55,9 @@ pub(crate) fn front_at(address: CodeAddr) -> Option<&'static Front<Manner>> {
     FRONTS.find(address.align_down(8).get())
 }
 
-/// The claim on the bytes of `word`.
-pub(crate) fn claim_of(word: &Range<CodeAddr>) -> Claim {
-    Claim::new(word, |address| QUADS.enter(address.align_down(8).get()))
+/// The lock on the bytes of `word`.
+pub(crate) fn range_lock_of(word: &Range<CodeAddr>) -> RangeLock {
+    RangeLock::new(word, |address| QUADS.enter(address.align_down(8).get()))
 }
 
 /// Ends every flight in `range`, whose code is about to be unmapped: nothing is stored, and later
@@ -76,7 +76,7 @@ pub(crate) fn abandon(range: &Range<CodeAddr>) {
 
 /// In a forked child, whose only thread is the caller: finishes every flight whose traps are
 /// planted, and releases all bytes. The parent finishes those that are `foreign`; their bytes stay
-/// claimed.
+/// locked.
 pub(crate) fn land_all(foreign: impl Fn(CodeAddr) -> bool) {
     for flight in FRONTS.iter().flat_map(Front::flights) {
         // The queue belongs to the parent's completion thread.
@@ -105,11 +105,11 @@ impl Flight {
     pub(crate) fn enter(
         word: Range<CodeAddr>,
         front: usize,
-        claim: Claim,
+        range_lock: RangeLock,
         manner: Manner,
     ) -> &'static Self {
         let place = FRONTS.enter(word.start.align_down(8).get());
-        Self::of(place, word, front, claim, manner)
+        Self::of(place, word, front, range_lock, manner)
     }
 
     fn len(&self) -> usize {
@@ -120,9 +120,9 @@ impl Flight {
         self.word.start
     }
 
-    /// Claims the bytes, or returns the patch that holds them as an error.
-    pub(crate) fn claim(&self) -> Result<(), PatchError> {
-        if self.claim.take() { Ok(()) } else { Err(self.holder()) }
+    /// Locks the bytes, or returns the patch that holds them as an error.
+    pub(crate) fn lock_range(&self) -> Result<(), PatchError> {
+        if self.range_lock.take() { Ok(()) } else { Err(self.holder()) }
     }
 
     /// The patch that holds bytes of this word: another patch of it, or an overlapping one.
@@ -135,7 +135,7 @@ impl Flight {
         }
     }
 
-    /// Starts the flight, whose bytes are claimed: does all that can be done before the trap.
+    /// Starts the flight, whose bytes are locked: does all that can be done before the trap.
     /// Returns the flight's number.
     pub(crate) fn prepare(&self, alias: isize, new: Word) -> u64 {
         // SAFETY: (1) the word was mapped and readable when it was adopted, and its adopter keeps
@@ -227,7 +227,7 @@ impl Flight {
         for (at, width) in pieces {
             let to = self.start().offset(at as isize);
             // SAFETY: (1) the bytes are this flight's, writable through `window` by the adopter's
-            // access; (2) they are claimed; (3) executing threads see only states that the
+            // access; (2) they are locked; (3) executing threads see only states that the
             // protocol's model allows.
             unsafe { window.store(to, alias, width, word >> (8 * at))? };
         }

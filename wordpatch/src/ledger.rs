@@ -14,8 +14,8 @@
 //! There is no unsafe code here, and nothing but atomics: the loom models compile this very file.
 
 use crate::addr::CodeAddr;
-use crate::atlas::Entry;
-use crate::claim::Claim;
+use crate::address_map::Entry;
+use crate::range_lock::RangeLock;
 use crate::sync::{AtomicIsize, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::ops::Range;
 
@@ -50,7 +50,7 @@ impl<X: PartialEq> Front<X> {
     }
 
     /// Enters a new flight permanently. A word that two threads enter at the same time gets two
-    /// flights, which is harmless: only one of them can claim the bytes.
+    /// flights, which is harmless: only one of them can lock the bytes.
     fn add(&self, flight: Flight<X>) -> &'static Flight<X> {
         let flight: &'static Flight<X> = Box::leak(Box::new(flight));
         let mut first = self.flights.load(Ordering::Relaxed);
@@ -159,11 +159,11 @@ pub(crate) struct Flight<X: 'static> {
     pub(crate) word: Range<CodeAddr>,
     /// The number of its bytes that traps cover while it is in progress.
     pub(crate) front: usize,
-    pub(crate) claim: Claim,
+    pub(crate) range_lock: RangeLock,
     /// The parameters of the flight.
     pub(crate) manner: X,
     phase: AtomicU32,
-    /// Counts the flights of this word; changed while its bytes are claimed, before `old` and
+    /// Counts the flights of this word; changed while its bytes are locked, before `old` and
     /// `new`.
     number: AtomicU64,
     old: AtomicU64,
@@ -189,19 +189,19 @@ impl<X: PartialEq> Flight<X> {
         place: &Front<X>,
         word: Range<CodeAddr>,
         front: usize,
-        claim: Claim,
+        range_lock: RangeLock,
         manner: X,
     ) -> &'static Self {
         let known =
             place.flights().find(|f| f.word == word && f.front == front && f.manner == manner);
-        known.unwrap_or_else(|| place.add(Self::new(word, front, claim, manner)))
+        known.unwrap_or_else(|| place.add(Self::new(word, front, range_lock, manner)))
     }
 
-    fn new(word: Range<CodeAddr>, front: usize, claim: Claim, manner: X) -> Self {
+    fn new(word: Range<CodeAddr>, front: usize, range_lock: RangeLock, manner: X) -> Self {
         Self {
             word,
             front,
-            claim,
+            range_lock,
             manner,
             phase: AtomicU32::new(Phase::Idle as u32),
             number: AtomicU64::new(0),
@@ -231,7 +231,7 @@ impl<X: PartialEq> Flight<X> {
         self.number.load(Ordering::Acquire)
     }
 
-    /// Starts the flight. The caller has claimed the word's bytes.
+    /// Starts the flight. The caller has locked the word's bytes.
     pub(crate) fn take_off(&self, old: u64, new: u64) -> u64 {
         self.phase.store(Phase::Busy as u32, Ordering::Relaxed);
         // A reader that sees one of the words below also sees the number, and so knows that the
@@ -251,9 +251,9 @@ impl<X: PartialEq> Flight<X> {
     /// Ends the flight: leaves `Busy` and releases the bytes, since the word is complete. Only for
     /// the thread that entered `Busy`.
     pub(crate) fn land(&self) {
-        // In this order: the thread that claims the bytes next sets the phase without reading it.
+        // In this order: the thread that locks the bytes next sets the phase without reading it.
         self.set_phase(Phase::Idle);
-        self.claim.give_back();
+        self.range_lock.give_back();
     }
 
     /// Makes the calling thread the one that performs the next step, unless another thread is

@@ -33,8 +33,8 @@
 //! - [`Policy`] sets the parameters: the unit of instruction fetch ([`Granule`]), how other cores
 //!   are synchronised ([`Barrier`]), how text is made writable ([`Access`]). The defaults are the
 //!   documented ones; [`Config`] reads others from the environment.
-//! - [`Ground`] is less than a site: bytes prepared for single stores, whose order is the caller's
-//!   own protocol.
+//! - [`PatchRegion`] is less than a site: bytes prepared for single stores, whose order is the
+//!   caller's own protocol.
 //! - [`CodeMemory`] is memory for generated code, executable at one address and writable at
 //!   another.
 //! - [`capi`] is the C interface: `include/wordpatch.h`.
@@ -62,12 +62,11 @@ pub mod os;
 
 mod access;
 mod addr;
-mod atlas;
+mod address_map;
 mod barrier;
 mod batch;
 mod calibration;
 pub mod capi;
-mod claim;
 mod code_memory;
 mod completion;
 mod config;
@@ -77,13 +76,14 @@ mod flight;
 mod fork;
 mod gate;
 mod granule;
-mod ground;
 mod ledger;
 pub mod live;
 mod lock;
+mod patch_region;
 mod pending;
 mod policy;
 pub mod protocol;
+mod range_lock;
 mod site;
 #[cfg(test)]
 mod specimen;
@@ -104,8 +104,8 @@ pub use config::{Config, ConfigError};
 pub use error::{AdoptError, PatchError, TrapError};
 pub use fork::{leave_forks_alone, owns_code};
 pub use granule::Granule;
-pub use ground::{Ground, Opening};
 pub use ledger::Phase;
+pub use patch_region::{Opening, PatchRegion};
 pub use pending::Pending;
 pub use policy::Policy;
 pub use protocol::Layout;

@@ -12,23 +12,23 @@
 
 use crate::access::{self, Access, Refusal, Window};
 use crate::addr::CodeAddr;
-use crate::claim::Claim;
 use crate::code_memory;
 use crate::error::{AdoptError, PatchError};
 use crate::flight::{self, Flight, Manner};
 use crate::fork;
 use crate::gate;
 use crate::granule::Granule;
-use crate::ground::Ground;
 use crate::ledger::Phase;
 use crate::live::{self, Width};
 use crate::os::{
     maps::{self, Mapping},
     pages::PAGE,
 };
+use crate::patch_region::PatchRegion;
 use crate::pending::Pending;
 use crate::policy::Policy;
 use crate::protocol::{Layout, Plan};
+use crate::range_lock::RangeLock;
 use crate::trap;
 use crate::word::Word;
 use std::collections::HashSet;
@@ -46,7 +46,7 @@ pub struct PatchSite {
     /// stored to at any time. Then a patch need not read the current bytes.
     whole: Option<Width>,
     granule: Granule,
-    claim: Claim,
+    range_lock: RangeLock,
     /// The flight that replaces bytes which a boundary cuts; `None` if no boundary cuts the site.
     flight: Option<&'static Flight>,
     /// Whether the pages have still to be made writable, under [`Access::RwxLazy`].
@@ -136,7 +136,7 @@ impl PatchSite {
     #[inline]
     unsafe fn store_uncut(&self, new: Word) -> Result<(), PatchError> {
         self.check_length(new)?;
-        if self.claim.is_held() {
+        if self.range_lock.is_held() {
             return Err(self.holder());
         }
         match self.whole {
@@ -154,23 +154,23 @@ impl PatchSite {
         Ok(())
     }
 
-    /// Claims the bytes of a site that a boundary cuts. Replaces them by one store if the changed
+    /// Locks the bytes of a site that a boundary cuts. Replaces them by one store if the changed
     /// bytes need no trap, otherwise plants the traps.
     unsafe fn begin(&self, flight: &'static Flight, new: Word) -> Result<Pending<'_>, PatchError> {
         self.check_length(new)?;
-        flight.claim()?;
-        // SAFETY: (1) the caller; the bytes are claimed.
-        let begun = unsafe { self.begin_claimed(flight, new) };
+        flight.lock_range()?;
+        // SAFETY: (1) the caller; the bytes are locked.
+        let begun = unsafe { self.begin_locked(flight, new) };
         if !matches!(begun, Ok(Some(_))) {
-            flight.claim.give_back();
+            flight.range_lock.give_back();
         }
         begun.map(|number| {
             number.map_or_else(Pending::landed, |number| Pending::new(flight, number))
         })
     }
 
-    /// As `begin`, after the claim. Returns the flight's number if one was started.
-    unsafe fn begin_claimed(
+    /// As `begin`, after the lock. Returns the flight's number if one was started.
+    unsafe fn begin_locked(
         &self,
         flight: &'static Flight,
         new: Word,
@@ -250,7 +250,7 @@ impl PatchSite {
         self.access
     }
 
-    /// Checks and preparations that can be made before the bytes are claimed.
+    /// Checks and preparations that can be made before the bytes are locked.
     pub(crate) fn make_ready(&self, new: Word) -> Result<(), PatchError> {
         self.check_length(new)?;
         self.unlock_if_new().map_err(PatchError::Refused)
@@ -262,17 +262,17 @@ impl PatchSite {
         self.granule.cut(self.word.start.offset(changed.start as isize), changed.len()).is_some()
     }
 
-    /// Claims the bytes for a batch.
-    pub(crate) fn claim(&self) -> Result<(), PatchError> {
-        if self.claim.take() { Ok(()) } else { Err(self.holder()) }
+    /// Locks the bytes for a batch.
+    pub(crate) fn lock_range(&self) -> Result<(), PatchError> {
+        if self.range_lock.take() { Ok(()) } else { Err(self.holder()) }
     }
 
-    /// Releases the bytes. Only for the code that claimed them.
+    /// Releases the bytes. Only for the code that locked them.
     pub(crate) fn give_back(&self) {
-        self.claim.give_back();
+        self.range_lock.give_back();
     }
 
-    /// Starts a flight whose bytes are claimed; `None` if no boundary cuts the site.
+    /// Starts a flight whose bytes are locked; `None` if no boundary cuts the site.
     pub(crate) fn take_off(&self, new: Word) -> Option<&'static Flight> {
         let flight = self.flight?;
         flight.prepare(self.alias, new);
@@ -343,10 +343,11 @@ impl Survey {
         if access == Access::ProcMem && layout == Layout::Any && len > 1 {
             return Err(AdoptError::SeveralInstructions { address });
         }
-        let claim = flight::claim_of(&word);
+        let range_lock = flight::range_lock_of(&word);
         let plan = Plan::new(address, len, granule, self.policy.order, layout);
         let manner = Manner { plan, layout, granule, barrier: self.policy.barrier, access };
-        let flight = plan.front().map(|front| Flight::enter(word.clone(), front, claim, manner));
+        let flight =
+            plan.front().map(|front| Flight::enter(word.clone(), front, range_lock, manner));
         if flight.is_some() {
             self.require_traps(address)?;
         }
@@ -363,7 +364,7 @@ impl Survey {
             access,
             whole,
             granule,
-            claim,
+            range_lock,
             flight,
             locked,
         })
@@ -373,9 +374,13 @@ impl Survey {
     /// protocol.
     ///
     /// # Safety
-    /// As for [`adopt`](Self::adopt), for as long as the ground lives; the safety conditions of
-    /// each store restrict its bytes.
-    pub unsafe fn ground(&mut self, address: CodeAddr, len: usize) -> Result<Ground, AdoptError> {
+    /// As for [`adopt`](Self::adopt), for as long as the patch region lives; the safety conditions
+    /// of each store restrict its bytes.
+    pub unsafe fn patch_region(
+        &mut self,
+        address: CodeAddr,
+        len: usize,
+    ) -> Result<PatchRegion, AdoptError> {
         let word = Self::word(address, len)?;
         let alias = code_memory::alias_of(address, len);
         let writable = self.look_at(&word)?;
@@ -383,7 +388,7 @@ impl Survey {
         if access == Access::Rwx && alias.is_none() && !writable {
             self.unlock(&word)?;
         }
-        Ok(Ground::new(word, alias.unwrap_or(0), access))
+        Ok(PatchRegion::new(word, alias.unwrap_or(0), access))
     }
 
     /// Makes the pages of a range writable with one system call, if the policy makes pages writable

@@ -44,8 +44,8 @@ fn each_instruction_is_replaced_and_replaced_back_at_every_cut() {
 fn stop_between_all_steps(laid: &Laid, policy: &Policy, mut look: impl FnMut(&str)) {
     let site = laid.adopt(Layout::One, policy);
     look("before");
-    site.claim().unwrap();
-    look("claimed");
+    site.lock_range().unwrap();
+    look("locked");
     let flight = site.take_off(laid.new).unwrap();
     look("prepared");
     let window = Window::open(site.access(), std::iter::once(site.range())).unwrap();

@@ -30,7 +30,7 @@ const MOV: [u8; 5] = [0xb8, 1, 0, 0, 1];
 const UNIT: u64 = 0x0100_0001;
 
 /// How often a patch is tried while an executing thread that finished the previous patch still
-/// claims the bytes.
+/// locks the bytes.
 const TRIES: u32 = 1_000_000;
 
 /// The sum of the executing threads is not made of whole faces.

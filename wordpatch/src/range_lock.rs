@@ -1,17 +1,17 @@
-//! Claims: locks on byte ranges that are being replaced.
+//! Range locks: locks on the bytes that are being replaced.
 //!
 //! A *quad* is an aligned quadword of code, with one bit for each byte that is being patched. Two
 //! words overlap exactly if they need the same bit. A word touches at most two quads and takes the
 //! lower one first. So of several contenders, the one that holds the highest quad cannot fail any
 //! more: at least one succeeds, and disjoint words never conflict.
 //!
-//! Quads are kept apart from the data that the trap handler reads: a claim must not wait for a
+//! Quads are kept apart from the data that the trap handler reads: a lock must not wait for a
 //! cache line that executing threads have just read.
 //!
 //! There is no unsafe code here, and nothing but atomics: the loom models compile this very file.
 
 use crate::addr::CodeAddr;
-use crate::atlas::Entry;
+use crate::address_map::Entry;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use std::ops::Range;
 
@@ -65,7 +65,7 @@ impl Quad {
         self.held.store(0, Ordering::Relaxed);
     }
 
-    /// Claims all bytes. Only where no other thread exists.
+    /// Locks all bytes. Only where no other thread exists.
     pub(crate) fn hold_all(&self) {
         self.held.store(u32::MAX, Ordering::Relaxed);
     }
@@ -75,21 +75,21 @@ impl Quad {
         CodeAddr::new(self.key.load(Ordering::Relaxed))
     }
 
-    /// Whether any byte of `mask` is claimed.
+    /// Whether any byte of `mask` is locked.
     fn holds(&self, mask: u32) -> bool {
         self.held.load(Ordering::Acquire) & mask != 0
     }
 }
 
-/// The claim on the bytes of one word: the quads that contain them, and their bits there.
+/// The lock on the bytes of one word: the quads that contain them, and their bits there.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Claim {
+pub(crate) struct RangeLock {
     low: (&'static Quad, u32),
     high: Option<(&'static Quad, u32)>,
 }
 
-impl Claim {
-    /// The claim on `[start, end)`, at most eight bytes, with the quads that `quad_of` finds.
+impl RangeLock {
+    /// The lock on `[start, end)`, at most eight bytes, with the quads that `quad_of` finds.
     pub(crate) fn new(
         word: &Range<CodeAddr>,
         mut quad_of: impl FnMut(CodeAddr) -> &'static Quad,
@@ -102,7 +102,7 @@ impl Claim {
         Self { low, high }
     }
 
-    /// Claims the bytes if none of them is claimed.
+    /// Locks the bytes if none of them is locked.
     pub(crate) fn take(&self) -> bool {
         let (low, bits) = self.low;
         if !low.take(bits) {
@@ -117,7 +117,7 @@ impl Claim {
         }
     }
 
-    /// Releases the bytes. Only for the code that claimed them.
+    /// Releases the bytes. Only for the code that locked them.
     pub(crate) fn give_back(&self) {
         if let Some((high, above)) = self.high {
             high.give_back(above);
@@ -126,7 +126,7 @@ impl Claim {
         low.give_back(bits);
     }
 
-    /// Whether any of the bytes is claimed.
+    /// Whether any of the bytes is locked.
     pub(crate) fn is_held(&self) -> bool {
         self.low.0.holds(self.low.1) || self.high.is_some_and(|(high, above)| high.holds(above))
     }

@@ -1,5 +1,5 @@
-//! Ground: a patch region, that is, bytes of running code that were prepared for stores, without a
-//! rule about the order of the stores.
+//! Patch regions: bytes of running code that were prepared for stores, without a rule about the
+//! order of the stores.
 //!
 //! A [`PatchSite`](crate::PatchSite) replaces words by the one protocol that suits every word. A
 //! caller that knows more about the instructions there, such as one that toggles calls, may need
@@ -21,9 +21,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// One to eight bytes of running code that can be stored to. Made by
-/// [`Survey::ground`](crate::Survey::ground).
+/// [`Survey::patch_region`](crate::Survey::patch_region).
 #[derive(Debug)]
-pub struct Ground {
+pub struct PatchRegion {
     range: Range<CodeAddr>,
     /// The distance to the writable address; zero outside of code memory.
     alias: isize,
@@ -32,7 +32,7 @@ pub struct Ground {
     locked: AtomicBool,
 }
 
-impl Ground {
+impl PatchRegion {
     pub(crate) fn new(range: Range<CodeAddr>, alias: isize, access: Access) -> Self {
         Self { range, alias, access, locked: AtomicBool::new(access == Access::RwxLazy) }
     }
@@ -74,14 +74,14 @@ impl Ground {
         // SAFETY: (1) mapped and readable since adoption, and kept so by the adopter.
         let bytes = unsafe { live::load(self.range.start, self.len()) };
         Word::from_u64(bytes, self.len())
-            .unwrap_or_else(|| unreachable!("ground has one to eight bytes"))
+            .unwrap_or_else(|| unreachable!("region has one to eight bytes"))
     }
 
     /// Stores the low `width` bytes of `value`, `at` bytes from the first; where pages are writable
     /// that is one machine store. Usable in a signal handler.
     ///
     /// # Safety
-    /// 1. The bytes lie inside of the ground. 2. A thread that executes them meanwhile may see the
+    /// 1. The bytes lie inside of the region. 2. A thread that executes them meanwhile may see the
     ///    old or the new ones, and both are valid; under [`Access::ProcMem`] also any mixture. 3.
     ///    No other code stores to them at the same time.
     #[inline]
@@ -118,8 +118,8 @@ impl Ground {
     }
 }
 
-/// A window in which many grounds can be written, open while it lives. Keep it short, and never
-/// across a barrier: signals may be blocked on this thread meanwhile.
+/// A window in which many patch regions can be written, open while it lives. Keep it short, and
+/// never across a barrier: signals may be blocked on this thread meanwhile.
 #[must_use = "pages are writable only while it lives"]
 pub struct Opening {
     windows: Vec<(Access, Window)>,
@@ -132,45 +132,45 @@ impl fmt::Debug for Opening {
 }
 
 impl Opening {
-    /// Opens the pages of all `grounds`.
+    /// Opens the pages of all `regions`.
     #[allow(
         clippy::needless_pass_by_value,
         reason = "an iterator is walked several times, from copies"
     )]
-    pub fn of<'g>(grounds: impl Iterator<Item = &'g Ground> + Clone) -> Result<Self, Refusal> {
+    pub fn of<'g>(regions: impl Iterator<Item = &'g PatchRegion> + Clone) -> Result<Self, Refusal> {
         let mut opening = Self { windows: Vec::new() };
-        for ground in grounds.clone() {
-            ground.unlock_if_new()?;
-            let access = ground.access;
+        for region in regions.clone() {
+            region.unlock_if_new()?;
+            let access = region.access;
             if opening.windows.iter().all(|(known, _)| *known != access) {
-                let same = grounds
+                let same = regions
                     .clone()
-                    .filter(|ground| ground.access == access)
-                    .map(|ground| ground.range.clone());
+                    .filter(|region| region.access == access)
+                    .map(|region| region.range.clone());
                 opening.windows.push((access, Window::open(access, same)?));
             }
         }
         Ok(opening)
     }
 
-    /// As [`Ground::store`], for one of the grounds that this was opened for.
+    /// As [`PatchRegion::store`], for one of the patch regions that this was opened for.
     ///
     /// # Safety
-    /// As for [`Ground::store`].
+    /// As for [`PatchRegion::store`].
     ///
     /// # Panics
-    /// If no ground with the same access was opened.
+    /// If no patch region with the same access was opened.
     #[inline]
     pub unsafe fn store(
         &self,
-        ground: &Ground,
+        region: &PatchRegion,
         at: usize,
         width: Width,
         value: u64,
     ) -> Result<(), Refusal> {
-        let window = self.windows.iter().find(|(access, _)| *access == ground.access);
-        let (_, window) = window.expect("the ground is one of those that were opened");
+        let window = self.windows.iter().find(|(access, _)| *access == region.access);
+        let (_, window) = window.expect("the region is one of those that were opened");
         // SAFETY: (1) to (3) the caller.
-        unsafe { window.store(ground.range.start.offset(at as isize), ground.alias, width, value) }
+        unsafe { window.store(region.range.start.offset(at as isize), region.alias, width, value) }
     }
 }

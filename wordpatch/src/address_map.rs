@@ -1,4 +1,4 @@
-//! The atlas: a lock-free map from addresses. Entries are only ever added; any thread reads it,
+//! Address maps: lock-free maps from addresses. Entries are only ever added; any thread reads them,
 //! also in a signal handler.
 //!
 //! ```text
@@ -23,18 +23,18 @@ const PLACES: usize = 16;
 /// Entries of the first segment.
 const FIRST: usize = 256;
 
-/// An entry of an atlas.
+/// An entry of an address map.
 pub(crate) trait Entry {
     /// An entry that no thread has taken.
     fn vacant() -> Self;
 
-    /// Its key; zero while it is vacant. Set once, by the atlas.
+    /// Its key; zero while it is vacant. Set once, by the address map.
     fn key(&self) -> &AtomicUsize;
 }
 
 /// A map from keys, which are not zero, to entries.
 #[derive(Debug)]
-pub(crate) struct Atlas<E> {
+pub(crate) struct AddressMap<E> {
     /// The first entries of the segments; null where there is none yet. Set once.
     segments: [AtomicPtr<E>; SEGMENTS],
     entries: PhantomData<E>,
@@ -43,7 +43,7 @@ pub(crate) struct Atlas<E> {
 /// The largest number of segments.
 const SEGMENTS: usize = 24;
 
-impl<E: Entry + 'static> Atlas<E> {
+impl<E: Entry + 'static> AddressMap<E> {
     pub(crate) const fn new() -> Self {
         Self {
             segments: [const { AtomicPtr::new(std::ptr::null_mut()) }; SEGMENTS],
@@ -158,28 +158,31 @@ mod tests {
 
     #[test]
     fn every_key_that_was_entered_is_found_and_no_other() {
-        let atlas: Atlas<AtomicUsize> = Atlas::new();
+        let address_map: AddressMap<AtomicUsize> = AddressMap::new();
         let keys = |n: usize| n * 8 + 0x7f00_0000_0000;
         for n in 0..20_000 {
-            assert!(std::ptr::eq(atlas.enter(keys(n)), atlas.enter(keys(n))));
+            assert!(std::ptr::eq(address_map.enter(keys(n)), address_map.enter(keys(n))));
         }
-        assert!((0..20_000).all(|n| atlas.find(keys(n)).is_some()));
-        assert!((20_000..40_000).all(|n| atlas.find(keys(n)).is_none()));
+        assert!((0..20_000).all(|n| address_map.find(keys(n)).is_some()));
+        assert!((20_000..40_000).all(|n| address_map.find(keys(n)).is_none()));
     }
 
     #[test]
     fn threads_that_enter_the_same_keys_meet_at_the_same_entries() {
-        let atlas: &Atlas<AtomicUsize> = &Atlas::new();
+        let address_map: &AddressMap<AtomicUsize> = &AddressMap::new();
         let places = std::thread::scope(|scope| {
             let enter_all = || {
                 (1..3000)
-                    .map(|n| std::ptr::from_ref(atlas.enter(n * 8)) as usize)
+                    .map(|n| std::ptr::from_ref(address_map.enter(n * 8)) as usize)
                     .collect::<Vec<_>>()
             };
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(enter_all)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect::<HashSet<_>>()
         });
         assert_eq!(places.len(), 1);
-        assert_eq!(atlas.iter().filter(|entry| entry.load(Ordering::Relaxed) != 0).count(), 2999);
+        assert_eq!(
+            address_map.iter().filter(|entry| entry.load(Ordering::Relaxed) != 0).count(),
+            2999
+        );
     }
 }
