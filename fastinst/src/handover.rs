@@ -517,7 +517,7 @@ fn is_there(reader: i32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use profiler::{Clock, Conductor, Costs, FuncId, Packing, Policy, Ticks};
+    use profiler::{Clock, Controller, Costs, FuncId, Packing, Policy, Ticks};
 
     /// A profile of two functions that were entered equally often.
     fn profile(entries: u64) -> Vec<u8> {
@@ -526,13 +526,13 @@ mod tests {
 
     fn profile_of(functions: u32, entries: u64) -> Vec<u8> {
         let costs = Costs { pair: 18.0, bias: 9.0, count: 1.0, toggle: 180.0, skip: 2.0 };
-        let mut conductor =
-            Conductor::new(Policy::Count, Clock { hz: 1e9, step: 1 }, costs, 1, Ticks(0));
+        let mut controller =
+            Controller::new(Policy::Count, Clock { hz: 1e9, step: 1 }, costs, 1, Ticks(0));
         for id in 1..=functions {
-            conductor.discovered(FuncId(id), 2);
-            conductor.entered(FuncId(id), entries);
+            controller.discovered(FuncId(id), 2);
+            controller.entered(FuncId(id), entries);
         }
-        conductor.profile(Ticks(entries)).to_bytes(Packing::Plain)
+        controller.profile(Ticks(entries)).to_bytes(Packing::Plain)
     }
 
     fn calls(profile: &Profile) -> Vec<f64> {

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use wordpatch::CodeAddr;
 use wordpatch::os::replace::Replacement;
 
-/// Facts that the runtime has and the conductor does not.
+/// Facts that the runtime has and the controller does not.
 #[derive(Debug)]
 pub(crate) struct Facts {
     pub(crate) clock: Clock,
@@ -68,7 +68,7 @@ pub(crate) fn describe(
     let plain = format != Format::Profile;
     profile.set_hz(facts.clock.hz);
     let watched = f64::from(facts.threads) * facts.seconds;
-    // The conductor's clock is the program's CPU time, and does not advance in hooks.
+    // The controller's clock is the program's CPU time, and does not advance in hooks.
     let worked = (profile.header.seconds * 1e9).min(facts.processor * 1e9);
     let waited = 1.0 - facts.processor / watched;
     let by_probes = profile.evidence_of_probes(&facts.evidence, waited, worked);

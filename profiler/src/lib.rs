@@ -2,11 +2,11 @@
 //! reports.
 //!
 //! The crate is pure: it uses no clock, thread or file. The owner of the probes passes observations
-//! to a [`Conductor`] (the sampling controller), which sets the probes' modes through a small
+//! to a [`Controller`] (the sampling controller), which sets the probes' modes through a small
 //! trait, [`Probes`]. At any time it returns a [`Profile`], plain data from which reports are made.
 //!
 //! ```
-//! use profiler::{Clock, Conductor, Costs, FuncId, Label, Mode, Policy, Probes, Sample, TableOptions, Ticks};
+//! use profiler::{Clock, Controller, Costs, FuncId, Label, Mode, Policy, Probes, Sample, TableOptions, Ticks};
 //!
 //! struct Switches(Vec<(FuncId, Mode)>);
 //! impl Probes for Switches {
@@ -17,18 +17,18 @@
 //!
 //! let clock = Clock { hz: 1e9, step: 1 };
 //! let costs = Costs { pair: 18.0, bias: 9.0, count: 1.0, toggle: 180.0, skip: 2.0 };
-//! let mut conductor = Conductor::new(Policy::Exact, clock, costs, 1, Ticks(0));
+//! let mut controller = Controller::new(Policy::Exact, clock, costs, 1, Ticks(0));
 //! let mut switches = Switches(Vec::new());
-//! conductor.discovered(FuncId(1), 2);
-//! conductor.first(&mut switches);
+//! controller.discovered(FuncId(1), 2);
+//! controller.first(&mut switches);
 //! assert!(matches!(switches.0[..], [(FuncId(1), Mode::Sample(_))]));
 //!
-//! conductor.entered(FuncId(1), 3);
+//! controller.entered(FuncId(1), 3);
 //! for ticks in [109, 209, 309] {
-//!     conductor.sample(&Sample { function: FuncId(1), call_site: 0, ticks, nested: 0, children: 0, outermost: true });
+//!     controller.sample(&Sample { function: FuncId(1), call_site: 0, ticks, nested: 0, children: 0, outermost: true });
 //! }
-//! conductor.tick(Ticks(1_000_000), &mut switches);
-//! let mut profile = conductor.profile(Ticks(2_000_000));
+//! controller.tick(Ticks(1_000_000), &mut switches);
+//! let mut profile = controller.profile(Ticks(2_000_000));
 //! profile.label(|_| Label { name: "parse".to_owned(), ..Label::default() });
 //! let function = &profile.functions[0];
 //! assert_eq!((function.calls.value, function.mean.unwrap().value), (3.0, 200.0));
@@ -51,7 +51,7 @@ mod account;
 mod arguments;
 mod clock_evidence;
 mod compare;
-mod conductor;
+mod controller;
 mod exemplars;
 mod figure;
 mod file;
@@ -74,7 +74,7 @@ mod unit;
 pub use arguments::{ArgumentValue, Arguments};
 pub use clock_evidence::{ClockEvidence, ClockFunction, ClockSource, ClockStack};
 pub use compare::{Change, Compared, Comparison, Verdict};
-pub use conductor::{Conductor, Counting, Sample, Tally};
+pub use controller::{Controller, Counting, Sample, Tally};
 pub use exemplars::{Inner, Nesting, Slow};
 pub use figure::{Figure, How, Mark};
 pub use file::{FileError, Packing};

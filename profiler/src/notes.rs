@@ -62,14 +62,14 @@ impl Header {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Clock, Conductor, Costs, Policy, Profile, Ticks};
+    use crate::{Clock, Controller, Costs, Policy, Profile, Ticks};
 
     /// The profile of one process.
     fn process(notes: &[&str]) -> Profile {
         let costs = Costs { pair: 50.0, bias: 40.0, count: 2.0, toggle: 400.0, skip: 4.0 };
         let clock = Clock { hz: 1e9, step: 1 };
         let mut profile =
-            Conductor::new(Policy::Count, clock, costs, 1, Ticks(1)).profile(Ticks(2));
+            Controller::new(Policy::Count, clock, costs, 1, Ticks(1)).profile(Ticks(2));
         profile.header.notes = notes.iter().map(|note| (*note).to_owned()).collect();
         profile
     }

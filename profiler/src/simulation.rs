@@ -1,6 +1,6 @@
 //! Simulation: replays a complete trace of a program against a policy.
 //!
-//! The player behaves like probes: it counts, samples, retires, and passes to a [`Conductor`] the
+//! The player behaves like probes: it counts, samples, retires, and passes to a [`Controller`] the
 //! observations that its agent would have made, at the times at which the agent would have made
 //! them. It also keeps the true values. So a policy's error is known call by call, and the effects
 //! of measuring on a program do not affect the comparison.
@@ -9,7 +9,8 @@
 //! with the highest bit set for an exit, and the counter.
 
 use crate::{
-    Clock, Conductor, Costs, Draw, FuncId, Mode, Policy, Probes, Profile, Rest, Sample, Skip, Ticks,
+    Clock, Controller, Costs, Draw, FuncId, Mode, Policy, Probes, Profile, Rest, Sample, Skip,
+    Ticks,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -95,10 +96,10 @@ pub fn play(
 ) -> Outcome {
     let mut events = events.peekable();
     let began = events.peek().map_or(Ticks(0), |event| event.at);
-    let conductor = Conductor::new(policy, clock, costs, seed, began);
+    let controller = Controller::new(policy, clock, costs, seed, began);
     let world = World { probes: Vec::new(), now: began, switched: 0, chance: seed | 1 };
     let mut player = Player {
-        conductor,
+        controller,
         world,
         costs,
         threads: HashMap::new(),
@@ -206,7 +207,7 @@ struct Thread {
 }
 
 struct Player {
-    conductor: Conductor,
+    controller: Controller,
     world: World,
     costs: Costs,
     threads: HashMap<u32, Thread>,
@@ -233,10 +234,10 @@ impl Player {
     fn look(&mut self, now: Ticks) -> Ticks {
         self.world.now = now;
         for (at, seen) in self.seen.iter_mut().enumerate().filter(|(_, seen)| **seen > 0) {
-            self.conductor.entered(FuncId(at as u32), std::mem::take(seen));
+            self.controller.entered(FuncId(at as u32), std::mem::take(seen));
         }
         self.refill();
-        self.conductor.tick(now, &mut self.world)
+        self.controller.tick(now, &mut self.world)
     }
 
     fn event(&mut self, event: Event) {
@@ -247,8 +248,8 @@ impl Player {
             self.seen.resize(at + 1, 0);
         }
         if !self.world.probe(event.function).known {
-            self.conductor.discovered(event.function, 2);
-            self.conductor.first(&mut self.world);
+            self.controller.discovered(event.function, 2);
+            self.controller.first(&mut self.world);
         }
         let mut thread = self.threads.remove(&event.thread).unwrap_or_default();
         if event.is_exit {
@@ -330,7 +331,7 @@ impl Player {
             .iter()
             .any(|open| open.function == event.function && open.timed.is_some());
         let (function, children) = (event.function, frame.children);
-        self.conductor.sample(&Sample {
+        self.controller.sample(&Sample {
             function,
             call_site,
             ticks: measured,
@@ -344,14 +345,14 @@ impl Player {
         if let (0, 0, Mode::Sample(draw)) = (left, probe.open, probe.mode) {
             probe.rest = Some(draw.then);
             let armed = probe.armed;
-            self.conductor.retired(event.function, armed, event.at);
+            self.controller.retired(event.function, armed, event.at);
         }
     }
 
     fn outcome(self, began: Ticks, end: Ticks) -> Outcome {
         let truth = self.truth.into_iter().enumerate().filter(|(_, truth)| truth.calls > 0);
         Outcome {
-            profile: self.conductor.profile(end),
+            profile: self.controller.profile(end),
             truth: truth.map(|(at, truth)| (FuncId(at as u32), truth)).collect(),
             cost: self.cost + self.world.switched as f64 * self.costs.toggle / 2.0,
             span: end.since(began),

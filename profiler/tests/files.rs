@@ -1,7 +1,7 @@
 //! Profiles as files: written files can be read, and all others are refused.
 
 use profiler::{
-    Callee, Clock, Conductor, Costs, Exemplar, Figure, FuncId, Label, Module, Packing, Policy,
+    Callee, Clock, Controller, Costs, Exemplar, Figure, FuncId, Label, Module, Packing, Policy,
     Probes, Profile, Sample, Stack, Ticks,
 };
 
@@ -15,13 +15,13 @@ impl Probes for NoProbes {
 fn profile(functions: u32) -> Profile {
     let clock = Clock { hz: 1e9, step: 1 };
     let costs = Costs { pair: 0.0, bias: 0.0, count: 0.0, toggle: 0.0, skip: 0.0 };
-    let mut conductor = Conductor::new(Policy::Exact, clock, costs, 1, Ticks(0));
+    let mut controller = Controller::new(Policy::Exact, clock, costs, 1, Ticks(0));
     for number in 1..=functions {
-        conductor.discovered(FuncId(number), 2);
-        conductor.entered(FuncId(number), 40);
+        controller.discovered(FuncId(number), 2);
+        controller.entered(FuncId(number), 40);
         for call in 0..40u64 {
             let ticks = 100 + call * u64::from(number) * 13;
-            conductor.sample(&Sample {
+            controller.sample(&Sample {
                 function: FuncId(number),
                 call_site: call % 5,
                 ticks,
@@ -31,8 +31,8 @@ fn profile(functions: u32) -> Profile {
             });
         }
     }
-    conductor.tick(Ticks(1), &mut NoProbes);
-    let mut profile = conductor.profile(Ticks(1_000_000_000));
+    controller.tick(Ticks(1), &mut NoProbes);
+    let mut profile = controller.profile(Ticks(1_000_000_000));
     profile.modules = vec![Module { path: "/bin/app".to_owned(), build_id: "abcd".to_owned() }];
     profile.label(|id| Label {
         name: format!("some::space::function_{}", id.0),

@@ -1,4 +1,4 @@
-//! The agent: the thread that drains the rings of the other threads, asks the conductor which
+//! The agent: the thread that drains the rings of the other threads, asks the controller which
 //! probes to change, changes them, and writes the profile.
 //!
 //! It blocks all signals, holds no lock that a hook may take, and sleeps on a futex. A thread that
@@ -21,7 +21,7 @@ use crate::heap;
 use crate::names::Names;
 use crate::output::{self, Unhindered};
 use looks::Looks;
-use profiler::{Clock, Conductor, Mode, Nesting, Probes};
+use profiler::{Clock, Controller, Mode, Nesting, Probes};
 use std::collections::{BTreeSet, HashMap};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -44,7 +44,7 @@ static THREAD: AtomicU32 = AtomicU32::new(0);
 /// The CPU time, in nanoseconds, of the agent's threads that have ended.
 static BEFORE: AtomicU64 = AtomicU64::new(0);
 
-/// The conductor's next decision is near if it is due in less than this, in seconds of the
+/// The controller's next decision is near if it is due in less than this, in seconds of the
 /// program's time.
 const SOON: f64 = 5e-3;
 /// For how long the agent only drains when threads fill their rings all the time.
@@ -210,7 +210,7 @@ pub(crate) fn live(agent: Agent) {
 
 /// The agent's own state.
 pub(crate) struct Agent {
-    conductor: Conductor,
+    controller: Controller,
     functions: Vec<Account>,
     /// Functions with lower numbers were met.
     met: u32,
@@ -270,7 +270,7 @@ pub(crate) struct Agent {
 /// What the agent knows about a function.
 #[derive(Clone, Debug)]
 struct Account {
-    /// Entries that were reported to the conductor; and, among them, those of an earlier profile.
+    /// Entries that were reported to the controller; and, among them, those of an earlier profile.
     told: u64,
     earlier: u64,
     /// Entries on threads that have ended.
@@ -303,9 +303,9 @@ impl Agent {
         let costs = measure::costs(has_puns, clock.hz);
         clock::begin(clock.hz);
         let (now, busy) = clock::look();
-        let conductor = Conductor::new(guest::config().policy.clone(), clock, costs, seed, now);
+        let controller = Controller::new(guest::config().policy.clone(), clock, costs, seed, now);
         let mut agent = Self {
-            conductor,
+            controller,
             functions: Vec::new(),
             met: 1,
             unready: Vec::new(),
@@ -401,7 +401,7 @@ impl Agent {
     }
 
     /// Makes accounts for functions that were added since. Returns those that must be reported to
-    /// the conductor.
+    /// the controller.
     fn meet(&mut self) -> BTreeSet<Id> {
         self.make_accounts();
         let count = self.functions.len() as u32;
@@ -418,7 +418,7 @@ impl Agent {
         self.functions.resize(functions::count() as usize, blank);
     }
 
-    /// Reports functions to the conductor that are new or have new sites.
+    /// Reports functions to the controller that are new or have new sites.
     fn discover(&mut self, changed: &BTreeSet<Id>, garden: &mut Garden) {
         self.make_accounts();
         for &id in changed {
@@ -435,20 +435,20 @@ impl Agent {
             if self.frozen.is_none() && guest::is_selected(garden, address) {
                 let others =
                     sharing::others(id).into_iter().map(|id| profiler::FuncId(id.0)).collect();
-                self.conductor.discovered(profiler::FuncId(id.0), sites_of(id));
-                self.conductor.ends_with(profiler::FuncId(id.0), others);
+                self.controller.discovered(profiler::FuncId(id.0), sites_of(id));
+                self.controller.ends_with(profiler::FuncId(id.0), others);
                 if let Some(counting) = registered::counting_at(garden, address) {
-                    self.conductor.counting_takes(profiler::FuncId(id.0), counting);
+                    self.controller.counting_takes(profiler::FuncId(id.0), counting);
                 }
                 if garden.unmodified.as_ref().is_some_and(|code| code.is_untimed(id)) {
-                    self.conductor.only_counts(profiler::FuncId(id.0));
+                    self.controller.only_counts(profiler::FuncId(id.0));
                 }
             } else {
                 modes::allow(id, false);
             }
         }
         let mut changes = Changes::default();
-        self.conductor.first(&mut changes);
+        self.controller.first(&mut changes);
         self.carry_out(changes);
         // Only after they have got their modes: a span that began earlier would miss their calls.
         for &id in changed.iter().filter(|_| spans::are_used()) {
@@ -591,7 +591,7 @@ impl Agent {
         if is_awaited {
             return SOONEST;
         }
-        let next = self.conductor.tick(now, &mut changes);
+        let next = self.controller.tick(now, &mut changes);
         let elsewhere = if unloading::is_going_on() {
             Vec::new()
         } else {
@@ -602,7 +602,7 @@ impl Agent {
         if !elsewhere.is_empty() {
             clock::mark();
             let switched = clock::marked();
-            elsewhere.into_iter().for_each(|function| self.conductor.switched(function, switched));
+            elsewhere.into_iter().for_each(|function| self.controller.switched(function, switched));
         }
         if busy && !self.is_exact {
             return Duration::ZERO;
@@ -681,7 +681,7 @@ impl Agent {
         let new = garden.plant_unmodified(&seen);
         let now = clock::work();
         for id in &new {
-            self.conductor.begins_late(profiler::FuncId(id.0), now, was_seen);
+            self.controller.begins_late(profiler::FuncId(id.0), now, was_seen);
         }
         self.discover(&new, &mut garden);
     }
@@ -699,7 +699,7 @@ impl Agent {
         let toggles = modes::ACCOUNT.toggles.load(Relaxed);
         if toggles > 100 {
             let one = modes::ACCOUNT.ticks.load(Relaxed) as f64 / toggles as f64;
-            self.conductor.learn_toggle((one * 4.0 * 2.0).clamp(400.0, 20_000.0));
+            self.controller.learn_toggle((one * 4.0 * 2.0).clamp(400.0, 20_000.0));
         }
     }
 
@@ -709,9 +709,9 @@ impl Agent {
         modes::ACCOUNT.failures.fetch_add(refused as u64, Relaxed);
     }
 
-    /// Reports the functions to the conductor that hooks have retired.
+    /// Reports the functions to the controller that hooks have retired.
     fn retirements(&mut self) {
-        let (conductor, functions) = (&mut self.conductor, &mut self.functions);
+        let (controller, functions) = (&mut self.controller, &mut self.functions);
         self.armed.retain(|&id| {
             let function = id.function();
             let armed = modes::is_armed(function);
@@ -719,7 +719,7 @@ impl Agent {
                 functions[id.0 as usize].samples = false;
                 let [armed, at] = [&function.armed_at, &function.retired_at]
                     .map(|at| profiler::Ticks(at.load(Acquire)));
-                conductor.retired(profiler::FuncId(id.0), armed, at);
+                controller.retired(profiler::FuncId(id.0), armed, at);
             }
             armed
         });
@@ -734,7 +734,7 @@ impl Agent {
                 clock::mark();
             }
             modes::set(id, mode);
-            self.conductor.switched(function, clock::marked());
+            self.controller.switched(function, clock::marked());
             if id.function().switchboard().is_some_and(|board| board.registration().is_some()) {
                 elsewhere.push(function);
             }
@@ -761,7 +761,7 @@ impl std::fmt::Debug for Agent {
     }
 }
 
-/// The changes that the conductor wants.
+/// The changes that the controller wants.
 #[derive(Debug, Default)]
 struct Changes(Vec<(profiler::FuncId, Mode)>);
 

@@ -96,7 +96,7 @@ fn nanoseconds(ticks: f64, header: &Header) -> u64 {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use profiler::{Clock, Conductor, Costs, Label, Mode, Policy, Probes, Sample, Ticks};
+    use profiler::{Clock, Controller, Costs, Label, Mode, Policy, Probes, Sample, Ticks};
 
     struct Still;
 
@@ -109,17 +109,17 @@ pub(crate) mod tests {
     pub(crate) fn profiles(rounds: &[&[(u32, u64)]]) -> Vec<Profile> {
         let clock = Clock { hz: 1e9, step: 1 };
         let costs = Costs { pair: 0.0, bias: 0.0, count: 0.0, toggle: 0.0, skip: 0.0 };
-        let mut conductor = Conductor::new(Policy::Exact, clock, costs, 1, Ticks(0));
-        (1..=4).for_each(|number| conductor.discovered(FuncId(number), 2));
-        conductor.first(&mut Still);
+        let mut controller = Controller::new(Policy::Exact, clock, costs, 1, Ticks(0));
+        (1..=4).for_each(|number| controller.discovered(FuncId(number), 2));
+        controller.first(&mut Still);
         let mut now = 0;
         let round = |calls: &&[(u32, u64)]| {
             for &(number, ticks) in *calls {
                 let function = FuncId(number);
                 let call_site = 0x1000 + u64::from(number);
-                conductor.entered(function, 1);
+                controller.entered(function, 1);
                 let (nested, children, outermost) = (0, 0, true);
-                conductor.sample(&Sample {
+                controller.sample(&Sample {
                     function,
                     call_site,
                     ticks,
@@ -127,14 +127,14 @@ pub(crate) mod tests {
                     children,
                     outermost,
                 });
-                conductor.keep(
+                controller.keep(
                     function,
                     profiler::Slow { ticks, thread: 7, at: Ticks(now), inside: Vec::new() },
                 );
             }
             now += 1_000_000_000;
-            conductor.tick(Ticks(now), &mut Still);
-            let mut profile = conductor.profile(Ticks(now));
+            controller.tick(Ticks(now), &mut Still);
+            let mut profile = controller.profile(Ticks(now));
             let name = |id: FuncId| ["", "parse", "serve", "hash", "main"][id.0 as usize];
             profile.label(|id| Label { name: name(id).to_owned(), ..Label::default() });
             profile.label_callers(|_| Some(Label { name: "main".to_owned(), ..Label::default() }));

@@ -162,9 +162,9 @@ mod tests {
     fn profile() -> Profile {
         let costs = crate::Costs { pair: 30.0, bias: 10.0, count: 2.0, toggle: 400.0, skip: 4.0 };
         let clock = crate::Clock { hz: 1e9, step: 1 };
-        let conductor =
-            crate::Conductor::new(crate::Policy::Exact, clock, costs, 1, crate::Ticks(1));
-        let mut profile = conductor.profile(crate::Ticks(2));
+        let controller =
+            crate::Controller::new(crate::Policy::Exact, clock, costs, 1, crate::Ticks(1));
+        let mut profile = controller.profile(crate::Ticks(2));
         profile.functions = vec![
             function(1, 1, 4e6, 0.9e6, None),
             function(2, 10, 2e6, 1.9e6, Some(1)),

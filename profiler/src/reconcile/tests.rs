@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    Clock, ClockStack, Conductor, Costs, Function, Histogram, Label, Mark, Mode, Policy, Probes,
+    Clock, ClockStack, Controller, Costs, Function, Histogram, Label, Mark, Mode, Policy, Probes,
     Sample, Ticks, Timed, bucket,
 };
 use arbtest::arbitrary::{Result, Unstructured};
@@ -27,15 +27,15 @@ fn any_time(u: &mut Unstructured<'_>) -> Result<f64> {
     })
 }
 
-/// A profile from a conductor, of some functions with any call graph.
+/// A profile from a controller, of some functions with any call graph.
 fn any_profile(u: &mut Unstructured<'_>) -> Result<Profile> {
     let policies =
         [Policy::Exact, Policy::default(), Policy::Count, "paper".parse().unwrap_or_default()];
-    let mut conductor = Conductor::new(u.choose(&policies)?.clone(), CLOCK, COSTS, 1, Ticks(0));
+    let mut controller = Controller::new(u.choose(&policies)?.clone(), CLOCK, COSTS, 1, Ticks(0));
     let (n, mut now) = (u.int_in_range(1..=6u32)?, 0);
     for _ in 0..u.int_in_range(1..=3)? {
         for function in 1..=n {
-            conductor.discovered(FuncId(function), 2);
+            controller.discovered(FuncId(function), 2);
             let timed = u.int_in_range(0..=8u64)?;
             for _ in 0..timed {
                 let most = 1u64 << u.int_in_range(4..=36)?;
@@ -44,7 +44,7 @@ fn any_profile(u: &mut Unstructured<'_>) -> Result<Profile> {
                 let (call_site, nested) =
                     (u.int_in_range(0..=u64::from(n) + 1)?, u.int_in_range(0..=5)?);
                 let outermost = u.ratio(3, 4)?;
-                conductor.sample(&Sample {
+                controller.sample(&Sample {
                     function: FuncId(function),
                     call_site,
                     ticks,
@@ -55,10 +55,10 @@ fn any_profile(u: &mut Unstructured<'_>) -> Result<Profile> {
             }
             let most = 1u64 << u.int_in_range(1..=30)?;
             let more = if u.ratio(1, 2)? { 0 } else { u.int_in_range(0..=most)? };
-            conductor.entered(FuncId(function), timed + more);
-            conductor.lost(FuncId(function), u.int_in_range(0..=3u64)? / 3);
+            controller.entered(FuncId(function), timed + more);
+            controller.lost(FuncId(function), u.int_in_range(0..=3u64)? / 3);
             if u.ratio(1, 3)? {
-                conductor.retired(
+                controller.retired(
                     FuncId(function),
                     Ticks(now),
                     Ticks(now + u.int_in_range(1..=1_000_000)?),
@@ -66,9 +66,9 @@ fn any_profile(u: &mut Unstructured<'_>) -> Result<Profile> {
             }
         }
         now += u.int_in_range(1_000..=2_000_000_000u64)?;
-        conductor.tick(Ticks(now), &mut Nothing);
+        controller.tick(Ticks(now), &mut Nothing);
     }
-    let mut profile = conductor.profile(Ticks(now));
+    let mut profile = controller.profile(Ticks(now));
     profile.header.threads = u.int_in_range(0..=3)?;
     Ok(profile)
 }
@@ -167,13 +167,13 @@ fn no_evidence_makes_an_impossible_figure() {
 /// One thread: `f1` calls `f2` ten times, which calls `f3`; the times of each call and of all calls
 /// are known.
 fn told_completely() -> (Profile, ClockEvidence) {
-    let mut conductor =
-        Conductor::new(Policy::Exact, CLOCK, Costs { pair: 0.0, bias: 0.0, ..COSTS }, 1, Ticks(0));
+    let mut controller =
+        Controller::new(Policy::Exact, CLOCK, Costs { pair: 0.0, bias: 0.0, ..COSTS }, 1, Ticks(0));
     let calls =
         [(1, 1, 10_000_000, 4_000_000, 0), (2, 10, 400_000, 100_000, 1), (3, 10, 100_000, 0, 2)];
     for (function, times, ticks, children, call_site) in calls {
-        conductor.discovered(FuncId(function), 2);
-        conductor.entered(FuncId(function), times);
+        controller.discovered(FuncId(function), 2);
+        controller.entered(FuncId(function), times);
         let sample = Sample {
             function: FuncId(function),
             call_site,
@@ -182,9 +182,9 @@ fn told_completely() -> (Profile, ClockEvidence) {
             children,
             outermost: true,
         };
-        (0..times).for_each(|_| conductor.sample(&sample));
+        (0..times).for_each(|_| controller.sample(&sample));
     }
-    let mut profile = named(conductor.profile(Ticks(10_000_000)));
+    let mut profile = named(controller.profile(Ticks(10_000_000)));
     profile.functions[0].arcs.clear();
     // One sample per microsecond.
     let seen = |function, innermost: f64, on_stack: f64| {
@@ -443,7 +443,7 @@ fn where_threads_have_waited_wall_clock_time_is_no_processor_time() {
     };
     let short = function(1, &[(10, 997.0), (10_000_000, 3.0)], timed(30_009_970.0, 30_009_970.0));
     let main = function(2, &[(100_000_000, 1.0)], timed(100_000_000.0, 69_990_030.0));
-    let mut profile = Conductor::new(Policy::Exact, CLOCK, COSTS, 1, Ticks(1)).profile(Ticks(2));
+    let mut profile = Controller::new(Policy::Exact, CLOCK, COSTS, 1, Ticks(1)).profile(Ticks(2));
     profile.functions = vec![short, main];
     profile.header.processor = 0.05;
     profile.reconcile(&ClockEvidence::default());

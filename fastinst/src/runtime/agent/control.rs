@@ -285,7 +285,7 @@ impl Agent {
         }
         let policy = Policy::Adaptive { budget: share };
         guest::change_settings(|config| config.policy = policy.clone())?;
-        self.conductor.set_policy(policy);
+        self.controller.set_policy(policy);
         Ok(format!("measuring may take {} % of the program's CPU time\n", percent(share)))
     }
 

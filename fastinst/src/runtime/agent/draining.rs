@@ -1,4 +1,4 @@
-//! Draining: what threads have recorded is handed to the conductor.
+//! Draining: what threads have recorded is handed to the controller.
 
 use super::{Agent, BUSY_FOR, LATEST, NEAR, NEARLY_HALF, SOONEST, refill};
 use crate::runtime::drain::{self, Done};
@@ -31,7 +31,7 @@ impl Agent {
             self.take_tallies(block);
             let lost = if block.lost.load(Relaxed) > 0 { block.lost.swap(0, Relaxed) } else { 0 };
             if lost > 0 {
-                self.conductor.lost(profiler::FuncId(0), lost.into());
+                self.controller.lost(profiler::FuncId(0), lost.into());
             }
             if ended {
                 // It may have been the only thread that called some function, and may have ended
@@ -67,18 +67,18 @@ impl Agent {
 
     /// Calls of a thread, in the order in which they have ended.
     fn take_calls(&mut self, block: &Header, calls: &[Done]) {
-        let Self { conductor, nestings, started, .. } = self;
+        let Self { controller, nestings, started, .. } = self;
         let nesting = nestings.entry(std::ptr::from_ref(block).addr()).or_default();
         let bias = stub::BIAS.load(Relaxed);
         for done in calls {
             let function = profiler::FuncId(Id::of_record(done.record).0);
             if done.is_null() {
-                conductor.null(function, done.ticks);
+                controller.null(function, done.ticks);
                 nesting.pass(done.ticks.saturating_sub(bias));
                 continue;
             }
             let (ticks, children) = (done.ticks, done.children);
-            conductor.sample(&Sample {
+            controller.sample(&Sample {
                 function,
                 call_site: done.call_site,
                 ticks,
@@ -87,9 +87,9 @@ impl Agent {
                 outermost: done.outermost,
             });
             let inside = nesting.end(function, ticks.saturating_sub(bias), children);
-            if conductor.is_slow(function, ticks) {
+            if controller.is_slow(function, ticks) {
                 let at = guest::clock().ticks(started.elapsed().as_secs_f64());
-                conductor.keep(
+                controller.keep(
                     function,
                     Slow { ticks, thread: block.clock.thread(), at, inside: inside.to_vec() },
                 );
@@ -104,7 +104,7 @@ impl Agent {
         }
         for number in 1..threads::records_of(block).min(functions::count()) {
             if tally::take(block, Id(number), &mut self.tally) {
-                self.conductor.tally(&self.tally);
+                self.controller.tally(&self.tally);
                 self.samples += self.tally.calls;
             }
         }
@@ -146,7 +146,7 @@ impl Agent {
         before
     }
 
-    /// Sums up the entries of all threads, and reports new ones to the conductor.
+    /// Sums up the entries of all threads, and reports new ones to the controller.
     pub(super) fn count(&mut self) {
         let counted = registered::take_counts();
         // The agent may not have looked for new functions since they were called: not while a
@@ -167,7 +167,7 @@ impl Agent {
             let new = sum.saturating_sub(account.told);
             if new > 0 {
                 account.told = sum;
-                self.conductor.entered(profiler::FuncId(id.0), new);
+                self.controller.entered(profiler::FuncId(id.0), new);
             }
         }
     }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// The share of one CPU that looks may take; and where the conductor's next decision is near: until
-/// then functions that are called often are counted, which costs more than a look.
+/// The share of one CPU that looks may take; and where the controller's next decision is near:
+/// until then functions that are called often are counted, which costs more than a look.
 const SHARE: u32 = 250;
 const SHARE_SOON: u32 = 30;
 

@@ -97,7 +97,7 @@ impl Agent {
             self.witness.evidence(&garden, &mut self.names)
         };
         let facts = self.facts(clock, evidence, &garden);
-        let mut profile = self.conductor.draft(clock::work());
+        let mut profile = self.controller.draft(clock::work());
         let functions = &self.functions;
         let bed_of = |id: Id| functions.get(id.0 as usize).and_then(|account| account.module);
         let (names, jit) = (&mut self.names, self.witness.jit());

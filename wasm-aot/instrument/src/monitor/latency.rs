@@ -1,6 +1,6 @@
 //! `latency`: how long calls take, from a sample that costs a given share of CPU time.
 //!
-//! It works like the native profiler: the same sampling controller ([`Conductor`]) decides what is
+//! It works like the native profiler: the same sampling controller ([`Controller`]) decides what is
 //! timed, and when. Every observed function has two words in the instance: how often it was called,
 //! and which call is to be timed next. So a call that is not timed costs an addition and a
 //! comparison. A timed call asks the host for the time at its beginning and at its end, and keeps
@@ -28,7 +28,7 @@ use super::{Cell, Choice, MonitorError, Report};
 use cranelift_codegen::ir::{InstBuilder, condcodes::IntCC, types};
 use parking_lot::Mutex;
 use profiler::{
-    ClockEvidence, Conductor, Costs, Draw, Figure, FuncId, How, Label, Mode, Policy, Probes, Rest,
+    ClockEvidence, Controller, Costs, Draw, Figure, FuncId, How, Label, Mode, Policy, Probes, Rest,
     Sample, Skip, TableOptions, Ticks,
 };
 use std::sync::atomic::Ordering::Relaxed;
@@ -93,7 +93,7 @@ struct TimedFunction {
 
 #[derive(Debug, Default)]
 struct LatencyState {
-    conductor: Option<Conductor>,
+    controller: Option<Controller>,
     /// The state of each observed function, by its place.
     parts: Vec<Activity>,
     instances: Vec<TimedInstance>,
@@ -259,9 +259,9 @@ impl HookedMonitor for Latency {
         let Some((functions, short)) = self.functions.get() else { return report };
         let mut state = self.state.lock();
         state.report_calls(self);
-        let Some(conductor) = &state.conductor else { return report };
+        let Some(controller) = &state.controller else { return report };
         let places = Places::of(module);
-        let mut profile = conductor.profile(now());
+        let mut profile = controller.profile(now());
         profile.set_hz(self.speed.hz());
         profile.label(|id| Label {
             name: module.inner().label(functions[id.0 as usize - 1].index),
@@ -322,14 +322,14 @@ impl Latency {
     /// Starts the thread that queries the controller, for as long as the monitor exists.
     fn start(&self, functions: usize) {
         let hz = self.speed.hz();
-        let mut conductor = Conductor::new(
+        let mut controller = Controller::new(
             self.policy.clone(),
             profiler::Clock { hz, step: 1 },
             measured(),
             now().0,
             now(),
         );
-        (1..=functions as u32).for_each(|id| conductor.discovered(FuncId(id), 2));
+        (1..=functions as u32).for_each(|id| controller.discovered(FuncId(id), 2));
         let part = Activity {
             mode: Mode::Count,
             left: 0,
@@ -342,8 +342,8 @@ impl Latency {
         let mut state = self.state.lock();
         (state.began, state.looked) = (now(), now());
         (state.parts, state.called) = (vec![part; functions], vec![0; functions]);
-        (state.random, state.conductor) = (now().0 | 1, Some(conductor));
-        state.attend(self, Conductor::first);
+        (state.random, state.controller) = (now().0 | 1, Some(controller));
+        state.attend(self, Controller::first);
         let this = self.this.clone();
         let work = move || {
             while let Some(monitor) = this.upgrade() {
@@ -355,7 +355,7 @@ impl Latency {
                 let due = state.due(&monitor, &seen);
                 state.report_calls(&monitor);
                 let mut next = now();
-                state.attend(&monitor, |conductor, modes| next = conductor.tick(now(), modes));
+                state.attend(&monitor, |controller, modes| next = controller.tick(now(), modes));
                 let [mut back, out] = monitor.changes(&state, is_free);
                 drop(state);
                 back.extend(due);
@@ -526,10 +526,10 @@ impl LatencyState {
     }
 
     /// Queries the controller, and applies its modes.
-    fn attend(&mut self, monitor: &Latency, ask: impl FnOnce(&mut Conductor, &mut Modes)) {
-        let Some(conductor) = &mut self.conductor else { return };
+    fn attend(&mut self, monitor: &Latency, ask: impl FnOnce(&mut Controller, &mut Modes)) {
+        let Some(controller) = &mut self.controller else { return };
         let mut modes = Modes::default();
-        ask(conductor, &mut modes);
+        ask(controller, &mut modes);
         for (FuncId(id), mode) in modes.0 {
             let place = id as usize - 1;
             let left = if let Mode::Sample(draw) = mode { draw.quota } else { 0 };
@@ -617,7 +617,7 @@ impl LatencyState {
     }
 
     fn report_calls_of_instance(&mut self, monitor: &Latency, at: usize) {
-        let (Some(conductor), Some(words)) = (&mut self.conductor, monitor.words.get()) else {
+        let (Some(controller), Some(words)) = (&mut self.controller, monitor.words.get()) else {
             return;
         };
         let instance = &mut self.instances[at];
@@ -627,7 +627,7 @@ impl LatencyState {
             self.called[place] += calls;
             // Calls of functions that are off are not seen; the controller estimates them.
             if calls > 0 && part.is_wanted() {
-                conductor.entered(FuncId(place as u32 + 1), calls);
+                controller.entered(FuncId(place as u32 + 1), calls);
             }
         }
     }
@@ -652,15 +652,15 @@ impl LatencyState {
             self.parts[place].left = 1;
             self.report_calls_of_instance(monitor, at);
             self.parts[place].left = 0;
-            if let Some(conductor) = &mut self.conductor {
-                conductor.retired(FuncId(place as u32 + 1), armed, now());
+            if let Some(controller) = &mut self.controller {
+                controller.retired(FuncId(place as u32 + 1), armed, now());
             }
         }
         let open = &mut self.instances[at].open;
         // Stacks grow downwards: calls that have begun here or below were left without a report.
         while let Some(gone) = open.pop_if(|open| open.frame <= frame) {
-            if let Some(conductor) = &mut self.conductor {
-                conductor.lost(FuncId(gone.place as u32 + 1), 1);
+            if let Some(controller) = &mut self.controller {
+                controller.lost(FuncId(gone.place as u32 + 1), 1);
             }
         }
         if !wanted || open.len() >= OPEN {
@@ -678,12 +678,12 @@ impl LatencyState {
         else {
             return;
         };
-        let Some(conductor) = &mut self.conductor else { return };
+        let Some(controller) = &mut self.controller else { return };
         // Calls that were opened later have been left by a trap.
         while let Some(open) = instance.open.pop() {
             let function = FuncId(open.place as u32 + 1);
             if (open.begun, open.frame) != (begun, frame) {
-                conductor.lost(function, 1);
+                controller.lost(function, 1);
                 continue;
             }
             let ticks = ended.saturating_sub(begun).saturating_sub(open.paused);
@@ -693,7 +693,7 @@ impl LatencyState {
             }
             self.samples += 1;
             let OpenCall { nested, children, .. } = open;
-            conductor.sample(&Sample {
+            controller.sample(&Sample {
                 function,
                 call_site: 0,
                 ticks,

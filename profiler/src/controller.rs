@@ -1,4 +1,4 @@
-//! The conductor: the sampling controller. It receives observations, and decides the modes of
+//! The sampling controller. It receives observations, and decides the modes of
 //! probes.
 //!
 //! Nothing here uses threads, files or clocks: callers pass instants. The instants count the
@@ -60,7 +60,7 @@ pub struct Tally {
 
 /// The sampling controller.
 #[derive(Debug)]
-pub struct Conductor {
+pub struct Controller {
     policy: Policy,
     clock: Clock,
     costs: Costs,
@@ -152,7 +152,7 @@ impl Part {
     }
 }
 
-impl Conductor {
+impl Controller {
     /// A controller for a policy, starting at `now`.
     pub fn new(policy: Policy, clock: Clock, costs: Costs, seed: u64, now: Ticks) -> Self {
         let slowdown = Slowdown::new(costs.count, clock.ticks(0.01).0 as f64);
@@ -469,17 +469,17 @@ mod tests {
     fn what_was_called_before_it_had_probes_is_counted_from_then_on() {
         let costs = Costs { pair: 50.0, bias: 40.0, count: 2.0, toggle: 400.0, skip: 4.0 };
         let clock = Clock { hz: 1e9, step: 1 };
-        let mut conductor = Conductor::new(Policy::Count, clock, costs, 1, Ticks(1));
+        let mut controller = Controller::new(Policy::Count, clock, costs, 1, Ticks(1));
         for (function, late) in [(1, None), (2, Some(Ticks(1_001)))] {
             let function = FuncId(function);
-            conductor.discovered(function, 1);
-            late.into_iter().for_each(|now| conductor.begins_late(function, now, true));
-            conductor.entered(function, 10);
+            controller.discovered(function, 1);
+            late.into_iter().for_each(|now| controller.begins_late(function, now, true));
+            controller.entered(function, 10);
         }
         // One was on a stack, and was not called since; the other one may have been called before.
-        conductor.begins_late(FuncId(3), Ticks(1_001), true);
-        conductor.begins_late(FuncId(4), Ticks(1_001), false);
-        let profile = conductor.draft(Ticks(5_000));
+        controller.begins_late(FuncId(3), Ticks(1_001), true);
+        controller.begins_late(FuncId(4), Ticks(1_001), false);
+        let profile = controller.draft(Ticks(5_000));
         let calls: Vec<_> = profile.functions.iter().map(|function| function.calls).collect();
         assert_eq!((calls[0].mark(), calls[0].value), (Mark::Exact, 10.0));
         assert_eq!((calls[1].mark(), calls[1].value), (Mark::AtLeast, 10.0));
@@ -498,27 +498,27 @@ mod tests {
         }
         let costs = Costs { pair: 50.0, bias: 40.0, count: 2.0, toggle: 400.0, skip: 4.0 };
         for policy in [Policy::Exact, Policy::Adaptive { budget: 0.01 }] {
-            let mut conductor =
-                Conductor::new(policy.clone(), Clock { hz: 1e9, step: 1 }, costs, 1, Ticks(1));
-            conductor.discovered(FuncId(1), 1);
-            conductor.only_counts(FuncId(1));
+            let mut controller =
+                Controller::new(policy.clone(), Clock { hz: 1e9, step: 1 }, costs, 1, Ticks(1));
+            controller.discovered(FuncId(1), 1);
+            controller.only_counts(FuncId(1));
             let mut modes = Modes(Vec::new());
             let mut counted = 0;
             for turn in 1..2_000 {
                 // A sixth of the time, if it is counted all the time: a call takes ten ticks, and
                 // twelve if it is counted.
                 if modes.0.last() != Some(&Mode::Off) {
-                    conductor.entered(FuncId(1), 83_333);
+                    controller.entered(FuncId(1), 83_333);
                     counted += 1;
                 }
-                conductor.tick(Ticks(turn * 1_000_000), &mut modes);
+                controller.tick(Ticks(turn * 1_000_000), &mut modes);
             }
             let is_exact = policy == Policy::Exact;
             assert!(modes.0.contains(&Mode::Count));
             assert!(modes.0.iter().all(|mode| *mode == Mode::Count || !is_exact));
             assert!(modes.0.iter().all(|mode| !matches!(mode, Mode::Sample(_))));
             assert!(is_exact || counted < 200, "it was counted for {counted} ms of 2,000");
-            let calls = conductor.draft(Ticks(2_000_000_000)).functions[0].calls;
+            let calls = controller.draft(Ticks(2_000_000_000)).functions[0].calls;
             let (low, high) = calls.interval();
             let truth = f64::from(1_999 - counted) * 100_000.0 + f64::from(counted) * 83_333.0;
             assert!(low <= truth && truth <= high, "{calls:?} of {truth}");
@@ -529,26 +529,26 @@ mod tests {
     fn a_function_that_is_only_counted_has_an_account_as_soon_as_something_else_is_seen() {
         let costs = Costs { pair: 50.0, bias: 40.0, count: 2.0, toggle: 400.0, skip: 4.0 };
         let clock = Clock { hz: 1e9, step: 1 };
-        let mut conductor = Conductor::new(Policy::Count, clock, costs, 1, Ticks(1));
+        let mut controller = Controller::new(Policy::Count, clock, costs, 1, Ticks(1));
         for function in [FuncId(1), FuncId(2), FuncId(3)] {
-            conductor.discovered(function, 2);
+            controller.discovered(function, 2);
         }
-        conductor.first(&mut Nothing);
+        controller.first(&mut Nothing);
         for _ in 0..5 {
-            conductor.entered(FuncId(1), 3);
-            conductor.entered(FuncId(2), 4);
+            controller.entered(FuncId(1), 3);
+            controller.entered(FuncId(2), 4);
         }
-        conductor.lost(FuncId(2), 1);
-        conductor.entered(FuncId(2), 1);
-        conductor.tick(Ticks(1_000_000), &mut Nothing);
-        let functions = conductor.draft(Ticks(2_000_000)).functions;
+        controller.lost(FuncId(2), 1);
+        controller.entered(FuncId(2), 1);
+        controller.tick(Ticks(1_000_000), &mut Nothing);
+        let functions = controller.draft(Ticks(2_000_000)).functions;
         let told: Vec<_> = functions
             .iter()
             .map(|function| (function.id, function.calls, function.lost, function.samples))
             .collect();
         let exact = Figure::exact;
         assert_eq!(told, [(FuncId(1), exact(15.0), 0, 0), (FuncId(2), exact(21.0), 1, 0)]);
-        assert!(conductor.functions[1].life.is_none());
+        assert!(controller.functions[1].life.is_none());
     }
 
     #[test]
@@ -556,9 +556,9 @@ mod tests {
         let costs = Costs { pair: 50.0, bias: 40.0, count: 2.0, toggle: 400.0, skip: 4.0 };
         let policy = Policy::Adaptive { budget: 0.01 };
         let clock = Clock { hz: 1e9, step: 1 };
-        let mut conductor = Conductor::new(policy, clock, costs, 1, Ticks(1));
-        conductor.discovered(FuncId(1), 2);
-        conductor.first(&mut Nothing);
+        let mut controller = Controller::new(policy, clock, costs, 1, Ticks(1));
+        controller.discovered(FuncId(1), 2);
+        controller.first(&mut Nothing);
         let call = Sample {
             function: FuncId(1),
             call_site: 0,
@@ -567,9 +567,9 @@ mod tests {
             children: 0,
             outermost: true,
         };
-        (0..64).for_each(|_| conductor.sample(&call));
-        conductor.entered(FuncId(1), 1_000_000);
-        assert_eq!(conductor.adaptive.spent, 1_000_000.0 * 2.0 + 64.0 * 48.0);
+        (0..64).for_each(|_| controller.sample(&call));
+        controller.entered(FuncId(1), 1_000_000);
+        assert_eq!(controller.adaptive.spent, 1_000_000.0 * 2.0 + 64.0 * 48.0);
     }
 
     #[test]
@@ -577,14 +577,14 @@ mod tests {
         let costs = Costs { pair: 50.0, bias: 40.0, count: 2.0, toggle: 400.0, skip: 4.0 };
         let policy = Policy::Adaptive { budget: 0.01 };
         let clock = Clock { hz: 1e9, step: 1 };
-        let mut conductor = Conductor::new(policy, clock, costs, 1, Ticks(1));
+        let mut controller = Controller::new(policy, clock, costs, 1, Ticks(1));
         for function in [FuncId(1), FuncId(2)] {
-            conductor.discovered(function, 2);
+            controller.discovered(function, 2);
         }
-        conductor.counting_takes(FuncId(2), Counting { times: 60.0, deviation: 0.5 });
-        conductor.first(&mut Nothing);
-        conductor.entered(FuncId(1), 100);
-        conductor.entered(FuncId(2), 10);
-        assert_eq!(conductor.adaptive.spent, 100.0 * 2.0 + 10.0 * 60.0 * 2.0);
+        controller.counting_takes(FuncId(2), Counting { times: 60.0, deviation: 0.5 });
+        controller.first(&mut Nothing);
+        controller.entered(FuncId(1), 100);
+        controller.entered(FuncId(2), 10);
+        assert_eq!(controller.adaptive.spent, 100.0 * 2.0 + 10.0 * 60.0 * 2.0);
     }
 }

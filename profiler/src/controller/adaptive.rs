@@ -16,7 +16,7 @@
 //! term are selected by their number, not by time.
 
 use super::slowdown::{Cost, Look, Slowdown};
-use super::{Conductor, Life, Part};
+use super::{Controller, Life, Part};
 use crate::mode::{Draw, Mode, Probes, Rest, Skip};
 use crate::{Costs, FuncId, Ticks};
 
@@ -210,7 +210,7 @@ impl Plan {
     }
 }
 
-impl Conductor {
+impl Controller {
     pub(super) fn adapt(&mut self, now: Ticks, budget: f64, probes: &mut impl Probes) -> Ticks {
         for (function, armed, at) in std::mem::take(&mut self.retired) {
             let counts = counts_at_rest(&self.part(function).mode);

@@ -1,8 +1,8 @@
-//! The conductor (sampling controller) with simulated programs: functions that are called at given
+//! The controller (sampling controller) with simulated programs: functions that are called at given
 //! rates, with random durations.
 
 use profiler::{
-    Clock, Conductor, Costs, Draw, FuncId, Mode, Policy, Probes, Rest, Sample, Skip, Ticks,
+    Clock, Controller, Costs, Draw, FuncId, Mode, Policy, Probes, Rest, Sample, Skip, Ticks,
 };
 
 const HZ: f64 = 2.6e9;
@@ -111,7 +111,7 @@ fn play(policy: Policy, loads: &[Load], seconds: f64) -> Outcome {
 /// Runs a program for this many seconds, in which each counted entry takes `count` ticks.
 fn play_slowed(policy: Policy, loads: &[Load], seconds: f64, count: f64) -> Outcome {
     let clock = Clock { hz: HZ, step: 26 };
-    let mut conductor = Conductor::new(policy, clock, COSTS, 7, Ticks(1));
+    let mut controller = Controller::new(policy, clock, COSTS, 7, Ticks(1));
     let blank = Probe { mode: Mode::Count, skip: 0.0, left: 0, resting: None };
     let mut world = World {
         probes: vec![blank; loads.len() + 1],
@@ -121,13 +121,13 @@ fn play_slowed(policy: Policy, loads: &[Load], seconds: f64, count: f64) -> Outc
         armed: vec![0; loads.len() + 1],
         now: 1,
     };
-    (1..=loads.len()).for_each(|at| conductor.discovered(FuncId(at as u32), 2));
-    conductor.first(&mut world);
+    (1..=loads.len()).for_each(|at| controller.discovered(FuncId(at as u32), 2));
+    controller.first(&mut world);
     let (mut calls, mut time) = (vec![0.0; loads.len() + 1], vec![0.0; loads.len() + 1]);
     let (mut now, end, mut cost) = (1u64, (seconds * HZ) as u64, 0.0);
     let mut chance = Chance(5);
     while now < end {
-        let next = conductor.tick(Ticks(now), &mut world).0.clamp(now + 260_000, now + 26_000_000);
+        let next = controller.tick(Ticks(now), &mut world).0.clamp(now + 260_000, now + 26_000_000);
         let counted = loads.iter().zip(&world.probes[1..]).filter(|(_, probe)| probe.counts());
         let slowed = counted.map(|(load, _)| load.rate * count / HZ).sum::<f64>();
         let span = (next - now) as f64 / HZ / (1.0 + slowed);
@@ -145,7 +145,7 @@ fn play_slowed(policy: Policy, loads: &[Load], seconds: f64, count: f64) -> Outc
                 number as u64,
                 load.mean * phase,
                 &mut world,
-                &mut conductor,
+                &mut controller,
                 &mut calls,
                 &mut time,
                 &mut chance,
@@ -155,10 +155,10 @@ fn play_slowed(policy: Policy, loads: &[Load], seconds: f64, count: f64) -> Outc
         now = next;
         world.now = now;
         world.refill();
-        conductor.tick(Ticks(now), &mut world);
+        controller.tick(Ticks(now), &mut world);
     }
     cost += world.switched as f64 * COSTS.toggle / 2.0;
-    let profile = conductor.profile(Ticks(now));
+    let profile = controller.profile(Ticks(now));
     let World { switched, probed, .. } = world;
     Outcome { profile, calls, time, overhead: cost / end as f64, switched, probed }
 }
@@ -170,7 +170,7 @@ fn pass(
     number: u64,
     mean: f64,
     world: &mut World,
-    conductor: &mut Conductor,
+    controller: &mut Controller,
     calls: &mut [f64],
     time: &mut [f64],
     chance: &mut Chance,
@@ -211,7 +211,7 @@ fn pass(
         cost += COSTS.pair + if counted { COSTS.count } else { 0.0 };
         probe.skip = leave_out(&draw, &mut world.chance);
         let ticks = (length + COSTS.bias).round() as u64;
-        conductor.sample(&Sample {
+        controller.sample(&Sample {
             function: FuncId(at as u32),
             call_site: 0x40,
             ticks,
@@ -223,7 +223,7 @@ fn pass(
             probe.resting = Some(draw.then);
             // They are spread evenly over the span.
             let until = (span.1 - span.0) as f64 * passed as f64 / number as f64;
-            conductor.retired(
+            controller.retired(
                 FuncId(at as u32),
                 Ticks(world.armed[at]),
                 Ticks(span.0 + until as u64),
@@ -231,7 +231,7 @@ fn pass(
         }
     }
     world.probed[at] += seen as f64;
-    conductor.entered(FuncId(at as u32), seen);
+    controller.entered(FuncId(at as u32), seen);
     cost
 }
 
@@ -380,7 +380,7 @@ fn a_budget_that_is_larger_is_used_for_more_samples() {
 /// that is called millions of times, and that shares its exits or not.
 fn timed_share(rate: f64, merged: bool) -> f64 {
     let clock = Clock { hz: HZ, step: 26 };
-    let mut conductor = Conductor::new(Policy::default(), clock, COSTS, 7, Ticks(1));
+    let mut controller = Controller::new(Policy::default(), clock, COSTS, 7, Ticks(1));
     let blank = Probe { mode: Mode::Count, skip: 0.0, left: 0, resting: None };
     let mut world = World {
         probes: vec![blank; 3],
@@ -390,15 +390,15 @@ fn timed_share(rate: f64, merged: bool) -> f64 {
         armed: vec![0; 3],
         now: 1,
     };
-    (1..=2).for_each(|at| conductor.discovered(FuncId(at), 2));
+    (1..=2).for_each(|at| controller.discovered(FuncId(at), 2));
     if merged {
-        conductor.ends_with(FuncId(2), vec![FuncId(1)]);
+        controller.ends_with(FuncId(2), vec![FuncId(1)]);
     }
-    conductor.first(&mut world);
+    controller.first(&mut world);
     let (mut calls, mut time, mut chance) = (vec![0.0; 3], vec![0.0; 3], Chance(5));
     let (mut now, end, mut timed, mut due) = (1u64, (2.0 * HZ) as u64, 0, 0.0);
     while now < end {
-        let next = conductor.tick(Ticks(now), &mut world).0.clamp(now + 260_000, now + 26_000_000);
+        let next = controller.tick(Ticks(now), &mut world).0.clamp(now + 260_000, now + 26_000_000);
         let span = (next - now) as f64 / HZ;
         due += rate * span;
         let rare = due as u64;
@@ -409,7 +409,7 @@ fn timed_share(rate: f64, merged: bool) -> f64 {
                 number,
                 200.0,
                 &mut world,
-                &mut conductor,
+                &mut controller,
                 &mut calls,
                 &mut time,
                 &mut chance,
@@ -426,7 +426,7 @@ fn timed_share(rate: f64, merged: bool) -> f64 {
         world.now = now;
         world.refill();
     }
-    let profile = conductor.profile(Ticks(now));
+    let profile = controller.profile(Ticks(now));
     let counted = profile
         .functions
         .iter()
