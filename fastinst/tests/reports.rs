@@ -69,6 +69,36 @@ fn what_is_binary_is_not_written_to_a_terminal() {
 }
 
 #[test]
+fn a_report_that_is_given_as_a_profile_is_named_as_what_it_is() {
+    let Some((_, kept)) = profiled() else { return };
+    let file = folder("given").join("report");
+    for format in [
+        "table",
+        "json",
+        "csv",
+        "folded",
+        "pprof",
+        "gprof",
+        "html",
+        "svg",
+        "callgrind",
+        "dot",
+        "speedscope",
+        "firefox",
+        "trace",
+    ] {
+        let output =
+            run(fastinst().args(["report", "--format", format, "-o"]).args([&file, &kept]));
+        assert!(output.status.success(), "{output:?}");
+        let output = run(fastinst().arg("report").arg(&file));
+        let why = text(&output.stderr);
+        assert_eq!((output.status.code(), why.lines().count()), (Some(1), 1), "{why}");
+        assert!(why.contains(&format!("(--format {format})")), "{format}: {why}");
+        assert!(why.contains("give a profile that `fastinst run -o`"), "{why}");
+    }
+}
+
+#[test]
 fn a_function_is_shown_by_its_histogram_and_near_misses_are_named() {
     let Some((_, kept)) = profiled() else { return };
     let shown = text(&report(&kept, &["--histogram", "middle"]).stdout);

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 
 mod columns;
+mod foreign;
 mod functions;
 
 /// The first bytes of a file.
@@ -54,8 +55,8 @@ struct File<P> {
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// It has another format.
-    #[error("not a fastinst profile: {0}")]
-    NoProfile(#[from] serde_json::Error),
+    #[error("not a fastinst profile but {0}")]
+    NoProfile(&'static str),
     /// It has another version.
     #[error(
         "it has format version {0}, and this fastinst reads versions up to {VERSION}: use the fastinst that wrote it"
@@ -170,7 +171,8 @@ impl Profile {
             }
         };
         let mut columns = Reader::new(packed, lower, limit(bytes.len()))?;
-        let (header, modules) = serde_json::from_slice(columns.text()?)?;
+        let front = serde_json::from_slice(columns.text()?);
+        let (header, modules) = front.map_err(|_| FileError::Damaged)?;
         let (functions, stacks) = (Vec::new(), Vec::new());
         let mut profile = Self { header, modules, functions, stacks };
         functions::read(&mut columns, &mut profile)?;
@@ -186,11 +188,13 @@ impl Profile {
         struct Version {
             fastinst: u32,
         }
-        let Version { fastinst } = serde_json::from_slice(bytes)?;
+        let Version { fastinst } = serde_json::from_slice(bytes)
+            .map_err(|_| FileError::NoProfile(foreign::kind(bytes)))?;
         if !(EARLIER..=JSON).contains(&fastinst) {
             return Err(FileError::Version(fastinst));
         }
-        let File { profile, .. }: File<Self> = serde_json::from_slice(bytes)?;
+        let file = serde_json::from_slice(bytes);
+        let File { profile, .. }: File<Self> = file.map_err(|_| FileError::Damaged)?;
         Ok((profile, fastinst))
     }
 
