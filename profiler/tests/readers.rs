@@ -3,7 +3,7 @@
 mod support;
 
 use profiler::{Callee, Exemplar, FuncId, Profile};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -188,4 +188,69 @@ fn speedscope_opens_every_form_that_it_knows() {
             assert!(told.contains(wanted), "{name}: {wanted}: {told}");
         }
     }
+}
+
+/// A session of the Firefox Profiler's own reader, which keeps a profile in a process of its own.
+struct FirefoxProfiler {
+    script: PathBuf,
+    folder: Folder,
+}
+
+impl FirefoxProfiler {
+    /// Opens a profile.
+    fn open(contents: &str) -> Option<Self> {
+        let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/node/node_modules");
+        let script = modules.join("@firefox-devtools/profiler-cli/dist/profiler-cli.js");
+        if !require(script.is_file(), "profiler-cli") {
+            return None;
+        }
+        let opened = Self { script, folder: Folder::new("firefox") };
+        std::fs::write(opened.folder.join("app.json"), contents).unwrap();
+        let output = opened.command(&["load"]).arg(opened.folder.join("app.json")).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{output:?}");
+        Some(opened)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(installed("node", "python/bin").expect("node"));
+        command.arg(&self.script).args(arguments);
+        command.env("PROFILER_CLI_SESSION_DIR", &*self.folder);
+        command.env("PROFILER_CLI_NO_SYMBOLICATE", "1");
+        command
+    }
+
+    /// Its answer to a question.
+    fn ask(&self, question: &[&str]) -> Value {
+        let told = printed(self.command(question).arg("--json"), b"");
+        serde_json::from_str(&told).unwrap()
+    }
+}
+
+impl Drop for FirefoxProfiler {
+    fn drop(&mut self) {
+        let _ = self.command(&["stop"]).output();
+    }
+}
+
+#[test]
+fn the_firefox_profilers_own_reader_finds_the_same_times_and_the_slow_calls() {
+    let Some(reader) = FirefoxProfiler::open(&slow().firefox()) else { return };
+    let functions = reader.ask(&["thread", "functions"]);
+    let time_of = |name: &str, column: &str| {
+        let mut rows = functions["functions"].as_array().unwrap().iter();
+        let row = rows.find(|row| row["name"] == name).unwrap_or_else(|| panic!("{functions}"));
+        row[column].as_f64().unwrap().round()
+    };
+    assert_eq!(functions["weightType"], "tracing-ms");
+    assert_eq!((time_of("hash", "selfSamples"), time_of("hash", "selfPercentage")), (400.0, 40.0));
+    assert_eq!((time_of("parse", "selfSamples"), time_of("parse", "totalSamples")), (200.0, 500.0));
+    reader.ask(&["thread", "select", "t-1"]);
+    let markers = reader.ask(&["thread", "markers"]);
+    let longest = |name: &str| {
+        let mut types = markers["byType"].as_array().unwrap().iter();
+        let found = types.find(|one| one["markerName"] == name);
+        found.unwrap_or_else(|| panic!("{markers}"))["durationStats"]["max"].as_f64().unwrap()
+    };
+    assert_eq!((longest("parse").round(), longest("hash").round()), (9.0, 2.0), "{markers}");
 }
