@@ -164,6 +164,8 @@ fn what_cannot_be_installed_is_told_in_a_line_and_leaves_nothing() {
     refused(&["--uninstall".as_ref(), "--prefix".as_ref(), prefix], 1, "nothing is installed");
     let nowhere = ["--built".as_ref(), "/nowhere".as_ref(), "--prefix".as_ref(), prefix];
     refused(&nowhere, 1, "is not there");
+    let fresh = to.join("fresh");
+    refused(&[&nowhere[..3], &[fresh.as_os_str()]].concat(), 1, "is not there");
     let from =
         ["--built".as_ref(), built, "--parts".as_ref(), "fastinst".as_ref(), "--prefix".as_ref()];
     refused(&[&from[..], &["/proc/1/none".as_ref()]].concat(), 1, "cannot write to");
