@@ -136,7 +136,7 @@ fn a_program_is_asked_and_steered_while_it_runs() {
     assert!(probes.lines().any(|line| line.ends_with("allocate (running)")), "{probes}");
     assert!(program.told(&["budget", "5%"]).contains("5 %"));
     let status = program.told(&["status"]);
-    assert!(status.contains("adaptive, 5 % of processor time"), "{status}");
+    assert!(status.contains("adaptive, 5 % of CPU time"), "{status}");
     assert!(status.lines().next().unwrap().ends_with("work 2 two lines"), "{status}");
 
     assert!(program.told(&["only", "work"]).starts_with("1 of 6 functions"));

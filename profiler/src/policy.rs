@@ -56,7 +56,7 @@ impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Adaptive { budget } => {
-                write!(f, "adaptive, {} % of processor time", budget * 100.0)
+                write!(f, "adaptive, {} % of CPU time", budget * 100.0)
             }
             Self::Paper { samples, epoch_ms } => {
                 write!(f, "periodic, {samples} calls in {epoch_ms} ms")

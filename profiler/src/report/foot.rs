@@ -18,7 +18,7 @@ pub(crate) fn lines(
     let header = &profile.header;
     let mut lines = vec![summary(profile)];
     lines.extend(overhead(header, shares));
-    if sorted_by != options.sort {
+    if sorted_by != options.sort && !rows.is_empty() {
         lines.push(format!(
             "No function has a value for {}: sorted by {}.",
             options.sort.name(),

@@ -40,7 +40,7 @@ pub(crate) fn profile(processor: f64, functions: Vec<Function>) -> Profile {
         step: 1,
         bias: 20.0,
         pair: 40.0,
-        policy: "adaptive, 1 % of processor time".to_owned(),
+        policy: "adaptive, 1 % of CPU time".to_owned(),
         clock: ClockSource::Kernel { hz: 250.0, stack_hz: 100.0, kernel: false },
         clock_samples: (processor * 250.0) as u64,
         spent: Spent { samples: 7514, switching: 0.001, agent: 0.003, ..Spent::default() },

@@ -353,7 +353,7 @@ impl Agent {
                 () if self.frozen.is_some() => "off",
                 () if modes::mode_is_sample(function) => "timed",
                 () if modes::mode_counts(function) => "counted",
-                () => "resting",
+                () => "idle",
             };
             let label = self.names.label(&garden, module, address, true);
             let place = module.and_then(|at| garden.beds.get(at)).map(|bed| &bed.module.name);

@@ -202,6 +202,9 @@ fn rows_without_a_figure_come_last_and_a_column_that_no_row_has_is_said() {
     }
     let shown = table(&profile, |options| options.sort = Sort::Wall);
     assert!(shown.contains("No function has a value for wall: sorted by total"), "{shown}");
+    let none = Profile { functions: Vec::new(), stacks: Vec::new(), ..profile.clone() };
+    let shown_of_none = table(&none, |options| options.sort = Sort::Wall);
+    assert!(!shown_of_none.contains("sorted by"), "{shown_of_none}");
     assert!(!shown.contains("[system]") && body(&shown)[0].contains("main"), "{shown}");
     for sort in [
         Sort::Own,

@@ -174,8 +174,8 @@ pub(super) fn latency_monitor(choice: &Choice) -> Result<Arc<dyn HookedMonitor>,
             .parse::<f64>()
             .ok()
             .filter(|percent| *percent > 0.0 && *percent <= 100.0);
-        let share = share
-            .ok_or_else(|| refused("budget", "expected a share of processor time, as 1%".into()))?;
+        let share =
+            share.ok_or_else(|| refused("budget", "give a share such as 1% or 0.01".into()))?;
         match &mut policy {
             Policy::Adaptive { budget } => *budget = share / 100.0,
             _ => return Err(refused("budget", "only the policy adaptive has one".into())),

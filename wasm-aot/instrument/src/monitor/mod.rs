@@ -149,7 +149,7 @@ pub const KINDS: &[MonitorKind] = &[
         about: "durations of calls with percentiles, sampled within a budget of CPU time",
         options: &[
             ("budget=PERCENT", "share of CPU time (default 1%)"),
-            ("policy=NAME", "adaptive, paper, exact or count"),
+            ("policy=NAME", "adaptive (the default), periodic, exact or count"),
             ("file=FILE", "a profile for `fastinst report`, `diff` and `merge`"),
         ],
         source: Source::Hooks(latency::latency_monitor),
