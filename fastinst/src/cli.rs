@@ -35,6 +35,20 @@ option of `run` has a variable FASTINST_….
 Exit status: 0 success, 1 failure, 2 wrong option; `run` exits with the
 program's status (126: it cannot be executed, 127: it does not exist).";
 
+/// `fastinst calibrate` is the command `tmax`, whose own examples would name that.
+const CALIBRATION: &str = "\
+Examples:
+  fastinst calibrate                  measure this machine
+  fastinst calibrate --quick --save   calibrate it, once after installing
+  fastinst calibrate --full --svg waits.svg     look for rare failures, plot them
+  fastinst calibrate --json -o cal.toml | jq .granule
+
+Run it on an idle machine with at least two processors. On a busy machine it
+takes the same time and observes less; results with too few observations are
+marked. No calibration is written if the granule was not observed.
+Exit status: 0 success, 1 failure, 2 wrong option, 130 interrupted (nothing is
+written).";
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -68,6 +82,7 @@ pub(crate) enum Command {
     #[command(name = "c++", disable_help_flag = true)]
     Cxx(crate::command::cc::Args),
     /// Calibrate this machine, once after installing
+    #[command(after_help = CALIBRATION, disable_version_flag = true)]
     Calibrate(tmax::Args),
     /// Compile and profile a sample program, and suggest next steps
     Demo(demo::Args),

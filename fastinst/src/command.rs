@@ -103,6 +103,11 @@ pub(crate) fn say(line: &str) {
     let _ = io::stderr().write_all(format!("fastinst: {line}\n").as_bytes());
 }
 
+/// A number of things, such as `1 function` and `2 functions`.
+pub(crate) fn counted(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Writes all of a file, or none of it.
 pub(crate) fn write_file(path: &Path, contents: &[u8]) -> Result<(), Failure> {
     let failed = |error| Failure::Write { path: path.to_owned(), error };

@@ -219,14 +219,21 @@ fn what_cannot_be_meant_is_refused_before_the_program_starts() {
         ),
         (&["--interval", "5"], None, 2, "--interval 5"),
         (&["--interval", "1s"], None, 2, "--interval replaces a file: name one with -o FILE"),
-        (&["--policy", "periodic", "-e", "-1ms"], None, 2, "'-1ms' for '--epoch <TIME>': a time"),
+        (
+            &["--policy", "periodic", "-e", "-1ms"],
+            None,
+            2,
+            "'-1ms' for '--epoch <TIME>': give a time",
+        ),
         (&["--budget", "2"], None, 2, "(see fastinst run --help)"),
         (&[""], None, 127, "the program's name is empty"),
         (&["."], None, 126, ". is a directory"),
         (&["./no-such-program"], None, 127, "No such file: ./no-such-program"),
         (&["./calls.txt"], None, 126, "is not executable"),
+        (&["./app.wasm"], None, 126, "app.wasm is a WebAssembly module: run it with wasm-aot run"),
     ] {
         std::fs::write(to.join("calls.txt"), "").unwrap();
+        std::fs::write(to.join("app.wasm"), "\0asm\x01\0\0\0").unwrap();
         let (status, line) = refused(args, key);
         assert!(status == Some(code) && line.contains(says), "{args:?}: {status:?} {line}");
     }

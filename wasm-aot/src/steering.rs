@@ -124,7 +124,7 @@ impl Steering {
                 }
                 (ClientKind::Attached, _) => {
                     let time = since.map_or(Duration::ZERO, |since| since.elapsed());
-                    let rests = if is_on { "" } else { ", resting" };
+                    let rests = if is_on { "" } else { ", off" };
                     writeln!(text, "attached  {options} for {time:.1?}{rests}")
                 }
                 (ClientKind::Module, Some((on, all))) => {
@@ -142,8 +142,8 @@ impl Steering {
     fn set(&self, which: &str, on: bool) -> Result<String, String> {
         let done = self.session.set(which, on).map_err(said)?;
         Ok(match done {
-            Set::Whole if on => format!("{which} observes\n"),
-            Set::Whole => format!("{which} rests, and keeps what it has seen\n"),
+            Set::Whole if on => format!("{which} is on\n"),
+            Set::Whole => format!("{which} is off and keeps its results\n"),
             Set::Probes(Switched { on: now, all, .. }) => {
                 let on = if on { "on" } else { "off" };
                 format!("{which} is {on}: {now} of {all} probes are called\n")
@@ -153,8 +153,8 @@ impl Steering {
 
     fn switch(&self, on: bool) -> Result<String, String> {
         self.session.set_all(on).map_err(said)?;
-        let state = if on { "observes\n" } else { "rests, and keeps what it has seen\n" };
-        Ok(format!("what is attached {state}"))
+        let state = if on { "are on\n" } else { "are off and keep their results\n" };
+        Ok(format!("attached monitors {state}"))
     }
 
     /// How each client was lowered in the program's code.
@@ -243,7 +243,7 @@ impl Steering {
         for client in attached.iter().filter(|client| is_wanted(&client.monitor)) {
             let options = change(&client.text);
             self.session.attach_anew(&options).map_err(said)?;
-            let _ = writeln!(text, "{options} begins anew");
+            let _ = writeln!(text, "{options} is restarted");
         }
         Ok(text)
     }

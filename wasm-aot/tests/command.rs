@@ -817,15 +817,20 @@ fn a_file_that_is_no_module_is_named_as_what_it_is() {
         ),
         ("app.rs", "fn main() {}\n", "rustc --target wasm32-wasip1"),
         ("calls.mm", "report var n: u32;\n", "calls.mm PROGRAM"),
-        ("notes.txt", "hello\n", "expected `(`"),
+        ("notes.txt", "hello\n", "nor the text of one"),
     ] {
         let file = place.file(name, text);
-        for (arguments, expected) in
-            [(&["run", &file][..], 126), (&["compile", &file, "-o", "out.aot"], 1)]
-        {
+        for (arguments, expected) in [
+            (&["run", &file][..], 126),
+            (&["compile", &file, "-o", "out.aot"], 1),
+            (&["inspect", &file], 1),
+        ] {
             let (told, code) = place.bad(arguments);
             assert!(code == expected && told.starts_with(&format!("wasm-aot: {file}: ")), "{told}");
             assert!(told.contains(said) && told.lines().count() == 1, "{told}");
         }
     }
+    let (file, app) = (place.file("monitor.c", "int main;\n"), place.file("app.wat", HELLO));
+    let (told, code) = place.bad(&["run", "--monitor", &file, &app]);
+    assert!(code == 1 && told.contains("monitor.c: this is C, not WebAssembly"), "{told}");
 }

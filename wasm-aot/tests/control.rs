@@ -128,23 +128,22 @@ fn what_is_done_is_said_and_one_monitor_is_switched_by_its_name() {
         "{replaced}"
     );
     running.good(&["attach", "loops"]);
-    assert_eq!(running.good(&["off", "icount"]), "icount rests, and keeps what it has seen\n");
+    assert_eq!(running.good(&["off", "icount"]), "icount is off and keeps its results\n");
     let status = running.good(&["status"]);
     assert!(
         status
             .lines()
-            .any(|line| line.starts_with("attached  icount,top=4 for ")
-                && line.ends_with(", resting")),
+            .any(|line| line.starts_with("attached  icount,top=4 for ") && line.ends_with(", off")),
         "{status}"
     );
     assert!(
         status
             .lines()
-            .any(|line| line.starts_with("attached  loops for ") && !line.contains("resting")),
+            .any(|line| line.starts_with("attached  loops for ") && !line.contains(", off")),
         "{status}"
     );
-    assert_eq!(running.good(&["on", "icount"]), "icount observes\n");
-    assert!(!running.good(&["status"]).contains("resting"));
+    assert_eq!(running.good(&["on", "icount"]), "icount is on\n");
+    assert!(!running.good(&["status"]).contains(", off"));
     let (went_well, said) = running.ask(&["off", "functions"]);
     assert!(!went_well && said.contains("functions is compiled in"), "{said}");
     let (went_well, said) = running.ask(&["attach", "trace"]);
@@ -440,7 +439,7 @@ fn two_of_one_name_have_names_of_their_own() {
         running.good(&["off", "icount (module)"]),
         "icount (module) is off: 0 of 1 probes are called\n"
     );
-    assert_eq!(running.good(&["off", "icount"]), "icount rests, and keeps what it has seen\n");
+    assert_eq!(running.good(&["off", "icount"]), "icount is off and keeps its results\n");
     let report = running.good(&["report", "--json"]);
     for name in ["\"icount\":{", "\"icount (attached)\":{", "\"icount (module)\":\"77\""] {
         assert!(report.contains(name), "{name}: {report}");
@@ -585,23 +584,23 @@ fn the_words_of_native_programs_are_taken() {
     let sees =
         |name: &str| functions().iter().any(|(other, samples)| other == name && *samples > 0);
     eventually("both are timed", || sees("short") && sees("long"));
-    assert_eq!(running.good(&["only", "sh*"]), "latency,function=sh* begins anew\n");
+    assert_eq!(running.good(&["only", "sh*"]), "latency,function=sh* is restarted\n");
     eventually("it is timed", || sees("short"));
     assert!(!sees("long"));
-    assert_eq!(running.good(&["exclude"]), "latency,function=sh* begins anew\n");
+    assert_eq!(running.good(&["exclude"]), "latency,function=sh* is restarted\n");
     refused(&["exclude", "s*"], "exclude=s*: no function is left");
     refused(&["only", "long", "nosuch"], "function=nosuch: no function is called nosuch");
     refused(&["only", "/sh.*/"], "selected by globs");
     assert!(running.good(&["status"]).contains("latency,function=sh* for"));
-    assert_eq!(running.good(&["budget", "50%"]), "latency,function=sh*,budget=50 begins anew\n");
+    assert_eq!(running.good(&["budget", "50%"]), "latency,function=sh*,budget=50 is restarted\n");
     refused(&["budget", "much"], "a share such as");
-    assert_eq!(running.good(&["only"]), "latency,budget=50 begins anew\n");
+    assert_eq!(running.good(&["only"]), "latency,budget=50 is restarted\n");
     assert_eq!(
         running.good(&["exclude", "short"]),
-        "latency,budget=50,exclude=short begins anew\n"
+        "latency,budget=50,exclude=short is restarted\n"
     );
     eventually("the other one is timed", || sees("long") && !sees("short"));
-    assert!(running.good(&["off"]).contains("rests"));
+    assert!(running.good(&["off"]).contains("off"));
     let before = functions();
     // One thread: the call that was in progress when the monitor was switched off is reported when
     // it ends.
@@ -611,11 +610,14 @@ fn the_words_of_native_programs_are_taken() {
         let ended = told(&after) - told(&before);
         assert!(ended <= 1, "it rests: {before:?}, then {after:?}");
     }
-    assert_eq!(running.good(&["reset"]), "latency,budget=50,exclude=short begins anew\n");
+    assert_eq!(running.good(&["reset"]), "latency,budget=50,exclude=short is restarted\n");
     assert_eq!(functions(), [], "it rests, and begins anew");
-    assert!(running.good(&["on"]).contains("observes"));
+    assert!(running.good(&["on"]).contains("are on"));
     eventually("it is timed again", || sees("long"));
-    assert!(running.good(&["snapshot"]).contains("long"), "a table");
+    assert!(running.good(&["snapshot", "--rows", "1"]).contains("long"), "a table");
+    let json: serde_json::Value =
+        serde_json::from_str(&running.good(&["snapshot", "--json"])).expect("an object");
+    assert!(json["functions"].is_array(), "{json}");
     assert!(running.good(&["probes"]).contains("functions "));
     assert!(running.good(&["stop"]).contains("detached"));
     refused(&snapshot, "no monitor that measures times is attached");
@@ -663,7 +665,7 @@ fn fastinst_asks_and_shows_programs_of_webassembly() {
     top.shows("timed;");
     // Not before: a monitor that has just been restarted has no functions yet.
     let (went_well, told) = ctl(&["exclude", "short"]).expect("it is there");
-    assert!(went_well && told == "latency,exclude=short begins anew\n", "{told}");
+    assert!(went_well && told == "latency,exclude=short is restarted\n", "{told}");
     top.press("qq");
     let output = top.end();
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");

@@ -95,7 +95,7 @@ fn a_failure_is_one_line_and_an_exit_code() {
     for (args, message) in [
         (vec!["check", "nowhere.mm"], "nowhere.mm cannot be read"),
         (vec!["check", &bad], "near are call"),
-        (vec!["instr", "-s", &good, "-a", &good], "the program is not a module"),
+        (vec!["instr", "-s", &good, "-a", &good], "good.mm is not a module"),
         (
             vec!["instr", "-s", &good, "-a", &program, "-o", "/nowhere/out.wasm"],
             "/nowhere/out.wasm cannot be written: No such file or directory (os error 2)\n",

@@ -1,6 +1,6 @@
 //! `fastinst doctor`: what this kernel, this processor and a program allow, and what to do.
 
-use super::Failure;
+use super::{Failure, counted};
 use fastinst::discovery::{Discovery, Module, discover};
 use fastinst::symbols::{Symbols, demangled};
 use serde_json::json;
@@ -240,9 +240,9 @@ fn of_probes(path: &Path, module: &Module, found: &Discovery) -> Vec<Finding> {
     let across =
         found.sites.iter().filter(|site| site.address.get() % 64 + site.form.len() > 64).count();
     let mut findings = vec![ok(format!(
-        "{shown}: {} probes in {} functions; {tails} are tail jumps, {across} lie across a cache line: all can be switched",
-        found.sites.len(),
-        found.functions
+        "{shown}: {} in {}; {tails} are tail jumps, {across} lie across a cache line: all can be switched",
+        counted(found.sites.len(), "probe"),
+        counted(found.functions, "function")
     ))];
     if !found.refused.is_empty() {
         findings.push(note(

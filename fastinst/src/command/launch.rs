@@ -62,13 +62,13 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) depth: Option<u32>,
     /// Record nothing until this event: a function is entered (a pattern as for -F), a signal
-    /// arrives (SIGUSR1), or a time has passed since the program started (2s) (may be repeated)
+    /// arrives (SIGUSR1), or a time has passed since profiling began (2s) (may be repeated)
     #[arg(long, value_name = "EVENT")]
     pub(crate) start_on: Vec<String>,
     /// Stop recording on this event, until a --start-on event happens again (may be repeated)
     #[arg(long, value_name = "EVENT")]
     pub(crate) stop_on: Vec<String>,
-    /// Follow child processes
+    /// Follow child processes; after `attach`, only if the library was loaded at the program's start
     #[arg(long, value_name = "WHOM", default_value = "children", value_parser = ["children", "none"])]
     pub(crate) follow: String,
     /// Source of CPU time shares: the kernel's clock, the calls being timed (frames), or none
@@ -91,7 +91,7 @@ pub(crate) struct Options {
     #[arg(long = "pair", value_name = "POINT,POINT", value_parser = pair)]
     pub(crate) pairs: Vec<Pair>,
     /// When functions without compiled-in hooks get probes: once they were seen to run, or all
-    /// before the program starts, so that every call is counted [default: all for those that a
+    /// before profiling begins, so that every call is counted [default: all for those that a
     /// compiler has prepared or -F names, seen for others]
     #[arg(long, value_name = "WHEN", value_parser = ["seen", "all"])]
     pub(crate) plant: Option<String>,
@@ -164,7 +164,7 @@ fn pair(text: &str) -> Result<Pair, String> {
 
 fn epoch(text: &str) -> Result<String, String> {
     let time = fastinst::quantity::duration(text).filter(|time| !time.is_zero());
-    time.map(|_| text.to_owned()).ok_or_else(|| "a time such as 10ms".to_owned())
+    time.map(|_| text.to_owned()).ok_or_else(|| "give a time such as 10ms".to_owned())
 }
 
 fn share(text: &str) -> Result<f64, String> {

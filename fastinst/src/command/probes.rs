@@ -3,7 +3,7 @@
 mod points;
 mod prospects;
 
-use super::{Failure, launch, say};
+use super::{Failure, counted, launch, say};
 use fastinst::Kind;
 use fastinst::discovery::{Discovery, FoundSite, Module, discover};
 use fastinst::spelling::question;
@@ -181,9 +181,9 @@ fn as_text(lines: &[Line<'_>]) -> String {
         lines.iter().map(|line| line.function.as_str()).collect();
     let _ = writeln!(
         text,
-        "{} probes of {} functions: {enters} entries, {} exits, {tails} of them tail jumps",
-        lines.len(),
-        functions.len(),
+        "{} of {}: {enters} entries, {} exits, {tails} of them tail jumps",
+        counted(lines.len(), "probe"),
+        counted(functions.len(), "function"),
         lines.len() - enters
     );
     text

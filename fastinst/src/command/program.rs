@@ -44,11 +44,24 @@ fn can_be_executed(path: &Path) -> Result<(), Failure> {
         Ok(data) if data.is_dir() => {
             refused(format!("{name} is a directory: name a program in it"))
         }
+        Ok(_) if is_wasm(path) => refused(format!(
+            "{name} is a WebAssembly module: run it with wasm-aot run, or its engine with fastinst run"
+        )),
         Ok(data) if data.permissions().mode() & 0o111 == 0 => refused(format!(
             "{name} is not executable: chmod +x {name}, or name the interpreter that runs it"
         )),
         Ok(_) => Ok(()),
     }
+}
+
+/// Whether a file is a WebAssembly module, binary or text. Where the kernel is told which engine
+/// runs modules (binfmt_misc), they are executable, and this is not asked.
+fn is_wasm(path: &Path) -> bool {
+    let is_executable =
+        std::fs::metadata(path).is_ok_and(|data| data.permissions().mode() & 0o111 != 0);
+    let mut first = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(7).read_to_end(&mut first));
+    !is_executable && read.is_ok() && (first.starts_with(b"\0asm") || first == b"(module")
 }
 
 /// The most interpreters of interpreters that the kernel follows (execve(2)).

@@ -192,7 +192,8 @@ pub(crate) fn keep_from_terminal(is_binary: bool, terminal: bool) -> Result<(), 
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    fastinst::quantity::duration(text).ok_or_else(|| "a time such as 30s, 500ms or 5m".to_owned())
+    fastinst::quantity::duration(text)
+        .ok_or_else(|| "give a time such as 30s, 500ms or 5m".to_owned())
 }
 
 /// The argument values that functions were called with.
@@ -215,7 +216,7 @@ fn arguments(profile: &Profile, pattern: &str) -> Result<Vec<u8>, Failure> {
 
 /// A duration of calls.
 pub(crate) fn shortest(text: &str) -> Result<Duration, String> {
-    fastinst::quantity::duration(text).ok_or_else(|| "a time such as 10us or 1ms".to_owned())
+    fastinst::quantity::duration(text).ok_or_else(|| "give a time such as 10us or 1ms".to_owned())
 }
 
 /// The histograms of a function, or of all functions that a name matches.

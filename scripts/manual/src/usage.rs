@@ -5,7 +5,7 @@
 //! wasm-aot: unexpected argument '--jsno' found: a similar argument exists: '--json' (see …)
 //! ```
 
-use clap::error::{Error, ErrorKind};
+use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Command, CommandFactory, FromArgMatches, Parser};
 use std::io::{self, Write};
 
@@ -36,7 +36,7 @@ pub fn parsed<T>(result: Result<T, Error>, tool: &Command) -> T {
             _ => {
                 let words = std::env::args_os().skip(1);
                 let words = words.map(|word| word.to_string_lossy().into_owned());
-                let line = complaint(&error.to_string(), tool, words);
+                let line = complaint(&plain(error, tool), tool, words);
                 let _ = writeln!(io::stderr(), "{line}");
             }
         }
@@ -48,6 +48,38 @@ pub fn parsed<T>(result: Result<T, Error>, tool: &Command) -> T {
 fn printed(error: &Error) -> io::Result<()> {
     let done = error.print().and_then(|()| io::stdout().flush());
     done.or_else(|why| if why.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(why) })
+}
+
+/// The message, without suggestions that do not help: hidden commands and aliases, which no help
+/// text explains, and how to pass an unknown option as a value.
+fn plain(mut error: Error, tool: &Command) -> String {
+    if let Some(ContextValue::Strings(names)) = error.remove(ContextKind::SuggestedSubcommand) {
+        let listed: Vec<String> = names.into_iter().filter(|name| is_listed(tool, name)).collect();
+        if !listed.is_empty() {
+            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(listed));
+        }
+    }
+    if error.kind() == ErrorKind::UnknownArgument {
+        error.remove(ContextKind::Suggested);
+    }
+    let text = error.to_string();
+    PARSING.iter().fold(text, |text, (theirs, ours)| text.replace(theirs, ours))
+}
+
+/// The standard library's words for a text that is no number, and ours.
+const PARSING: [(&str, &str); 4] = [
+    ("invalid digit found in string", "give a whole number"),
+    ("cannot parse integer from empty string", "give a whole number"),
+    ("number too large to fit in target type", "the number is too large"),
+    ("number too small to fit in target type", "the number is too small"),
+];
+
+/// Whether the help text of a command, or of one below it, lists a command of this name.
+fn is_listed(command: &Command, name: &str) -> bool {
+    command.get_subcommands().filter(|below| !below.is_hide_set()).any(|below| {
+        let is_alias = || below.get_visible_aliases().any(|alias| alias == name);
+        below.get_name() == name || is_alias() || is_listed(below, name)
+    })
 }
 
 /// One line for an error whose message has several.
@@ -100,6 +132,10 @@ mod tests {
     #[derive(Debug, Parser)]
     #[command(name = "tool")]
     enum Cli {
+        #[command(hide = true)]
+        Shop,
+        #[command(alias = "sent")]
+        Sort,
         Show {
             #[arg(long)]
             json: bool,
@@ -134,7 +170,7 @@ mod tests {
             ),
             (
                 &["show", "x", "--sort", "y"],
-                "tool: invalid value 'y' for '--sort <SORT>': invalid digit found in string \
+                "tool: invalid value 'y' for '--sort <SORT>': give a whole number \
                  (see tool show --help)",
             ),
             (
@@ -142,11 +178,22 @@ mod tests {
                 "tool: unrecognized subcommand 'shwo': a similar subcommand exists: 'show' \
                  (see tool --help)",
             ),
+            (&["shup"], "tool: unrecognized subcommand 'shup' (see tool --help)"),
+            (
+                &["sendt"],
+                "tool: unrecognized subcommand 'sendt': a similar subcommand exists: 'send' \
+                 (see tool --help)",
+            ),
+            (
+                &["show", "x", "--csv"],
+                "tool: unexpected argument '--csv' found (see tool show --help)",
+            ),
         ] {
             let error = Cli::try_parse_from([&["tool"], arguments].concat()).expect_err("wrong");
             let words = arguments.iter().map(|&word| word.to_owned());
-            assert_eq!(complaint(&error.to_string(), &Cli::command(), words), line);
             assert_eq!(error.exit_code(), 2);
+            let tool = Cli::command();
+            assert_eq!(complaint(&plain(error, &tool), &tool, words), line);
         }
     }
 }

@@ -64,10 +64,10 @@ Exit status: 0 success, 1 failure, 2 wrong option, 130 interrupted (nothing is
 written).";
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    let seconds: f64 = text.parse().map_err(|_| "give a number".to_owned())?;
     // A shorter time leaves cells without a toggle; a longer one is a typing error.
     if !(0.5..=864_000.0).contains(&seconds) {
-        return Err("between 0.5 and 864000 seconds".to_owned());
+        return Err("give between 0.5 and 864000 seconds".to_owned());
     }
     Ok(Duration::from_secs_f64(seconds))
 }

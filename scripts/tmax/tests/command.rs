@@ -206,7 +206,7 @@ fn a_granule_that_was_not_seen_is_neither_told_nor_written() {
 fn wrong_options_are_named() {
     complains(&tmax().arg("--quikc").output().unwrap(), 2, &["--quikc", "--quick"]);
     complains(&tmax().args(["--quick", "--full"]).output().unwrap(), 2, &["--quick", "--full"]);
-    complains(&tmax().args(["--seconds", "soon"]).output().unwrap(), 2, &["soon", "not a number"]);
+    complains(&tmax().args(["--seconds", "soon"]).output().unwrap(), 2, &["soon", "give a number"]);
     complains(
         &tmax().args(["manual", "--completions", "dcl"]).output().unwrap(),
         2,

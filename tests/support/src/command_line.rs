@@ -12,6 +12,7 @@ const UNKNOWN: &str = "--no-such-option";
 /// - `-o` is short for `--output`, and nothing else;
 /// - `--color` takes auto, always and never, and is auto by itself; `--json` takes nothing;
 /// - help fits into a terminal of 80 columns, and a failed write of it is reported;
+/// - examples name the command as its user calls it, and the first help names the exit status;
 /// - `manual` prints a page for each command, and completions, and refuses unknown commands;
 /// - readers that close early are no failure.
 ///
@@ -51,6 +52,10 @@ impl Walk<'_> {
         if path.last().is_some_and(|name| self.others.contains(&name.as_str())) {
             return;
         }
+        let called = [&[self.tool.clone()], &path[..]].concat().join(" ");
+        let examples = text.split_once("Examples:").map(|(_, examples)| examples);
+        assert!(examples.is_none_or(|it| it.contains(&format!("{called} "))), "{called}: {text}");
+        assert!(!path.is_empty() || text.contains("Exit status: "), "{text}");
         let wrong = self.run(&with(UNKNOWN));
         let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
         assert_eq!(wrong.status.code(), Some(2), "{path:?}: {said}");

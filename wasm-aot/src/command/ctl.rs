@@ -9,7 +9,7 @@ use control::Request as Shared;
 use control::registry::{Answering, NotOne, Tower};
 use profiler::{Profile, TableOptions};
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Inspect or attach monitors to a running program; without arguments, list running programs
@@ -119,17 +119,27 @@ enum Request {
         share: String,
     },
     /// Print the profile so far, or write it to a file (monitors latency and profile)
-    Snapshot {
-        /// The file, for fastinst report
-        #[arg(short, long, value_name = "FILE")]
-        output: Option<PathBuf>,
-        #[command(flatten)]
-        colors: manual::Colors,
-    },
+    Snapshot(Snapshot),
     /// Clear the results of attached monitors
     Reset,
     /// Detach all monitors
     Stop,
+}
+
+/// A profile, written to a file or printed.
+#[derive(Debug, Args)]
+struct Snapshot {
+    /// Profile file, for fastinst report; with --json the file for that
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print JSON; `fastinst ctl PID snapshot` has all formats
+    #[arg(long)]
+    json: bool,
+    /// Number of functions in the table; 0 for all
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    rows: usize,
+    #[command(flatten)]
+    colors: manual::Colors,
 }
 
 impl Ctl {
@@ -167,9 +177,7 @@ impl Ctl {
                 Request::Budget { share } => Shared::parse(&format!("budget {share}"))
                     .map_err(|error| Failure::usage(error.to_string()))?
                     .line(),
-                Request::Snapshot { output, colors } => {
-                    return snapshot(pid()?, output.as_deref(), colors);
-                }
+                Request::Snapshot(snapshot) => return snapshot.run(pid()?),
                 Request::Reset => Shared::Reset.line(),
                 Request::Stop => Shared::Stop.line(),
                 // The program may have another working directory.
@@ -224,19 +232,33 @@ fn text(pid: u32, line: &str) -> Result<String, String> {
     ask(pid, line).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Writes the profile so far, to a file or as a table.
-fn snapshot(pid: u32, output: Option<&Path>, colors: manual::Colors) -> Result<(), Failure> {
-    let bytes = ask(pid, &Shared::Snapshot.line()).map_err(Failure::new)?;
-    let Some(path) = output else {
-        let profile = Profile::from_file(&bytes)
+impl Snapshot {
+    fn run(&self, pid: u32) -> Result<(), Failure> {
+        let bytes = ask(pid, &Shared::Snapshot.line()).map_err(Failure::new)?;
+        let bytes = match (&self.output, self.json) {
+            (Some(_), false) => bytes,
+            _ => self.printed(pid, &bytes)?.into_bytes(),
+        };
+        let Some(path) = &self.output else {
+            return print(bytes);
+        };
+        let failed = |error| Failure::new(format!("{}: {error}", path.display()));
+        super::output::write(path, &bytes).map_err(failed)?;
+        print(format!("written to {}\n", path.display()))
+    }
+
+    /// The profile as text.
+    fn printed(&self, pid: u32, bytes: &[u8]) -> Result<String, Failure> {
+        let profile = Profile::from_file(bytes)
             .map_err(|error| Failure::new(format!("process {pid} has sent no profile: {error}")))?;
+        if self.json {
+            return Ok(profile.json());
+        }
         let terminal = std::io::stdout().is_terminal();
-        let (width, color) = (manual::columns(terminal), colors.are_on(terminal));
-        return print(profile.table(&TableOptions { width, color, ..TableOptions::default() }));
-    };
-    let failed = |error| Failure::new(format!("{}: {error}", path.display()));
-    super::output::write(path, &bytes).map_err(failed)?;
-    print(format!("written to {}\n", path.display()))
+        let (width, color) = (manual::columns(terminal), self.colors.are_on(terminal));
+        let rows = self.rows;
+        Ok(profile.table(&TableOptions { width, color, rows, ..TableOptions::default() }))
+    }
 }
 
 /// Whether a program continues to run, and is not about to end.

@@ -1,6 +1,6 @@
 //! `wasm-aot inspect`
 
-use super::{Failure, Making, about, print, read};
+use super::{Failure, Making, about, print, read_module};
 use clap::Args;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ impl Inspect {
         let engine = self.making.engine()?;
         let bytes = match Module::is_machine_code(&self.file) {
             true => None,
-            false => Some(read(&self.file)?),
+            false => Some(read_module(&self.file)?),
         };
         let inspection = inspect(&engine, &self.file, || bytes).map_err(about(&self.file))?;
         if let Some(wanted) = &self.disas {

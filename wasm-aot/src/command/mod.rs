@@ -58,7 +58,7 @@ const EXAMPLES: &str = "Examples:
   wasm-aot run --monitor hotness run.r3         … replay it under a monitor …
   wasm-aot replay run.r3 -o bench.wasm          … or make a benchmark of it
 
-Exit codes: the program's; 1 for a refused input or a failed script; 2 for a
+Exit status: the program's; 1 for a refused input or a failed script; 2 for a
 wrong command line; 126 if the program cannot be run, 127 if it does not exist;
 134 for a trap or a time-out; 128 plus the number of a signal that ended it";
 
@@ -335,8 +335,9 @@ pub(crate) fn read_module(path: &Path) -> Result<Vec<u8>, Failure> {
         "rs" => compiled("Rust", "rustc --target wasm32-wasip1 -o app.wasm"),
         "go" => compiled("Go", "GOOS=wasip1 GOARCH=wasm go build -o app.wasm"),
         "mm" => format!("{name}: this is a script: run --monitor {name} PROGRAM"),
-        // The engine reports errors in it.
-        _ => return Ok(bytes),
+        _ => format!(
+            "{name}: neither a WebAssembly module, which begins with \\0asm, nor the text of one"
+        ),
     }))
 }
 

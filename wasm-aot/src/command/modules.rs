@@ -4,11 +4,11 @@
 use super::linking::Linking;
 use super::prof::Prof;
 use super::threads::Threads;
-use super::{Failure, may_be_module, read};
+use super::{Failure, may_be_module, read, read_module};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use wasm_aot::monitor::TOP;
+use wasm_aot::monitor::{KINDS, TOP};
 use wasm_aot::observer::{
     Observation, Observer, ObserverError, Program, Switches, add_to_linker, printed_during,
 };
@@ -124,7 +124,10 @@ impl Chosen {
     pub(crate) fn is_file(text: &str) -> bool {
         let first = text.split(['+', ',']).next().unwrap_or_default();
         let extension = Path::new(first).extension().and_then(std::ffi::OsStr::to_str);
-        matches!(extension, Some("wasm" | "wat" | "mm")) || first.contains('/')
+        let is_named = || KINDS.iter().any(|kind| kind.name == first);
+        matches!(extension, Some("wasm" | "wat" | "mm"))
+            || first.contains('/')
+            || (Path::new(first).is_file() && !is_named())
     }
 
     /// Reads `FILE[+LIBRARY]…[,OPTION[=VALUE]]…`.
@@ -222,7 +225,7 @@ impl Chosen {
     fn bytes(&self) -> Result<Vec<u8>, Failure> {
         let bytes = read(&self.file)?;
         if !self.is_script(&bytes) {
-            return Ok(bytes);
+            return read_module(&self.file);
         }
         let source = whamm::Source::from_bytes(self.file.display().to_string(), bytes);
         let source = source.map_err(Failure::new)?;

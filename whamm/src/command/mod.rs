@@ -6,6 +6,7 @@ mod profile;
 mod record;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,7 +23,9 @@ use whamm::{Asked, Destination, Diagnostics, Format, Kind, LibraryFile, Link, Op
   whamm info -v -r 'wasm:opcode:*load*:before'       what a rule matches
   whamm check *.mm                                   type-check scripts
   whamm profile app.wasm -o out.wasm                 call counts and times
-  whamm record app.wasm -o out.wasm                  a trace, for replay"
+  whamm record app.wasm -o out.wasm                  a trace, for replay
+
+Exit status: 0 success, 1 failure, 2 wrong option."
 )]
 pub(crate) struct Command {
     #[command(subcommand)]
@@ -77,7 +80,8 @@ enum What {
     Record(record::Record),
     /// Print manual pages or shell completions.
     Manual(manual::Manual),
-    /// Print shell completions.
+    /// Print shell completions: an earlier name of `manual --completions`.
+    #[command(hide = true)]
     Completions(manual::Completions),
 }
 
@@ -116,8 +120,8 @@ struct Instr {
     #[arg(short, long, value_enum, default_value = "merged")]
     link_strategy: Strategy,
     /// Format of the report.
-    #[arg(long, value_enum, default_value = "csv")]
-    report: Report,
+    #[arg(long, alias = "report", value_name = "FORMAT", value_enum, default_value = "csv")]
+    report_format: Report,
     /// Destination of the report: `console`, `host` (the host fetches it by calling
     /// `whamm:report`), `env` (read from the environment at run time: TO_CONSOLE, WHAMM_OUTDIR,
     /// WHAMM_OUTFILE), or the path of a file, to which it is appended. Default: the console, if the
@@ -164,11 +168,14 @@ fn read(path: &Path) -> Result<Vec<u8>, Diagnostics> {
 /// Reads a program as binary, from binary or text.
 fn module(path: &Path) -> Result<Vec<u8>, Diagnostics> {
     let text = read(path)?;
-    whamm::binary(&text).map(std::borrow::Cow::into_owned).map_err(|why| {
-        Diagnostics::general(
-            Kind::InvalidModule,
-            format!("{} is not a module: {why}", path.display()),
-        )
+    binary(path, &text).map(Cow::into_owned)
+}
+
+/// The contents of a program's file as binary; an error names the file.
+fn binary<'text>(path: &Path, text: &'text [u8]) -> Result<Cow<'text, [u8]>, Diagnostics> {
+    whamm::binary(text).map_err(|why| {
+        let message = format!("{} is not a module: {why}", path.display());
+        Diagnostics::general(Kind::InvalidModule, message)
     })
 }
 
@@ -354,7 +361,7 @@ impl Instr {
     fn run(&self) -> Result<Diagnostics, Diagnostics> {
         let (scripts, libraries) =
             Diagnostics::both(scripts(&self.script), libraries(&self.user_libs))?;
-        let format = match self.report {
+        let format = match self.report_format {
             Report::Csv => Format::Csv,
             Report::Json => Format::Json,
         };
@@ -385,6 +392,7 @@ impl Instr {
         let mut output = match &self.app {
             Some(app) if !self.wei => {
                 let program = read(app)?;
+                binary(app, &program)?;
                 let source_map = map::beside(app, &program, &self.output_path);
                 let options = Options { source_map, ..options };
                 whamm::instrument(&scripts, &libraries, &program, &options)?

@@ -62,7 +62,7 @@ impl Target {
     pub(super) fn look(process: i32, force: bool) -> Result<Self, Failure> {
         let folder = PathBuf::from(format!("/proc/{process}"));
         let status = std::fs::read_to_string(folder.join("status"));
-        let status = Status(status.map_err(|_| refused(format!("no process {process}")))?);
+        let status = Status(status.map_err(|_| refused(format!("there is no process {process}")))?);
         require_process(process, &status)?;
         let threads = threads(process);
         let living = threads.iter().find(|thread| !matches!(thread.state, 'Z' | 'X'));
