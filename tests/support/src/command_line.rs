@@ -52,7 +52,7 @@ impl Walk<'_> {
         if path.last().is_some_and(|name| self.others.contains(&name.as_str())) {
             return;
         }
-        let called = [&[self.tool.clone()], &path[..]].concat().join(" ");
+        let called = [std::slice::from_ref(&self.tool), &path[..]].concat().join(" ");
         let examples = text.split_once("Examples:").map(|(_, examples)| examples);
         assert!(examples.is_none_or(|it| it.contains(&format!("{called} "))), "{called}: {text}");
         assert!(!path.is_empty() || text.contains("Exit status: "), "{text}");
