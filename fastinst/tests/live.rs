@@ -17,11 +17,16 @@ struct Running(Child);
 impl Running {
     /// Starts one under the preload library, in a folder of its own.
     fn preloaded(what: &str, prepare: impl FnOnce(&mut Command)) -> Option<Self> {
+        Self::compiled(&["-O2", "-finstrument-functions"], what, prepare)
+    }
+
+    /// The same for a program that is compiled with these options.
+    fn compiled(options: &[&str], what: &str, prepare: impl FnOnce(&mut Command)) -> Option<Self> {
         if !has("gcc") {
             return None;
         }
         let place = folder("live");
-        let program = compile("running.c", &place, &["-O2", "-finstrument-functions"]);
+        let program = compile("running.c", &place, options);
         let mut command = clean(Command::new(program));
         command.args([what, "2"]).current_dir(&place).env("LD_PRELOAD", library());
         command.env_remove("XDG_RUNTIME_DIR").stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -374,6 +379,25 @@ fn a_library_that_waits_begins_when_it_is_told_to_and_again() {
     program.told(&["on"]);
     program.end();
     assert!(place.join(format!("p.{number}")).exists(), "as the environment has it");
+}
+
+#[test]
+fn a_library_that_waits_measures_functions_that_no_compiler_has_prepared() {
+    let waits = |provider: Option<&'static str>| {
+        move |command: &mut Command| {
+            command.env("FASTINST_START", "off").env("FASTINST_OUTPUT", "p.%p");
+            provider.map(|provider| command.env("FASTINST_PROVIDER", provider));
+        }
+    };
+    let Some(program) = Running::compiled(&["-O2"], "work", waits(None)) else { return };
+    assert!(program.told(&["on"]).contains("the library was waiting"));
+    let seen = || program.snapshot()["functions"].as_array().map_or(0, Vec::len);
+    eventually("functions are seen", || seen() > 0);
+    program.end();
+    // A setting of the program's environment counts, and the refusal names it.
+    let program = Running::compiled(&["-O2"], "work", waits(Some("hooks"))).unwrap();
+    let text = program.refused(&["on"]);
+    assert!(text.contains("FASTINST_PROVIDER=auto"), "{text}");
 }
 
 #[test]

@@ -121,19 +121,24 @@ pub(crate) fn has_library(process: i32) -> bool {
 }
 
 /// Starts the profiler of a library that waits in a process, under the settings that the process
-/// was started with, until the process ends.
+/// was started with, until the process ends. Without a setting for it, unmodified functions get
+/// probes too, as with `fastinst attach`: by itself the library leaves programs alone that no
+/// compiler has prepared, but here one was named.
 pub(crate) fn arm(process: i32) -> Result<(), Failure> {
     let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
     let is_setting = |pair: &str| {
         let is_start = ["FASTINST_START=", "FASTINST_ENABLED="];
         pair.starts_with("FASTINST_") && !is_start.iter().any(|key| pair.starts_with(key))
     };
-    let settings: Vec<String> = environment
+    let mut settings: Vec<String> = environment
         .split(|&byte| byte == 0)
         .map(|pair| String::from_utf8_lossy(pair).into_owned())
         .filter(|pair| is_setting(pair))
         .chain(["FASTINST_STAYS=1".to_owned()])
         .collect();
+    if !settings.iter().any(|pair| pair.starts_with("FASTINST_PROVIDER=")) {
+        settings.push("FASTINST_PROVIDER=auto".to_owned());
+    }
     let (target, injected) = inject(process, false, Path::new("/tmp"), |_| settings.clone())?;
     injected.acknowledge(&target);
     Ok(())

@@ -210,13 +210,14 @@ fn begin_alone(request: &Request) -> Result<(Agent, Option<Handover>), String> {
         // What compilers have prepared otherwise than by calls has to be rewritten before it is
         // executed for the first time.
         let makers = Provider::Hooks;
+        let takes_any = settings.0.takes_any(false, 0);
         let stays = |module: &Module| own.contains(&module.span.start);
         let begun = guest::set_up(settings, start, makers, stays)?;
         if let Some(why) = begun.refusal {
             return Err(why);
         }
         if sites::count() == 0 && !begun.is_open {
-            return Err("none of its functions can get a probe: it has no code compiled with -finstrument-functions, and none with unwind information".to_owned());
+            return Err(without_probes(takes_any).to_owned());
         }
         guest::run();
         guest::plant_what_is_prepared();
@@ -226,6 +227,18 @@ fn begin_alone(request: &Request) -> Result<(Agent, Option<Handover>), String> {
         Agent::late(guest::clock(), u64::from(wordpatch::os::threads::process() as u32));
     agent.open_control();
     Ok((agent, memory))
+}
+
+/// Why no function of the program can get a probe.
+const fn without_probes(takes_any: bool) -> &'static str {
+    match takes_any {
+        true => {
+            "none of its functions can get a probe: it has no code compiled with -finstrument-functions, and none with unwind information"
+        }
+        false => {
+            "none of its functions can get a probe: it has no code compiled with -finstrument-functions; other functions get probes with --provider auto (FASTINST_PROVIDER=auto)"
+        }
+    }
 }
 
 /// Shares memory with the process that reads the profile.
