@@ -493,10 +493,12 @@ fn a_terminal_that_is_too_small_or_none_is_named_in_one_line() {
     let Some(program) = Running::preloaded("work", |_| ()) else { return };
     program.told(&["status"]);
     let none = refusal(run(fastinst().args(["top", &program.number().to_string()])));
-    assert!(none.contains("there is no terminal"), "{none}");
+    let once = "`fastinst ctl PID snapshot` prints the table once";
+    assert!(none.contains("there is no terminal") && none.contains(once), "{none}");
     let output = top(program.number(), (20, 24)).end();
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success() && text.contains("20 columns"), "{text}");
+    assert!(text.contains(once), "{text}");
     assert_eq!(text.lines().count(), 1, "{text}");
     assert!(refusal(run(fastinst().args(["top", "4194303"]))).contains("there is no process"));
 }

@@ -39,22 +39,22 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How often the screen is redrawn without a new profile, since it shows the profile's age.
 const REDRAW: Duration = Duration::from_millis(500);
 
+/// What helps where no table can be kept on the screen.
+const ONCE: &str = "`fastinst ctl PID snapshot` prints the table once";
+
 /// Checks that there is a terminal that the table fits into; the error gives the reason in one
 /// line.
 pub fn check() -> Result<(), String> {
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-        return Err("there is no terminal: `ctl PID snapshot` prints the table once".to_owned());
+        return Err(format!("there is no terminal: {ONCE}"));
     }
     if std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb") {
-        return Err(
-            "the terminal cannot move its cursor (TERM): `ctl PID snapshot` prints the table once"
-                .to_owned(),
-        );
+        return Err(format!("the terminal cannot move its cursor (TERM): {ONCE}"));
     }
     match ratatui::crossterm::terminal::size() {
         Ok((width, height)) if width < LEAST_WIDTH || height < LEAST_HEIGHT => Err(format!(
             "the terminal has {width} columns and {height} lines: the table takes {LEAST_WIDTH} \
-             and {LEAST_HEIGHT}"
+             and {LEAST_HEIGHT}; enlarge it, or {ONCE}"
         )),
         Ok(_) => Ok(()),
         Err(error) => Err(format!("the terminal's size is unknown: {error}")),
