@@ -24,18 +24,20 @@ pub(crate) mod sample;
 mod scrape;
 #[cfg(feature = "top")]
 pub(crate) mod top;
+mod written;
 
 use crate::cli::{Cli, Command};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
+pub(crate) use written::write_file;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("cannot read {}: {error}; give a profile that `fastinst run -o` or the preload library has written", path.display())]
     Read { path: PathBuf, error: String },
-    #[error("cannot write {}: {error}; choose another with -o FILE", path.display())]
+    #[error("cannot write {}: {error}; choose another file", path.display())]
     Write { path: PathBuf, error: io::Error },
     #[error("cannot write to stdout: {0}")]
     Stdout(#[from] io::Error),
@@ -106,12 +108,4 @@ pub(crate) fn say(line: &str) {
 /// A number of things, such as `1 function` and `2 functions`.
 pub(crate) fn counted(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
-}
-
-/// Writes all of a file, or none of it.
-pub(crate) fn write_file(path: &Path, contents: &[u8]) -> Result<(), Failure> {
-    let failed = |error| Failure::Write { path: path.to_owned(), error };
-    wordpatch::os::replace::Replacement::begin(path)
-        .and_then(|file| file.finish(contents))
-        .map_err(failed)
 }

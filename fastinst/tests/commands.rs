@@ -219,6 +219,7 @@ fn what_cannot_be_meant_is_refused_before_the_program_starts() {
         ),
         (&["--interval", "5"], None, 2, "--interval 5"),
         (&["--interval", "1s"], None, 2, "--interval replaces a file: name one with -o FILE"),
+        (&["--interval", "1s", "-o", "/dev/stdout"], None, 2, "and /dev/stdout is none"),
         (
             &["--policy", "periodic", "-e", "-1ms"],
             None,
@@ -390,6 +391,14 @@ fn doctor_does_not_advise_what_was_done() {
         assert!(told.contains("system headers") || told.contains("probes in"), "{told}");
         assert!(!told.contains("no longer inlined") && !told.contains("compile with"), "{told}");
     }
+}
+
+#[test]
+fn calibrate_complains_under_the_name_that_was_called() {
+    let output = run(fastinst().args(["calibrate", "-o", "/nowhere/cal.toml"]));
+    let line = text(&output.stderr);
+    assert!(line.starts_with("fastinst: cannot write /nowhere/cal.toml"), "{line}");
+    assert_eq!((output.status.code(), line.lines().count()), (Some(1), 1), "{line}");
 }
 
 #[test]

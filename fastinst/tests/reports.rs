@@ -243,7 +243,17 @@ fn pictures_are_written_whole_or_not_at_all() {
     assert!(
         refused(&["--html", "/nowhere/app.html"], &kept).contains("cannot write /nowhere/app.html")
     );
-    assert!(refused(&["--html", "/dev/full"], &kept).contains("cannot write /dev/full"));
+    assert!(refused(&["--html", "/dev/full"], &kept).contains("cannot write /dev/full: No space"));
+    // What is no file is written to, and stays what it is.
+    let through = report(&kept, &["--format", "html", "-o", "/dev/stdout"]);
+    assert_eq!(text(&through.stdout), written(&page));
+    let appended = kept.with_file_name("appended");
+    std::fs::write(&appended, "before\n").unwrap();
+    let mut command = fastinst();
+    command.args(["report", "--format", "folded", "-o", "/dev/stdout"]).arg(&kept);
+    let file = std::fs::File::options().append(true).open(&appended).unwrap();
+    assert!(command.stdout(file).status().unwrap().success());
+    assert!(written(&appended).starts_with("before\n") && written(&appended).contains(';'));
     let damaged = kept.with_file_name("damaged.profile");
     let bytes = std::fs::read(&kept).unwrap();
     std::fs::write(&damaged, &bytes[..bytes.len() / 2]).unwrap();

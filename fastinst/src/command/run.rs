@@ -3,6 +3,7 @@
 
 use super::launch::{self, Options, Surroundings};
 use super::report::{Shape, keep_from_terminal, shortest, show};
+use super::written::is_stream;
 use super::{Failure, say, write_file};
 use crate::cli::Cli;
 use clap::CommandFactory;
@@ -88,6 +89,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if interval.is_some() && args.kept.output.is_none() {
         return Err(Failure::Usage("--interval replaces a file: name one with -o FILE".to_owned()));
     }
+    if let Some(stream) = args.kept.output.as_deref().filter(|path| is_stream(path))
+        && interval.is_some()
+    {
+        let name = stream.display();
+        return Err(Failure::Usage(format!("--interval replaces a file, and {name} is none")));
+    }
     // A snapshot that fails is no error: the same failure happens at the end, and is reported then.
     let snapshot = |profile: &Profile| drop(args.kept.keep(profile));
     let snapshots = interval.map(|interval| (interval, &snapshot as _));
@@ -151,8 +158,7 @@ impl Kept {
         let Some(path) = &self.output else {
             return keep_from_terminal(self.format().is_binary(), io::stderr().is_terminal());
         };
-        let writable = wordpatch::os::replace::Replacement::begin(path).map(drop);
-        writable.map_err(|error| Failure::Write { path: path.clone(), error })
+        super::written::check(path)
     }
 
     /// Writes the profile to the requested place.

@@ -47,9 +47,12 @@ pub fn print(page: Result<Vec<u8>, impl std::fmt::Display>) -> ExitCode {
     }
 }
 
-/// Writes one line to standard error; a write error is ignored.
+/// Writes one line to standard error, under the name by which the user has called this: it is also
+/// `fastinst calibrate`. A write error is ignored.
 fn say(line: &impl std::fmt::Display) {
-    let _ = writeln!(io::stderr(), "tmax: {line}");
+    let called = std::env::args_os().next().unwrap_or_default();
+    let name = Path::new(&called).file_name().unwrap_or("tmax".as_ref());
+    let _ = writeln!(io::stderr(), "{}: {line}", name.to_string_lossy());
 }
 
 fn ended(result: Result<(), Complaint>) -> ExitCode {

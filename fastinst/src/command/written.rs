@@ -1,0 +1,39 @@
+//! Files that the commands write. A regular file is replaced as a whole, so that a full disk
+//! destroys nothing. What is no regular file, such as `/dev/stdout` or a pipe, is written to: a
+//! replacement would remove it.
+
+use super::Failure;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use wordpatch::os::replace::Replacement;
+
+/// Writes all of a file, or none of it.
+pub(crate) fn write_file(path: &Path, contents: &[u8]) -> Result<(), Failure> {
+    let written = match is_stream(path) {
+        // Standard output may be a file to which the program has written.
+        true => File::options()
+            .append(true)
+            .open(path)
+            .and_then(|mut stream| stream.write_all(contents)),
+        false => Replacement::begin(path).and_then(|file| file.finish(contents)),
+    };
+    written.map_err(|error| Failure::Write { path: path.to_owned(), error })
+}
+
+/// Checks that a file can be written, before a program is started for it. Opening a pipe would
+/// wait for its reader.
+pub(crate) fn check(path: &Path) -> Result<(), Failure> {
+    if is_stream(path) {
+        return Ok(());
+    }
+    let begun = Replacement::begin(path).map(drop);
+    begun.map_err(|error| Failure::Write { path: path.to_owned(), error })
+}
+
+/// Whether a path is something other than a file to be replaced. Names in `/dev` refer to devices
+/// and open files.
+pub(crate) fn is_stream(path: &Path) -> bool {
+    let is_open = path.starts_with("/dev") && !path.starts_with("/dev/shm");
+    std::fs::metadata(path).is_ok_and(|found| !found.is_dir() && (is_open || !found.is_file()))
+}
