@@ -391,6 +391,17 @@ fn doctor_does_not_advise_what_was_done() {
         assert!(told.contains("system headers") || told.contains("probes in"), "{told}");
         assert!(!told.contains("no longer inlined") && !told.contains("compile with"), "{told}");
     }
+    // Other ways of preparing code are as good.
+    for option in ["-fpatchable-function-entry=5", "-pg"] {
+        let program = to.join(option);
+        let compile = ["-O1", option, "-o"];
+        let output =
+            run(std::process::Command::new("g++").args(compile).arg(&program).arg(&source));
+        assert!(output.status.success(), "{output:?}");
+        let told = doctor(&program);
+        assert!(told.contains(&format!("functions are prepared by {option}")), "{told}");
+        assert!(!told.contains("compile it with"), "{told}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `fastinst doctor`: what this kernel, this processor and a program allow, and what to do.
 
 use super::{Failure, counted};
-use fastinst::discovery::{Discovery, Module, discover};
+use fastinst::discovery::{Discovery, Module, discover, unmodified};
 use fastinst::symbols::{Symbols, demangled};
 use serde_json::json;
 use std::io::{self, Write};
@@ -230,9 +230,25 @@ fn of_program(path: &Path) -> Result<Vec<Finding>, Failure> {
     Ok(findings)
 }
 
+/// What a compiler has prepared other than by calls. Nothing is to be compiled then.
+fn of_prepared(path: &Path, module: &Module) -> Option<Finding> {
+    let makers = unmodified::makers(module).unwrap_or_default();
+    let options: Vec<&str> = makers.iter().map(|maker| maker.option()).collect();
+    (!options.is_empty()).then(|| {
+        ok(format!(
+            "{}: functions are prepared by {}, and have probes from the first call on",
+            path.display(),
+            options.join(" and ")
+        ))
+    })
+}
+
 fn of_probes(path: &Path, module: &Module, found: &Discovery) -> Vec<Finding> {
     let shown = path.display();
     if found.sites.is_empty() {
+        if let Some(prepared) = of_prepared(path, module) {
+            return vec![prepared];
+        }
         let remedy = "fastinst run gives its functions probes once they are seen to run; for probes from the first call on, compile it with -finstrument-functions (fastinst cc, fastinst c++), or add --plant all";
         return vec![note(format!("{shown}: it has no compiled-in probes"), remedy)];
     }
