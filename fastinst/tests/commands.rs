@@ -405,6 +405,20 @@ fn doctor_does_not_advise_what_was_done() {
 }
 
 #[test]
+fn a_process_without_probes_to_list_is_named_with_what_helps() {
+    let told = |process: u32| {
+        let output = run(fastinst().args(["probes", &process.to_string()]));
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        text(&output.stderr)
+    };
+    assert_eq!(told(4_000_000_000), "fastinst: there is no process 4000000000\n");
+    // Of a process that may not be inspected the kernel refuses the list of its files.
+    if std::fs::read_to_string("/proc/1/maps").is_err() {
+        assert!(told(1).contains("may not be inspected: run this as its user or as root"));
+    }
+}
+
+#[test]
 fn calibrate_complains_under_the_name_that_was_called() {
     let output = run(fastinst().args(["calibrate", "-o", "/nowhere/cal.toml"]));
     let line = text(&output.stderr);

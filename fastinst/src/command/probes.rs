@@ -125,8 +125,7 @@ fn modules(target: &Path) -> Result<Vec<Module>, Failure> {
         return Ok(vec![Module::of_file(target).map_err(|error| refused(&error))?]);
     };
     let maps = std::fs::read_to_string(format!("/proc/{process}/maps"));
-    let maps = maps
-        .map_err(|error| Failure::Refused(format!("cannot inspect process {process}: {error}")))?;
+    let maps = maps.map_err(|error| Failure::Refused(unseen(process, &error)))?;
     let executable = maps
         .lines()
         .filter(|line| line.split_whitespace().nth(1).is_some_and(|rights| rights.contains('x')));
@@ -134,6 +133,17 @@ fn modules(target: &Path) -> Result<Vec<Module>, Failure> {
         executable.filter_map(|line| line.find('/').map(|at| &line[at..])).collect();
     paths.dedup();
     Ok(paths.into_iter().filter_map(|path| Module::of_file(Path::new(path)).ok()).collect())
+}
+
+/// Why a process cannot be inspected, and what helps.
+fn unseen(process: u32, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => format!("there is no process {process}"),
+        io::ErrorKind::PermissionDenied => format!(
+            "process {process} may not be inspected: run this as its user or as root, or give a file"
+        ),
+        _ => format!("cannot inspect process {process}: {error}"),
+    }
 }
 
 fn list<'m>(module: &'m Module, found: &Discovery, lines: &mut Vec<Line<'m>>) {
