@@ -372,6 +372,19 @@ fn the_library_is_loaded_where_others_have_left_the_room_that_it_says_it_needs()
 }
 
 #[test]
+fn a_process_that_only_waits_has_an_empty_table_and_a_hint_for_one_that_runs() {
+    let script = "echo ready; exec sleep 1000";
+    let victim = Victim::start(clean(Command::new("sh")).args(["-c", script]));
+    let comm = format!("/proc/{}/comm", victim.number());
+    eventually("it sleeps", || std::fs::read_to_string(&comm).is_ok_and(|name| name == "sleep\n"));
+    let output = attach(&["--for", "100ms"], victim.number());
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && text.contains("0 functions"), "{text}");
+    assert!(text.contains("use --plant all, which gives all functions probes at once"), "{text}");
+    assert!(!text.contains("sorted by"), "{text}");
+}
+
+#[test]
 fn what_cannot_be_attached_to_is_refused_in_one_line() {
     let missing = refusal(&[], 4_000_000);
     assert!(missing.contains("no process 4000000"), "{missing}");

@@ -229,7 +229,7 @@ impl Unmodified {
             return match config.plants_before(None) {
                 true => "no function got a probe: -F and -N leave none",
                 _ if !self.takes_any => "-F and -N leave no function that a compiler has prepared",
-                _ => "no function ran long enough to get a probe: use --plant all for probes before the program starts, or compile with -finstrument-functions",
+                _ => "no function ran long enough to get a probe: use --plant all, which gives all functions probes at once, or compile with -finstrument-functions",
             }.to_owned();
         }
         let mut parts = Vec::new();
