@@ -128,7 +128,7 @@ fn programs_that_cannot_load_the_library_are_started_as_without_it() {
     std::fs::write(&script, format!("#! {} -x\n", child.program.display())).unwrap();
     run(std::process::Command::new("chmod").arg("+x").arg(&script));
     let places = format!("/no/such:{}", child.program.parent().unwrap().display());
-    let output = parent.to.join("executes");
+    let output = parent.to.join("output");
     let started = |way: &str, program: &std::path::Path, others: Option<&str>, by: &[&str]| {
         let mut command = match others {
             None => clean(std::process::Command::new(&parent.program)),
