@@ -102,6 +102,25 @@ fn functions_by_the_thousand_get_probes_while_a_thread_runs() {
     }
 }
 
+/// The threads' blocks had no records of so many functions when they were made.
+#[test]
+fn functions_of_a_library_that_comes_later_are_timed_however_many_there_are() {
+    let to = folder("unmodified-loads");
+    let flags = ["-O1", "-shared", "-fPIC", "-Dmain=run", "-DONCE"];
+    let library = compile_with("gcc", "late_thousands.c", &to, &flags);
+    let program = compile_with("gcc", "loads_thousands.c", &to, &["-O1"]);
+    let file = to.join("exact");
+    let library = library.to_str().unwrap();
+    observed(&program, &[library], &file, &["--plant", "all", "--policy", "exact"]);
+    let profile = profile(&file);
+    let functions = profile["functions"].as_array().unwrap().iter();
+    let timed = functions.filter(|function| {
+        let module = function["module"].as_str().unwrap_or_default();
+        module.ends_with("late_thousands") && function["samples"].as_u64() > Some(0)
+    });
+    assert!(timed.count() > 3000);
+}
+
 /// Functions in which one return follows another, a branch leads past one, memory is read before a
 /// branch, or a part was split off.
 #[test]

@@ -246,6 +246,8 @@ pub(super) fn set_up(
 ) -> Result<Begun, String> {
     let (config, policy, selector) = settings;
     scope::begin(&config)?;
+    // In unmodified programs, and in libraries that are loaded later.
+    threads::room::expect_functions();
     let mut garden = plant::garden();
     let loaded = Module::loaded();
     let fixed: Vec<u64> = loaded

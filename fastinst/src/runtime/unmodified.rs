@@ -120,7 +120,6 @@ type Former = HashMap<(u32, Kind), Vec<u32>>;
 impl Unmodified {
     pub(crate) fn new(takes_any: bool) -> Self {
         keeping::prepare();
-        room::expect_functions();
         Self {
             modules: Vec::new(),
             takes_any,
@@ -624,12 +623,14 @@ impl Plot<'_, '_, '_> {
         let slots = self.slots(id, Stub::Count)?;
         // A function that ends before it could return to its code has both ends in one trampoline.
         let exit = if entry.is_whole() { Some(self.slots(id, Stub::TimeExit)?) } else { None };
+        // A thread without a record takes the slow path with each call, and times none.
+        let has_record = room::have_records(id);
         // Where a compiler calls its profiler, too, flags are dead and the red zone is not in use. A
         // gate lives for ever, and so do islands that have one.
         let counts = exit.is_none()
             && !self.lot.is_late
             && (entry.is_first || entry.way.is_call())
-            && room::have_records(id);
+            && has_record;
         let end = match (&entry.way, exit) {
             (Way::Call(..), _) => 1,
             (Way::Turn(_), _) => code::HOOK + Form::Jump.len(),

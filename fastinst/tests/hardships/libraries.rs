@@ -156,3 +156,19 @@ fn copies_of_a_template_in_libraries_are_counted_as_the_loader_chose_them() {
         assert_eq!(all_calls(&profiles[policy], "Sum<double>::add"), 2000.0, "{policy}");
     }
 }
+
+/// The threads' blocks had no records of so many functions when they were made.
+#[test]
+fn functions_of_a_library_that_comes_later_are_timed_however_many_there_are() {
+    let Some(trial) = Trial::of("loads_thousands.c", &["-O1"]) else { return };
+    let flags = ["-O1", "-finstrument-functions", "-shared", "-fPIC", "-Dmain=run", "-DONCE"];
+    let library = compile("late_thousands.c", &trial.to, &flags);
+    let trial = trial.told(&[library.to_str().unwrap()]);
+    let profiles = trial.behaves();
+    let all = profiles["exact"].iter().flat_map(|profile| profile["functions"].as_array().unwrap());
+    let timed = all.filter(|function| {
+        let calls = function["calls"]["value"].as_f64();
+        calls.is_some() && function["samples"].as_f64() == calls
+    });
+    assert!(timed.count() > 4096);
+}

@@ -1,5 +1,5 @@
 /* Four thousand functions without hooks. A thread calls one before any has a probe; then all are called until the code
-   of most has changed, if a library is preloaded, or some time has passed; then each ten times more. */
+   of most has changed, if a library is preloaded, or some time has passed (not with ONCE); then each ten times more. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,10 +46,12 @@ int main(void) {
     for (int i = 0; i < COUNT; i++)
         for (int byte = 0; byte < SIZE; byte++) before[i][byte] = ((const unsigned char *)functions[i])[byte];
     uint64_t x = round_of(1), y = x;
+#ifndef ONCE
     if (getenv("LD_PRELOAD")) do {
         for (int i = 0; i < 100; i++) y = round_of(y);
         clock_gettime(CLOCK_MONOTONIC, &now);
     } while (changed() < COUNT * 3 / 4 && now.tv_sec - start.tv_sec < 60);
+#endif
     for (int i = 0; i < 10; i++) x = round_of(x);
     printf("%016llx\n", (unsigned long long)x);
     return y == 1;

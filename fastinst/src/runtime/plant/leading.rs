@@ -59,7 +59,9 @@ pub(super) fn plant_site(
     let slots =
         islands.slot_pair(stub.address(false), shared.unwrap_or(NO_RECORD).into()).map_err(text)?;
     let (module, transient) = bed;
-    let counted = function.filter(|&id| is_enter && !transient && room::have_records(id));
+    // A thread without a record takes the slow path with each call, and times none.
+    let recorded = function.filter(|&id| is_enter && room::have_records(id));
+    let counted = recorded.filter(|_| !transient);
     let make = |at| Trampoline::at(at, counted, number, slots);
     let trampoline =
         islands.stub_of_call(&call, Trampoline::len(counted.is_some()), make).map_err(text)?;
