@@ -12,7 +12,7 @@ use crate::symbols::unused_debug_files;
 use profiler::{Clock, ClockEvidence, Label, Module, Profile, Spent, TableOptions};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -288,5 +288,18 @@ fn pour(path: &Path, mut bytes: &[u8]) -> std::io::Result<()> {
 }
 
 fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    if is_program(path) {
+        return Err(std::io::Error::new(
+            std::io::ErrorKind::InvalidInput,
+            "it is the program itself: name another file",
+        ));
+    }
     Replacement::begin(path)?.finish(bytes)
+}
+
+/// Whether a file is the program of this process.
+fn is_program(path: &Path) -> bool {
+    let identity = |path: &Path| std::fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
+    let program = identity(Path::new("/proc/self/exe"));
+    program.is_some() && identity(path) == program
 }

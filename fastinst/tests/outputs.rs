@@ -102,3 +102,21 @@ fn a_full_disk_is_told_in_a_line_and_no_draft_stays() {
     complains(&output, "a full disk");
     assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 1, "a draft: {output:?}");
 }
+
+#[test]
+fn the_program_is_never_replaced_by_its_profile() {
+    let to = folder("outputs-program");
+    let program = compile("calls.c", &to, &["-O1", "-finstrument-functions"]);
+    let before = std::fs::read(&program).unwrap();
+    let output = run(fastinst().arg("run").arg("-o").arg(&program).arg(&program));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    assert!(said.contains("name another file") && output.stdout.is_empty(), "{said}");
+    assert!(std::fs::read(&program).unwrap() == before);
+    let plain = run(&mut clean(std::process::Command::new(&program)));
+    let observed = run(&mut preloaded(&program, "count", &program));
+    assert_eq!((observed.status, &observed.stdout), (plain.status, &plain.stdout));
+    let said = String::from_utf8_lossy(&observed.stderr).into_owned();
+    assert!(said.lines().count() == 1 && said.contains("name another file"), "{said}");
+    assert!(std::fs::read(&program).unwrap() == before);
+}

@@ -93,6 +93,19 @@ fn executed(program: &Path) -> Result<PathBuf, Failure> {
     Ok(file)
 }
 
+/// Refuses an output file that is the program: the profile would replace it.
+pub(super) fn keep_from_program(program: &OsStr, output: &Path) -> Result<(), Failure> {
+    let identity = |path: &Path| std::fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
+    let own = find(program).ok().and_then(|program| identity(&program));
+    match own.is_some() && identity(output) == own {
+        true => Err(Failure::Usage(format!(
+            "-o {}: that is the program, which the profile would replace: name another file",
+            output.display()
+        ))),
+        false => Ok(()),
+    }
+}
+
 /// Refuses programs that cannot be preloaded; returns a note that would explain an empty profile.
 pub(super) fn examine(program: &Path, provider: &str) -> Result<Option<String>, Failure> {
     let program = &executed(program)?;

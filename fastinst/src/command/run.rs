@@ -2,6 +2,7 @@
 //! This command ends as the program ends.
 
 use super::launch::{self, Options, Surroundings};
+use super::program::keep_from_program;
 use super::report::{Shape, keep_from_terminal, shortest, show};
 use super::written::is_stream;
 use super::{Failure, say, write_file};
@@ -85,6 +86,9 @@ pub(crate) fn format() -> impl TypedValueParser<Value = Format> {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     refuse_option(&args.program[0])?;
     args.kept.check()?;
+    if let Some(output) = &args.kept.output {
+        keep_from_program(&args.program[0], output)?;
+    }
     let interval = args.interval.as_deref().map(interval).transpose()?;
     if interval.is_some() && args.kept.output.is_none() {
         return Err(Failure::Usage("--interval replaces a file: name one with -o FILE".to_owned()));
