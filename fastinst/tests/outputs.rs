@@ -113,7 +113,7 @@ fn the_program_is_never_replaced_by_its_profile() {
     assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
     assert!(said.contains("name another file") && output.stdout.is_empty(), "{said}");
     assert!(std::fs::read(&program).unwrap() == before);
-    let plain = run(&mut clean(std::process::Command::new(&program)));
+    let plain = run(&mut clean(Command::new(&program)));
     let observed = run(&mut preloaded(&program, "count", &program));
     assert_eq!((observed.status, &observed.stdout), (plain.status, &plain.stdout));
     let said = String::from_utf8_lossy(&observed.stderr).into_owned();
