@@ -104,8 +104,3 @@ pub(crate) fn say(line: &str) {
     // A stream that is full or closed is no reason to fail.
     let _ = io::stderr().write_all(format!("fastinst: {line}\n").as_bytes());
 }
-
-/// A number of things, such as `1 function` and `2 functions`.
-pub(crate) fn counted(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
-}

@@ -12,13 +12,13 @@ use crate::symbols::unused_debug_files;
 use profiler::{Clock, ClockEvidence, Label, Module, Profile, Spent, TableOptions};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use wordpatch::CodeAddr;
-use wordpatch::os::replace::Replacement;
+use wordpatch::os::replace::{Replacement, is_same, is_stream};
 
 /// Facts that the runtime has and the controller does not.
 #[derive(Debug)]
@@ -240,16 +240,11 @@ pub(crate) fn write(profile: &Profile, config: &Config, path: PathBuf) -> Result
         let _ = path.parent().map(|folder| std::fs::DirBuilder::new().mode(0o700).create(folder));
     }
     let is_named = path.as_os_str().as_bytes().ends_with(config.output.as_os_str().as_bytes());
+    // A device or a pipe is written to only if its exact path was configured: one that another user
+    // or an accident has put at a profile's path is left alone.
     let written =
         if is_named && is_stream(&path) { pour(&path, &bytes) } else { replace(&path, &bytes) };
     written.map_err(|error| OutputError { path, error })
-}
-
-/// Whether it is a device or a pipe, which cannot be replaced. It is written to only if its exact
-/// path was configured. A device or pipe that another user or an accident put at a profile's path
-/// is left alone.
-fn is_stream(path: &Path) -> bool {
-    path.starts_with("/dev") || std::fs::metadata(path).is_ok_and(|data| !data.is_file())
 }
 
 /// How long a write may wait for the reader.
@@ -288,18 +283,11 @@ fn pour(path: &Path, mut bytes: &[u8]) -> std::io::Result<()> {
 }
 
 fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    if is_program(path) {
+    if is_same(path, Path::new("/proc/self/exe")) {
         return Err(std::io::Error::new(
             std::io::ErrorKind::InvalidInput,
             "it is the program itself: name another file",
         ));
     }
     Replacement::begin(path)?.finish(bytes)
-}
-
-/// Whether a file is the program of this process.
-fn is_program(path: &Path) -> bool {
-    let identity = |path: &Path| std::fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
-    let program = identity(Path::new("/proc/self/exe"));
-    program.is_some() && identity(path) == program
 }

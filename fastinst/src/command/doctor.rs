@@ -1,8 +1,9 @@
 //! `fastinst doctor`: what this kernel, this processor and a program allow, and what to do.
 
-use super::{Failure, counted};
+use super::Failure;
 use fastinst::discovery::{Discovery, Module, discover, unmodified};
 use fastinst::symbols::{Symbols, demangled};
+use profiler::human::several;
 use serde_json::json;
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
@@ -257,8 +258,8 @@ fn of_probes(path: &Path, module: &Module, found: &Discovery) -> Vec<Finding> {
         found.sites.iter().filter(|site| site.address.get() % 64 + site.form.len() > 64).count();
     let mut findings = vec![ok(format!(
         "{shown}: {} in {}; {tails} are tail jumps, {across} lie across a cache line: all can be switched",
-        counted(found.sites.len(), "probe"),
-        counted(found.functions, "function")
+        several(found.sites.len() as u64, "probe"),
+        several(found.functions as u64, "function")
     ))];
     if !found.refused.is_empty() {
         findings.push(note(

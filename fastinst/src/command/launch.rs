@@ -68,7 +68,7 @@ pub(crate) struct Options {
     /// Stop recording on this event, until a --start-on event happens again (may be repeated)
     #[arg(long, value_name = "EVENT")]
     pub(crate) stop_on: Vec<String>,
-    /// Follow child processes; after `attach`, only if the library was loaded at the program's start
+    /// Follow child processes (after `attach`: only if the program began with the library)
     #[arg(long, value_name = "WHOM", default_value = "children", value_parser = ["children", "none"])]
     pub(crate) follow: String,
     /// Source of CPU time shares: the kernel's clock, the calls being timed (frames), or none

@@ -3,11 +3,12 @@
 mod points;
 mod prospects;
 
-use super::{Failure, counted, launch, say};
+use super::{Failure, launch, say};
 use fastinst::Kind;
 use fastinst::discovery::{Discovery, FoundSite, Module, discover};
 use fastinst::spelling::question;
 use fastinst::symbols::{Pattern, Subject, Symbol, Symbols, demangled};
+use profiler::human::several;
 use serde_json::json;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -192,8 +193,8 @@ fn as_text(lines: &[Line<'_>]) -> String {
     let _ = writeln!(
         text,
         "{} of {}: {enters} entries, {} exits, {tails} of them tail jumps",
-        counted(lines.len(), "probe"),
-        counted(functions.len(), "function"),
+        several(lines.len() as u64, "probe"),
+        several(functions.len() as u64, "function"),
         lines.len() - enters
     );
     text

@@ -9,6 +9,7 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use wordpatch::os::replace::is_same;
 
 /// Finds the program as a shell does.
 pub(super) fn find(program: &OsStr) -> Result<PathBuf, Failure> {
@@ -95,9 +96,7 @@ fn executed(program: &Path) -> Result<PathBuf, Failure> {
 
 /// Refuses an output file that is the program: the profile would replace it.
 pub(super) fn keep_from_program(program: &OsStr, output: &Path) -> Result<(), Failure> {
-    let identity = |path: &Path| std::fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
-    let own = find(program).ok().and_then(|program| identity(&program));
-    match own.is_some() && identity(output) == own {
+    match find(program).is_ok_and(|program| is_same(&program, output)) {
         true => Err(Failure::Usage(format!(
             "-o {}: that is the program, which the profile would replace: name another file",
             output.display()

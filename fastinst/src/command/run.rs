@@ -4,7 +4,6 @@
 use super::launch::{self, Options, Surroundings};
 use super::program::keep_from_program;
 use super::report::{Shape, keep_from_terminal, shortest, show};
-use super::written::is_stream;
 use super::{Failure, say, write_file};
 use crate::cli::Cli;
 use clap::CommandFactory;
@@ -17,6 +16,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
+use wordpatch::os::replace::is_stream;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -6,7 +6,7 @@ use super::Failure;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
-use wordpatch::os::replace::Replacement;
+use wordpatch::os::replace::{Replacement, is_stream};
 
 /// Writes all of a file, or none of it.
 pub(crate) fn write_file(path: &Path, contents: &[u8]) -> Result<(), Failure> {
@@ -29,11 +29,4 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     }
     let begun = Replacement::begin(path).map(drop);
     begun.map_err(|error| Failure::Write { path: path.to_owned(), error })
-}
-
-/// Whether a path is something other than a file to be replaced. Names in `/dev` refer to devices
-/// and open files.
-pub(crate) fn is_stream(path: &Path) -> bool {
-    let is_open = path.starts_with("/dev") && !path.starts_with("/dev/shm");
-    std::fs::metadata(path).is_ok_and(|found| !found.is_dir() && (is_open || !found.is_file()))
 }

@@ -7,7 +7,7 @@
 //! | door | what is done before |
 //! |---|---|
 //! | `_exit`, `_Exit`, exec | the profile is written, the control socket removed (not for exec) |
-//! | exec, `posix_spawn` | a program that cannot load the library gets an [environment](super::execution) without it |
+//! | exec, `posix_spawn` | programs that cannot load the library: see [execution](super::execution) |
 //! | `exit` | the same, where a child of `vfork` has used up what is called at the end |
 //! | `dlopen`, `dlmopen` | the agent is started, which sees the new module; the loader is asked to say when it has it |
 //! | `dlclose` | no code switches sites that might be unloaded |

@@ -25,7 +25,7 @@ use wordpatch::os::files;
 /// A list of texts that ends with null.
 type List = *const *const c_char;
 
-const KEY: &[u8] = b"LD_PRELOAD=";
+const PRELOAD: &[u8] = b"LD_PRELOAD=";
 /// The most entries of an environment or of a list of arguments.
 const ENTRIES: usize = 512;
 /// The longest path, and the longest value of the variable.
@@ -115,24 +115,30 @@ unsafe fn argument(registers: &[usize; 5], stack: *const usize, at: usize) -> us
 }
 
 /// Whether an environment has the library preloaded.
+///
+/// # Safety
+/// As for [`variable`].
 unsafe fn names_library(list: List) -> bool {
-    // SAFETY: (1) the caller passes an environment.
-    unsafe { preload(list) }.is_some_and(|(_, value)| paths(value).any(is_ours))
+    // SAFETY: (1) the caller, see # Safety.
+    unsafe { variable(list, PRELOAD) }.is_some_and(|(_, value)| paths(value).any(is_ours))
 }
 
-/// The entry that says what is preloaded, and its value.
-unsafe fn preload<'a>(list: List) -> Option<(usize, &'a [u8])> {
+/// Where a variable is in an environment, and its value. `key` ends with the equals sign.
+///
+/// # Safety
+/// An environment, or null, that nothing changes meanwhile.
+unsafe fn variable<'a>(list: List, key: &[u8]) -> Option<(usize, &'a [u8])> {
     if list.is_null() {
         return None;
     }
     for at in 0.. {
-        // SAFETY: (1) a list that ends with null, of texts that end with zero.
+        // SAFETY: (1) a list that ends with null, which was not passed yet.
         let entry = unsafe { *list.add(at) };
         if entry.is_null() {
             return None;
         }
-        // SAFETY: as above.
-        if let Some(value) = unsafe { CStr::from_ptr(entry) }.to_bytes().strip_prefix(KEY) {
+        // SAFETY: (1) a text that ends with zero.
+        if let Some(value) = unsafe { CStr::from_ptr(entry) }.to_bytes().strip_prefix(key) {
             return Some((at, value));
         }
     }
@@ -155,7 +161,8 @@ fn is_unfit(name: &CStr, is_searched: bool) -> bool {
         return cannot_load_library(name);
     }
     // SAFETY: (1) the process's environment.
-    let places = unsafe { value_of(environ, b"PATH=") }.unwrap_or(b"/bin:/usr/bin");
+    let places = unsafe { variable(environ, b"PATH=") };
+    let places = places.map_or(&b"/bin:/usr/bin"[..], |(_, value)| value);
     let mut room = [0u8; PATH];
     for place in places.split(|byte| *byte == b':') {
         let place: &[u8] = if place.is_empty() { b"." } else { place };
@@ -169,20 +176,6 @@ fn is_unfit(name: &CStr, is_searched: bool) -> bool {
         }
     }
     false
-}
-
-unsafe fn value_of<'a>(list: List, key: &[u8]) -> Option<&'a [u8]> {
-    let mut entry = list;
-    // SAFETY: (1) the caller passes an environment.
-    unsafe {
-        while !entry.is_null() && !(*entry).is_null() {
-            if let Some(value) = CStr::from_ptr(*entry).to_bytes().strip_prefix(key) {
-                return Some(value);
-            }
-            entry = entry.add(1);
-        }
-    }
-    None
 }
 
 /// Whether a file, or the interpreter that it names, is a program that cannot load the library.
@@ -232,6 +225,9 @@ fn is_foreign(start: &[u8]) -> bool {
 
 /// Calls a function with an environment that does not name the library, or with the environment as
 /// it is, if there is no room for another one.
+///
+/// # Safety
+/// As for [`variable`].
 unsafe fn without_library(list: List, call: impl FnOnce(List) -> c_int) -> c_int {
     let (mut entries, mut text) = ([std::ptr::null(); ENTRIES], [0u8; PATH]);
     // SAFETY: (1) the caller passes an environment.
@@ -241,11 +237,15 @@ unsafe fn without_library(list: List, call: impl FnOnce(List) -> c_int) -> c_int
     }
 }
 
+/// Makes such an environment; returns nothing if it does not fit, or is the same.
+///
+/// # Safety
+/// As for [`variable`].
 unsafe fn changed(list: List, entries: &mut [*const c_char], text: &mut [u8]) -> Option<()> {
     // SAFETY: (1) the caller passes an environment.
-    let (place, value) = unsafe { preload(list) }?;
+    let (place, value) = unsafe { variable(list, PRELOAD) }?;
     let mut others = Cursor::new(&mut *text);
-    others.write_all(KEY).ok()?;
+    others.write_all(PRELOAD).ok()?;
     for (at, path) in paths(value).filter(|path| !is_ours(path)).enumerate() {
         others
             .write_all(if at == 0 { b"" } else { b":" })
@@ -259,7 +259,7 @@ unsafe fn changed(list: List, entries: &mut [*const c_char], text: &mut [u8]) ->
         let entry = unsafe { *list.add(from) };
         let kept = if from == place { text.as_ptr().cast() } else { entry };
         // A variable without a value is left out.
-        if from != place || text[KEY.len()] != 0 {
+        if from != place || text[PRELOAD.len()] != 0 {
             *entries.get_mut(to)? = kept;
             to += 1;
         }
@@ -272,6 +272,9 @@ unsafe fn changed(list: List, entries: &mut [*const c_char], text: &mut [u8]) ->
 
 /// Copies a list of arguments, with the null at its end; returns what follows it, unless the list
 /// is too long.
+///
+/// # Safety
+/// As for [`PassedRegisters::list`].
 unsafe fn listed(
     registers: &[usize; 5],
     stack: *const usize,
@@ -357,10 +360,12 @@ spawns! {
     spawnp_without_library c"posix_spawnp";
 }
 
+/// Functions whose arguments are no list: each passes them on as one, which is known to fit.
 macro_rules! listing {
-    ($($name:ident $to:path;)*) => {
+    ($($name:ident $listed:ident $call:expr;)*) => {
         $(
-            /// Passes its arguments on as lists.
+            /// Calls the other function with the path, the registers that begin the list, and where
+            /// it continues.
             #[unsafe(naked)]
             unsafe extern "C" fn $name() {
                 naked_asm!(
@@ -372,64 +377,40 @@ macro_rules! listing {
                     "push rsi",
                     "mov rsi, rsp",
                     "lea rdx, [rsp + 48]",
-                    "call {to}",
+                    "call {listed}",
                     "add rsp, 40",
                     "ret",
-                    to = sym $to,
+                    listed = sym $listed,
                 )
+            }
+
+            unsafe extern "C" fn $listed(
+                path: *const c_char,
+                registers: &[usize; 5],
+                stack: *const usize,
+            ) -> c_int {
+                let call: unsafe fn(*const c_char, List, List) -> c_int = $call;
+                let mut args = [std::ptr::null(); ENTRIES];
+                // SAFETY: (1) the arguments of the program's call.
+                unsafe {
+                    match listed(registers, stack, &mut args) {
+                        Some(behind) => call(path, args.as_ptr(), behind as List),
+                        None => {
+                            wordpatch::os::set_errno(libc::E2BIG);
+                            -1
+                        }
+                    }
+                }
             }
         )*
     };
 }
 
 listing! {
-    execl_without_library execl;
-    execlp_without_library execlp;
-    execle_without_library execle;
-}
-
-/// Calls a function with the arguments as a list, which is known to fit.
-unsafe fn with_list(
-    registers: &[usize; 5],
-    stack: *const usize,
-    call: impl FnOnce(List, List) -> c_int,
-) -> c_int {
-    let mut args = [std::ptr::null(); ENTRIES];
-    // SAFETY: (1) the caller passes what the program has passed.
-    match unsafe { listed(registers, stack, &mut args) } {
-        Some(behind) => call(args.as_ptr(), behind as List),
-        None => {
-            wordpatch::os::set_errno(libc::E2BIG);
-            -1
-        }
-    }
-}
-
-unsafe extern "C" fn execl(
-    path: *const c_char,
-    registers: &[usize; 5],
-    stack: *const usize,
-) -> c_int {
-    // SAFETY: (1) the arguments of the program's call.
-    unsafe { with_list(registers, stack, |args, _| execv_without_library(path, args)) }
-}
-
-unsafe extern "C" fn execlp(
-    file: *const c_char,
-    registers: &[usize; 5],
-    stack: *const usize,
-) -> c_int {
-    // SAFETY: as above.
-    unsafe { with_list(registers, stack, |args, _| execvp_without_library(file, args)) }
-}
-
-unsafe extern "C" fn execle(
-    path: *const c_char,
-    registers: &[usize; 5],
-    stack: *const usize,
-) -> c_int {
-    // SAFETY: as above.
-    unsafe { with_list(registers, stack, |args, list| execve_without_library(path, args, list)) }
+    // SAFETY: (1) the arguments of the program's call, in all three.
+    execl_without_library execl_listed |path, args, _| unsafe { execv_without_library(path, args) };
+    execlp_without_library execlp_listed |path, args, _| unsafe { execvp_without_library(path, args) };
+    execle_without_library execle_listed |path, args, list| unsafe { execve_without_library(path, args, list) };
 }
 
 #[cfg(test)]

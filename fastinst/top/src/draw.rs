@@ -2,6 +2,7 @@
 
 use crate::screen::{Screen, View};
 use crate::{LEAST_HEIGHT, LEAST_WIDTH};
+use profiler::human::several;
 use profiler::{FuncId, Function, Grid, GridColumn, GridRow, HistogramOptions, Sort, width_of};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -92,11 +93,6 @@ fn header(screen: &Screen, width: usize) -> Vec<Line<'static>> {
         text
     });
     vec![first, Line::styled(second, DIM)]
-}
-
-/// `1 thread`, `2 threads`.
-fn several(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn footer(screen: &Screen) -> Line<'static> {

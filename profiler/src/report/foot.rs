@@ -38,10 +38,6 @@ pub(crate) fn lines(
     lines.join("\n") + "\n"
 }
 
-fn several(count: u64, what: &str) -> String {
-    format!("{} {what}{}", human::grouped(count), if count == 1 { "" } else { "s" })
-}
-
 /// The meaning of all marks, whether or not the table has them.
 pub(super) fn marks(header: &Header) -> String {
     let times = match header.wall {
@@ -60,9 +56,9 @@ pub(super) fn summary(profile: &Profile) -> String {
     let exact = profile.functions.iter().filter(|function| function.calls.is_exact()).count();
     let mut line = format!(
         "{} ({} with exact counts), {} timed, {} {}",
-        several(profile.functions.len() as u64, "function"),
+        human::several(profile.functions.len() as u64, "function"),
         human::grouped(exact as u64),
-        several(header.spent.samples, "call"),
+        human::several(header.spent.samples, "call"),
         if header.recorded.is_some() { "recorded for" } else { "ran" },
         human::time(header.seconds * 1e9),
     );
@@ -93,7 +89,7 @@ fn spans(recorded: &Recorded) -> String {
         told.map(|span| format!("{} to {}", time(span.from), time(span.to))).collect();
     let more = if recorded.spans > told.len() as u64 && !told.is_empty() { ", …" } else { "" };
     let colon = if told.is_empty() { "" } else { ": " };
-    format!("{}{colon}{}{more}", several(recorded.spans, "span"), told.join(", "))
+    format!("{}{colon}{}{more}", human::several(recorded.spans, "span"), told.join(", "))
 }
 
 /// The known cost of measuring, and the source of the shares.

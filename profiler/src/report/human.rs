@@ -29,6 +29,11 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.1}%", 100.0 * share)
 }
 
+/// A number of things: `1 call`, `2 000 calls`.
+pub fn several(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(count), if count == 1 { "" } else { "s" })
+}
+
 /// A count with all digits, in groups of three.
 pub(crate) fn grouped(value: u64) -> String {
     let digits = value.to_string();

@@ -6,17 +6,10 @@
 use super::Failure;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use wasm_aot::trace::Sink;
+pub(super) use wordpatch::os::replace::is_same;
 use wordpatch::os::replace::{Replacement, empty, overwrite};
-
-/// Whether two paths lead to one file.
-pub(super) fn is_same(one: &Path, other: &Path) -> bool {
-    let identity =
-        |path: &Path| std::fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino())).ok();
-    identity(one).is_some_and(|one| Some(one) == identity(other))
-}
 
 /// A file's name for a process: `%p` in it is the process ID.
 pub(super) fn of_process(path: &Path, pid: u32) -> PathBuf {

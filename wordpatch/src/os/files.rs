@@ -6,9 +6,10 @@ use std::ffi::CStr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Opens `path` for reading. Usable in a signal handler.
+/// Opens `path` for reading, without a wait for the other end of a pipe. Usable in a signal
+/// handler.
 pub fn open(path: &CStr) -> Result<OwnedFd, OsError> {
-    open_with(path, libc::O_RDONLY)
+    open_with(path, libc::O_RDONLY | libc::O_NONBLOCK)
 }
 
 /// Opens `path` for reading and writing. Usable in a signal handler.

@@ -8,7 +8,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The most draft names that are tried.
@@ -30,18 +30,12 @@ impl Replacement {
     pub fn begin(target: &Path) -> io::Result<Self> {
         let file =
             target.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename))?;
-        match fs::metadata(target) {
-            Ok(found) if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
-            // Names there refer to open files or to devices: `/dev/stdout` is a link to the
-            // process's standard output.
-            _ if target.starts_with("/dev") && !target.starts_with("/dev/shm") => {
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
-            }
-            // A device or a pipe would be lost, not written to.
-            Ok(found) if !found.is_file() => {
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
-            }
-            _ => {}
+        if target.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        // A device or a pipe would be lost, not written to.
+        if is_open_file(target) || is_stream(target) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
         // A draft that an earlier process with the same process ID has left does not matter.
         for attempt in 0..MOST {
@@ -97,6 +91,25 @@ impl Replacement {
         }
         Ok(())
     }
+}
+
+/// Whether a path leads to something that is written to and cannot be replaced: a device, a pipe, or
+/// an open file by its name in `/dev`.
+pub fn is_stream(path: &Path) -> bool {
+    let found = fs::metadata(path);
+    found.is_ok_and(|found| !found.is_dir() && (is_open_file(path) || !found.is_file()))
+}
+
+/// Names there refer to open files or to devices: `/dev/stdout` is a link to the process's standard
+/// output.
+fn is_open_file(path: &Path) -> bool {
+    path.starts_with("/dev") && !path.starts_with("/dev/shm")
+}
+
+/// Whether two paths lead to one file.
+pub fn is_same(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
+    identity(one).is_some_and(|one| Some(one) == identity(other))
 }
 
 /// Writes the contents of an open file anew, for files that cannot be replaced.
@@ -157,6 +170,15 @@ mod tests {
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
         assert!(Replacement::begin(&directory).is_err());
         assert!(Replacement::begin(Path::new("/dev/null")).is_err());
+        assert!(is_stream(Path::new("/dev/null")) && !is_stream(&target));
+        assert!(!is_stream(&directory) && !is_stream(&directory.join("nowhere")));
+        assert!(is_same(
+            &target,
+            &directory.join("../").join(directory.file_name().unwrap()).join("file")
+        ));
+        assert!(
+            !is_same(&target, &directory) && !is_same(&directory.join("a"), &directory.join("b"))
+        );
         assert!(
             Replacement::begin(Path::new("/dev/stdout")).is_err(),
             "the link would be replaced"

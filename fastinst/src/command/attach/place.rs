@@ -3,8 +3,9 @@
 use super::target::Target;
 use crate::command::{Failure, launch};
 use std::io::Write as _;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use wordpatch::os::replace::is_same;
 
 /// The library, by its path in the process.
 #[derive(Debug)]
@@ -45,8 +46,7 @@ pub(super) fn library_for(target: &Target, folder: &Path) -> Result<Placed, Fail
     if let Some(path) = loaded_before(target) {
         return Ok(Placed { path, copy: None });
     }
-    let file = |path: &Path| std::fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
-    if file(&ours).is_some() && file(&ours) == file(&target.seen(&ours)) {
+    if is_same(&ours, &target.seen(&ours)) {
         return Ok(Placed { path: ours, copy: None });
     }
     copy(target, &ours, folder)

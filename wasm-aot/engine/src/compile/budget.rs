@@ -13,8 +13,8 @@
 //!    end             ┘  the first of the next row
 //! ```
 //!
-//! Hooks see an instruction, so it ends a row where it has any. Otherwise the ends of rows depend on
-//! the instructions alone. So a function is read once more to find the instructions that a trap has
+//! Hooks see an instruction, so it ends a row where it has any. Otherwise the ends of rows depend
+//! on the instructions alone. So a function is read once more to find the instructions that a trap has
 //! left uncharged in the middle of a row, and the first instruction of a row that the budget did
 //! not suffice for.
 

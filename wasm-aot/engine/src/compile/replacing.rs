@@ -186,8 +186,8 @@ impl<'a> Translator<'a> {
         self.reachable = true;
     }
 
-    /// Emits the replacement of an instruction, which leads to `behind` by these edges. The code that
-    /// is emitted next is the instruction itself.
+    /// Emits the replacement of an instruction, which leads to `behind` by these edges. The code
+    /// that is emitted next is the instruction itself.
     fn fire_instead(
         &mut self,
         itself: Block,

@@ -310,8 +310,8 @@ pub(crate) struct Landing {
 
 /// Completes the event in which a hook has trapped, before the current activation ends.
 extern "C" fn complete_event() {
-    // SAFETY: (1) the activation is this thread's and lives, and its store outlives it; (2) the stack
-    // pointer is below the frame that has trapped.
+    // SAFETY: (1) the activation is this thread's and lives, and its store outlives it; (2) the
+    // stack pointer is below the frame that has trapped.
     unsafe { super::pending_event::complete(&*(*CURRENT.get()).store) };
 }
 

@@ -30,11 +30,12 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    const NOTHING: Self = Self { hook: 0, values: 0 };
-
     /// Takes what is pending in a store: nothing is from now on.
     pub(super) fn take(cell: &StoreCell) -> Self {
-        Self { hook: cell.pending_hook.swap(0, Relaxed), values: cell.pending_values.load(Relaxed) }
+        let hook = cell.pending_hook.load(Relaxed);
+        // No other thread writes to the cell; an exchange would lock its line at each entry.
+        cell.pending_hook.store(0, Relaxed);
+        Self { hook, values: cell.pending_values.load(Relaxed) }
     }
 
     /// Gives back what was taken.
@@ -55,7 +56,7 @@ impl Pending {
 /// The frame of the event's machine code still exists, and machine code waits.
 pub(super) unsafe fn complete(store: &StoreCore) {
     let Pending { hook, values } = Pending::take(store.cell());
-    if hook == Pending::NOTHING.hook {
+    if hook == 0 {
         return;
     }
     // SAFETY: (1) machine code names hooks of its plan, which is kept together with it, and which
@@ -75,7 +76,7 @@ pub(super) unsafe fn complete(store: &StoreCore) {
         given.push((hook, values));
     }
     for (hook, values) in given.into_iter().rev() {
-        // SAFETY: as above.
+        // SAFETY: (1) as above; (2) machine code waits, so that nothing else uses the slot.
         let values = unsafe { std::slice::from_raw_parts_mut(values, keeps(hook)) };
         fire(hook, vmctx, frame, values);
     }
@@ -87,7 +88,7 @@ fn keeps(hook: &Hook) -> usize {
 
 fn fire(hook: &Hook, vmctx: usize, frame: usize, values: &mut [[u64; 2]]) {
     match &hook.action {
-        // SAFETY: (1) as many values as the call captures, if any; (2) without any it looks at none.
+        // SAFETY: (1) as many values as the call captures, and one at least.
         Action::Call(call) => unsafe {
             let mut none = [[0; 2]];
             let values = if values.is_empty() { &mut none } else { values };

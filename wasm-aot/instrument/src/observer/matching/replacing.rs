@@ -1,5 +1,5 @@
-//! Matches rules that replace instructions and blocks: one at a place, whose function gives what the
-//! place gives.
+//! Matches rules that replace instructions and blocks: one at a place, whose function gives what
+//! the place gives.
 
 use super::super::ObserverError;
 use super::super::binding::{BoundMode, Replacement};
