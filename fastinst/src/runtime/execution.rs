@@ -362,7 +362,7 @@ spawns! {
 
 /// Functions whose arguments are no list: each passes them on as one, which is known to fit.
 macro_rules! listing {
-    ($($name:ident $listed:ident $call:expr;)*) => {
+    ($($name:ident $listed:ident |$path:ident, $args:ident, $rest:pat_param| $call:expr;)*) => {
         $(
             /// Calls the other function with the path, the registers that begin the list, and where
             /// it continues.
@@ -385,16 +385,18 @@ macro_rules! listing {
             }
 
             unsafe extern "C" fn $listed(
-                path: *const c_char,
+                $path: *const c_char,
                 registers: &[usize; 5],
                 stack: *const usize,
             ) -> c_int {
-                let call: unsafe fn(*const c_char, List, List) -> c_int = $call;
                 let mut args = [std::ptr::null(); ENTRIES];
                 // SAFETY: (1) the arguments of the program's call.
                 unsafe {
                     match listed(registers, stack, &mut args) {
-                        Some(behind) => call(path, args.as_ptr(), behind as List),
+                        Some(behind) => {
+                            let ($args, $rest) = (args.as_ptr(), behind as List);
+                            $call
+                        }
                         None => {
                             wordpatch::os::set_errno(libc::E2BIG);
                             -1
@@ -407,10 +409,9 @@ macro_rules! listing {
 }
 
 listing! {
-    // SAFETY: (1) the arguments of the program's call, in all three.
-    execl_without_library execl_listed |path, args, _| unsafe { execv_without_library(path, args) };
-    execlp_without_library execlp_listed |path, args, _| unsafe { execvp_without_library(path, args) };
-    execle_without_library execle_listed |path, args, list| unsafe { execve_without_library(path, args, list) };
+    execl_without_library execl_listed |path, args, _| execv_without_library(path, args);
+    execlp_without_library execlp_listed |path, args, _| execvp_without_library(path, args);
+    execle_without_library execle_listed |path, args, list| execve_without_library(path, args, list);
 }
 
 #[cfg(test)]
