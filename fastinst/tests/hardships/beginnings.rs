@@ -176,3 +176,16 @@ fn programs_that_load_the_library_keep_it_however_they_are_started() {
         assert!(told.contains("LD_PRELOAD: /") && told.contains("ends with 42"), "{way}: {told}");
     }
 }
+
+#[test]
+fn a_pipe_that_is_executed_is_not_waited_for() {
+    let Some(parent) = Trial::of("executes.c", &["-O2"]) else { return };
+    let pipe = parent.to.join("pipe");
+    run(std::process::Command::new("mkfifo").args(["-m", "755"]).arg(&pipe));
+    for way in ["execve", "execlp"] {
+        let mut command = preloaded(&parent.program, "count", &parent.to.join("output"));
+        command.env("PATH", &parent.to).arg(way).arg(&pipe);
+        let told = text(&run(&mut command).stdout);
+        assert!(told.contains("ends with 126"), "{way}: {told}");
+    }
+}
