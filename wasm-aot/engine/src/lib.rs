@@ -80,9 +80,9 @@ pub mod instrument {
             BlockCount, Boundary, Call, Callee, CompileEvents, Counted, Counts, Crossing, Due,
             EdgeCount, FunctionCounts, Growth, Guests, InstructionCount, Interruption, Module,
             ModuleInner, ObservedLayer, Origin, Places, Prunes, Share, SiteProbe, SiteProbeKind,
-            StoreCore, StoreId, TakesEffect, Val, binary, call_guest, callers, identity,
-            introduce_all_to, memory_of, note_probe_failure, spelled, store_id_of, waiting,
-            with_store_of,
+            StoreCore, StoreId, TakesEffect, Val, activation_slot, binary, call_guest, callers,
+            identity, introduce_all_to, memory_of, note_probe_failure, spelled, store_id_of,
+            waiting, with_store_of,
         };
     }
 

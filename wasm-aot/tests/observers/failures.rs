@@ -131,6 +131,45 @@ fn probes_of_all_kinds_are_called_after_one_that_traps() {
 }
 
 #[test]
+fn variables_of_activations_are_there_after_a_probe_that_traps() {
+    let imports = r#"(import "wasm-aot:ext" "v1" (func))
+        (import "wasm-aot:ext" "frame_get_i32" (func $get (param i32) (result i32)))
+        (import "wasm-aot:ext" "frame_set_i32" (func $set (param i32 i32)))
+        (import "wasm-aot:ext" "frame_get_f64" (func $get_f64 (param i32) (result f64)))
+        (import "wasm-aot:ext" "frame_set_f64" (func $set_f64 (param i32 f64)))"#;
+    // The second function traps; the third reads what the first has written in the same event.
+    let own = format!(
+        r#"(module {imports}
+        (global $written (export "written") (mut i32) (i32.const 0)) (global $sum (export "sum") (mut i32) (i32.const 0))
+        (func (export "wasm:opcode:i32.mul (arg1)") (param i32)
+            (call $set (i32.const 7) (local.get 0)) (call $set_f64 (i32.const 7) (f64.convert_i32_u (local.get 0))))
+        (func (export "wasm:opcode:i32.mul (arg1, arg0)") (param i32 i32)
+            (if (i32.eq (local.get 0) (i32.const 5)) (then (unreachable))))
+        (func (export "wasm:opcode:i32.mul") (local i32)
+            (global.set $written (i32.add (global.get $written) (call $get (i32.const 7))))
+            (call $set (i32.const -1) (i32.const 3))
+            (global.set $sum (i32.add (global.get $sum)
+                (i32.add (call $get (i32.const -1)) (i32.trunc_f64_u (call $get_f64 (i32.const 7))))))))"#
+    );
+    // Slots of another monitor, with the same numbers; they are written in other events.
+    let other = format!(
+        r#"(module {imports} (global $n (export "n") (mut i32) (i32.const 0))
+        (func $one (result i32) (i32.add (call $get (i32.const 7)) (i32.const 1)))
+        (func (export "wasm:opcode:local.get") (call $set (i32.const 7) (call $one)))
+        (func (export "wasm:opcode:i32.mul") (global.set $n (i32.add (global.get $n) (call $get (i32.const 7))))))"#
+    );
+    let ready: [fn(&mut Observer); 2] = [|_| {}, Observer::set_threads];
+    for (calls, ready) in BOTH.iter().flat_map(|calls| ready.map(|ready| (*calls, ready))) {
+        let (mut run, error) =
+            observed(&[("own", own.clone()), ("other", other.clone())], calls, ready);
+        assert!(error.to_string().contains("unreachable"), "{error}");
+        // Five events; before each of them the activation executes `local.get` six times.
+        assert_eq!((run.global_of(0, "written"), run.global_of(0, "sum")), (15, 15 + 5 * 3));
+        assert_eq!(run.global_of(1, "n"), 5 * 6);
+    }
+}
+
+#[test]
 fn monitors_that_are_computed_have_the_event_in_which_another_one_traps() {
     let count = r#"(module (global $n (export "n") (mut i32) (i32.const 0))
         (func (export "wasm:opcode:i32.mul") (global.set $n (i32.add (global.get $n) (i32.const 1)))))"#;

@@ -524,6 +524,7 @@ impl<'a> Translator<'a> {
         self.finish_unwinding();
         self.builder.seal_all_blocks();
         self.finish_osr_exits();
+        self.finish_slot_table(entry);
         if let Some(error) = self.hooking.failure.take() {
             return Err(error);
         }

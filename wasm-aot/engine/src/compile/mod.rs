@@ -4,6 +4,7 @@
 //! depends on the function alone, so that the same bytes give the same code.
 
 mod access;
+mod activation_slots;
 mod atomic;
 mod budget;
 mod call;
@@ -38,6 +39,7 @@ mod trampoline;
 mod worker_stacks;
 
 pub use access::Access;
+pub(crate) use activation_slots::{ENTRY_WORDS, owner_and_type};
 pub use budget::Budget;
 pub(crate) use budget::BudgetRow;
 pub use emitter::Emitter;

@@ -9,6 +9,7 @@
 //! Inlined instructions carry the place of the instruction at which they are inserted, with a bit
 //! that marks them as inlined ([`ASIDE`]).
 
+use super::activation_slots::{ActivationSlots, SlotName};
 use super::control::Frame;
 use super::control::FrameKind;
 use super::counting::Counting;
@@ -133,7 +134,7 @@ pub(super) struct Guests<'a> {
     /// The body that is being inlined, if any.
     pub(super) inlining: Option<Inlining<'a>>,
     regions: Option<Regions>,
-    slots: HashMap<(u32, i64, Type), Variable>,
+    pub(super) slots: ActivationSlots,
     written: usize,
 }
 
@@ -414,15 +415,16 @@ impl<'a> Translator<'a> {
                 (&**callee, vmctx, *function)
             }
             Some(Import::ReadSlot) => {
-                let variable = self.slot(guest.number, ty.results()[0])?;
+                let name = self.slot_name(guest.number, ty.results()[0])?;
+                let variable = self.activation_slot(name);
                 let value = self.builder.use_var(variable);
                 self.push(value);
                 return Ok(true);
             }
             Some(Import::WriteSlot) => {
                 let value = self.pop();
-                let variable = self.slot(guest.number, ty.params()[1])?;
-                self.builder.def_var(variable, value);
+                let name = self.slot_name(guest.number, ty.params()[1])?;
+                self.write_activation_slot(name, value);
                 return Ok(true);
             }
             Some(Import::Other) => return Ok(false),
@@ -445,18 +447,12 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// The slot whose number is on the stack. A slot that was never written is zero.
-    fn slot(&mut self, guest: u32, ty: ValType) -> Result<Variable, CompileError> {
+    /// The slot whose number is on the stack.
+    fn slot_name(&mut self, guest: u32, ty: ValType) -> Result<SlotName, CompileError> {
         let number = self.pop();
-        let Some(constant) = self.known(number) else {
-            return Err(self.unsupported("slots of activations that are not constants"));
-        };
-        let ty = machine_type(ty);
-        let builder = &mut self.builder;
-        Ok(*self
-            .guests
-            .slots
-            .entry((guest, constant, ty))
-            .or_insert_with(|| builder.declare_var(ty)))
+        match self.known(number) {
+            Some(constant) => Ok((guest, constant as i32, machine_type(ty))),
+            None => Err(self.unsupported("slots of activations that are not constants")),
+        }
     }
 }

@@ -126,10 +126,11 @@ impl<'a> PendingEvent<'a> {
         let func = &mut translator.builder.func;
         let (last, before) = self.named.split_last().expect("an event has hooks");
         let trapping = before.iter().position(|(_, can_trap)| *can_trap);
-        let all_kept = self.kept.iter().enumerate();
         // The values of the second hook are the first that are kept.
-        let not_after = all_kept.filter(|(place, _)| trapping.is_none_or(|first| *place < first));
-        not_after.for_each(|(_, kept)| remove_stores(func, kept));
+        let (not_after, after) = self.kept.split_at(trapping.unwrap_or(self.kept.len()));
+        not_after.iter().for_each(|kept| remove_stores(func, kept));
+        let needed = after.iter().flat_map(|kept| kept.clone().map(Inst::new));
+        translator.guests.slots.note_need(func, needed);
         let harmless = before.iter().filter(|(_, can_trap)| !can_trap);
         harmless.for_each(|(named, _)| remove_stores(func, named));
         if trapping.is_none() {

@@ -1,6 +1,7 @@
 //! The runtime: stores, instances, and everything that machine code needs.
 
 mod activation;
+mod activation_slots;
 mod attach;
 mod attached_plan;
 mod backtrace;
@@ -57,6 +58,7 @@ mod wait;
 
 pub use crate::exception::ExnRef;
 pub use crate::exception::StoreId;
+pub use activation_slots::activation_slot;
 pub use backtrace::waiting;
 pub use boundary::{Boundary, Call, Callee, Crossing};
 pub use compile_events::CompileEvents;

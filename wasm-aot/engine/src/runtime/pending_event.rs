@@ -11,6 +11,7 @@
 //! it.
 #![allow(unsafe_code)]
 
+use super::activation_slots::with_slots;
 use super::hooks;
 use super::instance::InstanceData;
 use super::store::StoreCore;
@@ -104,8 +105,25 @@ fn fire(hook: &Hook, vmctx: usize, frame: usize, values: &mut [[u64; 2]]) {
 }
 
 /// Calls a function of a guest for an instance of the program, with values as machine code passes
-/// them. `guest_vmctx` is the vmctx of the guest's instance if that is not the same in all threads.
+/// them. With the guest comes the vmctx of its instance, if that is not the same in all threads. If
+/// the function uses slots of activations, the first value is the address of their table.
 pub fn call_guest(
+    vmctx: usize,
+    (guest, guest_vmctx): (&Guest, Option<usize>),
+    function: u32,
+    values: &[[u64; 2]],
+) -> Result<(), Error> {
+    let enter = |values| enter_guest(vmctx, (guest, guest_vmctx), function, values);
+    match values.split_first() {
+        Some(([table, _], values)) if guest.is_framed(function) => {
+            // SAFETY: (1) the code has kept the address of its activation's table, and waits.
+            unsafe { with_slots(*table as usize, guest.number, || enter(values)) }
+        }
+        _ => enter(values),
+    }
+}
+
+fn enter_guest(
     vmctx: usize,
     (guest, guest_vmctx): (&Guest, Option<usize>),
     function: u32,

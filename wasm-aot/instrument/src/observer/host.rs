@@ -4,6 +4,7 @@
 use super::insertion::{self, InsertionRefusal};
 use super::rule::MARKER;
 use super::switches::Switches;
+use crate::probe::{bits, value};
 use std::cell::RefCell;
 use std::io::Write as _;
 use std::sync::{Arc, OnceLock};
@@ -15,8 +16,10 @@ use wasm_aot_engine::FuncType;
 use wasm_aot_engine::Linker;
 use wasm_aot_engine::Memory;
 use wasm_aot_engine::Trap;
+use wasm_aot_engine::Val;
 use wasm_aot_engine::ValType;
 use wasm_aot_engine::instrument::module::ModuleInfo;
+use wasm_aot_engine::instrument::runtime::activation_slot;
 
 /// The program that is observed, as its monitors see it.
 #[derive(Debug)]
@@ -131,20 +134,33 @@ fn inserted<T: 'static>(
     Ok(done.map_or_else(|refusal| refusal as i32, u32::cast_signed))
 }
 
-/// Slots of activations. Calls of these functions are always compiled inline, so the functions are
-/// never reached.
+/// Slots of activations. Code of the program has their uses compiled inline; these functions are
+/// reached where an event is completed after a trap.
 fn slots<T: 'static>(linker: &mut Linker<T>) -> Result<(), Error> {
-    let elsewhere = || Error::Link("slots of activations exist only in probes".into());
+    let slot = |number: &Val, ty: ValType, written: Option<&Val>| {
+        let number = number.i32().unwrap_or_default();
+        let written = written.and_then(|value| bits(ty, value)).map(|[low, _]| low);
+        let elsewhere = || Error::Link("slots of activations exist only in probes".into());
+        activation_slot(number, ty, written)
+            .and_then(|low| value(ty, [low, 0]))
+            .ok_or_else(elsewhere)
+    };
     for (name, ty) in
         [("i32", ValType::I32), ("i64", ValType::I64), ("f32", ValType::F32), ("f64", ValType::F64)]
     {
         let (get, set) =
             (FuncType::new([ValType::I32], [ty]), FuncType::new([ValType::I32, ty], []));
-        linker.func_new(MARKER.0, &format!("frame_get_{name}"), get, move |_, _, _| {
-            Err(elsewhere())
-        })?;
-        linker.func_new(MARKER.0, &format!("frame_set_{name}"), set, move |_, _, _| {
-            Err(elsewhere())
+        linker.func_new(
+            MARKER.0,
+            &format!("frame_get_{name}"),
+            get,
+            move |_, params, results| {
+                results[0] = slot(&params[0], ty, None)?;
+                Ok(())
+            },
+        )?;
+        linker.func_new(MARKER.0, &format!("frame_set_{name}"), set, move |_, params, _| {
+            slot(&params[0], ty, Some(&params[1])).map(drop)
         })?;
     }
     Ok(())

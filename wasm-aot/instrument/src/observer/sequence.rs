@@ -76,6 +76,7 @@ impl Inline for Sequence {
     fn keeps(&self) -> usize {
         self.conditions()
             + usize::from(self.instance_pointer.is_some())
+            + usize::from(self.uses_slots())
             + self.binding.arguments.len()
     }
 
@@ -89,6 +90,9 @@ impl Inline for Sequence {
             kept.push(at.operand(0).map_or_else(|| always(at), |(taken, _)| taken));
         }
         kept.extend(self.instance_pointer.map(|word| at.load_word(word)));
+        if self.uses_slots() {
+            kept.push(at.activation_slots());
+        }
         for argument in &self.binding.arguments {
             kept.push(self.argument(*argument, at)?);
         }
@@ -99,9 +103,7 @@ impl Inline for Sequence {
     fn complete(&self, firing: &mut Firing<'_>) {
         let (vmctx, frame) = (firing.vmctx, firing.frame);
         let (conditions, given) = firing.values.split_at_mut(self.conditions());
-        let function = self.binding.function;
-        // Variables of activations are in registers that nothing can name any more.
-        if conditions.contains(&[0, 0]) || self.guest.is_framed(function) {
+        if conditions.contains(&[0, 0]) {
             return;
         }
         self.word.iter().filter(|_| self.is_limited).for_each(Word::take_one);
@@ -112,7 +114,7 @@ impl Inline for Sequence {
         let (pointer, arguments) = given.split_at(usize::from(self.instance_pointer.is_some()));
         let guest = (&*self.guest, pointer.first().map(|[word, _]| *word as usize));
         // The failure that ends the program is the first one.
-        let _ = runtime::call_guest(vmctx, guest, function, arguments);
+        let _ = runtime::call_guest(vmctx, guest, self.binding.function, arguments);
     }
 
     fn fall_through(&self) -> Option<&FallThrough> {
@@ -191,6 +193,11 @@ impl Sequence {
     /// Whether it is called only if the instruction is going to branch.
     fn looks_ahead(&self) -> bool {
         self.binding.bound_mode.sees == Sees::Branch
+    }
+
+    /// Whether its function has variables of activations.
+    fn uses_slots(&self) -> bool {
+        self.guest.is_framed(self.binding.function)
     }
 
     /// How many values decide whether it is called.

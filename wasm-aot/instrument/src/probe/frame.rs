@@ -195,7 +195,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-fn value(ty: ValType, [low, high]: [u64; 2]) -> Option<Val> {
+pub(crate) fn value(ty: ValType, [low, high]: [u64; 2]) -> Option<Val> {
     Some(match ty {
         ValType::I32 => Val::I32(low as i32),
         ValType::I64 => Val::I64(low as i64),
@@ -206,7 +206,7 @@ fn value(ty: ValType, [low, high]: [u64; 2]) -> Option<Val> {
     })
 }
 
-fn bits(ty: ValType, val: &Val) -> Option<[u64; 2]> {
+pub(crate) fn bits(ty: ValType, val: &Val) -> Option<[u64; 2]> {
     Some(match (ty, val) {
         (ValType::I32, Val::I32(value)) => [u64::from(*value as u32), 0],
         (ValType::I64, Val::I64(value)) => [*value as u64, 0],

@@ -45,6 +45,7 @@ mod inspected;
 mod probe_point;
 
 pub use frame::{Frame, MemoryAccess};
+pub(crate) use frame::{bits, value};
 pub use wasm_aot_engine::instrument::compile::Mode;
 pub use wasm_aot_engine::instrument::runtime::identity::FrameId;
 
