@@ -104,6 +104,29 @@ fn a_full_disk_is_told_in_a_line_and_no_draft_stays() {
 }
 
 #[test]
+fn a_profile_whose_folder_vanishes_is_kept_elsewhere() {
+    let to = folder("outputs-vanishing");
+    let program = compile("calls.c", &to, &["-O1", "-finstrument-functions"]);
+    let (gone, temporary) = (to.join("gone"), to.join("temporary"));
+    std::fs::create_dir_all(&gone).unwrap();
+    std::fs::create_dir_all(&temporary).unwrap();
+    let script = format!("rm -r {}; exec {}", gone.display(), program.display());
+    let mut command = fastinst();
+    command.arg("run").arg("-o").arg(gone.join("p.profile")).args(["/bin/sh", "-c", &script]);
+    let output = run(command.env("TMPDIR", &temporary));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("cannot write") && said.contains("; the profile is in"), "{said}");
+    // The program's own status is not hidden.
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    let kept: Vec<PathBuf> =
+        std::fs::read_dir(&temporary).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let [kept] = &kept[..] else { panic!("{kept:?}") };
+    assert!(said.contains(kept.to_str().unwrap()), "{said}");
+    let report = run(fastinst().arg("report").arg(kept));
+    assert!(report.status.success() && !report.stdout.is_empty(), "{report:?}");
+}
+
+#[test]
 fn the_program_is_never_replaced_by_its_profile() {
     let to = folder("outputs-program");
     let program = compile("calls.c", &to, &["-O1", "-finstrument-functions"]);

@@ -110,7 +110,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             args.process
         )));
     };
-    args.kept.keep(&profile)?;
+    args.kept.keep_at_end(&profile)?;
     end?;
     Ok(ExitCode::SUCCESS)
 }

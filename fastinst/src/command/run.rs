@@ -108,7 +108,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Surroundings { snapshots, silent: false },
     )?;
     let kept = match &ended.profile {
-        Some(profile) => args.kept.keep(profile),
+        Some(profile) => args.kept.keep_at_end(profile),
         None => {
             let why = ended.note.clone().unwrap_or_else(|| {
                 "the program left no profile: it has no probes, or no function ran long enough to be seen".to_owned()
@@ -175,6 +175,21 @@ impl Kept {
                 let _ = io::stderr().write_all(&text);
                 Ok(())
             }
+        }
+    }
+
+    /// The same for a profile that will not come again: if the file cannot be written, it is kept in
+    /// the folder for temporary files.
+    pub(crate) fn keep_at_end(&self, profile: &Profile) -> Result<(), Failure> {
+        let kept = self.keep(profile);
+        let Err(failure @ Failure::Write { .. }) = kept else { return kept };
+        let bytes = show(profile, Format::Profile, &Shape::default())?;
+        match super::written::keep_elsewhere(&bytes) {
+            Some(elsewhere) => Err(Failure::Refused(format!(
+                "{failure}; the profile is in {}",
+                elsewhere.display()
+            ))),
+            None => Err(failure),
         }
     }
 

@@ -5,7 +5,8 @@
 use super::Failure;
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use wordpatch::os::replace::{Replacement, is_stream};
 
 /// Writes all of a file, or none of it.
@@ -29,4 +30,15 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     }
     let begun = Replacement::begin(path).map(drop);
     begun.map_err(|error| Failure::Write { path: path.to_owned(), error })
+}
+
+/// Writes a profile to a new file among the temporary ones, which only this user can read. Returns
+/// the file, if it could be written.
+pub(crate) fn keep_elsewhere(profile: &[u8]) -> Option<PathBuf> {
+    let path = std::env::temp_dir().join(format!("fastinst.{}.profile", std::process::id()));
+    let file = File::options().write(true).create_new(true).mode(0o600).open(&path);
+    let written = file.and_then(|mut file| {
+        file.write_all(profile).inspect_err(|_| drop(std::fs::remove_file(&path)))
+    });
+    written.is_ok().then_some(path)
 }

@@ -258,8 +258,13 @@ impl fmt::Display for Backtrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // More frames of an endless recursion would not be informative.
         const SHOWN: usize = 24;
+        // Reports name functions without their module, and so do frames where one module is meant.
+        let is_plain = self.frames.iter().all(|frame| frame.module == self.frames[0].module);
         for (i, frame) in self.frames.iter().take(SHOWN).enumerate() {
-            write!(f, "\n  {i:3}: {frame}")?;
+            match is_plain {
+                true => write!(f, "\n  {i:3}: {frame}")?,
+                false => write!(f, "\n  {i:3}: {frame:#}")?,
+            }
         }
         match self.frames.len().checked_sub(SHOWN) {
             Some(more @ 1..) => write!(f, "\n  and {more} more"),
@@ -268,15 +273,18 @@ impl fmt::Display for Backtrace {
     }
 }
 
+/// With `#`, the function's name is preceded by its module's.
 impl fmt::Display for FrameInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(offset) = self.offset {
             write!(f, "{offset:#8x} - ")?;
         }
-        let module = Printable(self.module.as_deref().unwrap_or("<module>"));
+        if f.alternate() {
+            write!(f, "{}!", Printable(self.module.as_deref().unwrap_or("<module>")))?;
+        }
         match &self.name {
-            Some(name) => write!(f, "{module}!{}", demangled(name))?,
-            None => write!(f, "{module}!function {}", self.function)?,
+            Some(name) => f.write_str(&demangled(name))?,
+            None => write!(f, "function {}", self.function)?,
         }
         self.source
             .as_ref()

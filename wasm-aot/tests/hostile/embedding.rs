@@ -83,6 +83,26 @@ fn traps_go_through_hosts_in_between_and_name_every_frame() {
 }
 
 #[test]
+fn frames_name_their_module_only_where_there_are_several() {
+    let mut store = Store::new(&quick(), ());
+    let mut linker = Linker::new(store.engine());
+    let inner = "(module $library (func $fails (export \"fails\") (unreachable)))";
+    let outer = "(module $program (import \"library\" \"fails\" (func $fails))
+        (func $main (export \"main\") (call $fails)))";
+    let mut failure = |name: &str, text: &str, export: &str| {
+        let module = Module::new(store.engine(), text).expect("a module");
+        let instance = linker.instantiate(&mut store, &module).expect("all is there");
+        linker.instance(&mut store, name, instance).expect("new names");
+        let run = instance.get_typed_func::<(), ()>(&mut store, export).expect("exported");
+        let text = run.call(&mut store, ()).expect_err("a trap").to_string();
+        let names = text.lines().skip(1).map(|line| line.rsplit(' ').next().unwrap_or_default());
+        names.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(failure("library", inner, "fails"), ["fails"]);
+    assert_eq!(failure("program", outer, "main"), ["library!fails", "program!main"]);
+}
+
+#[test]
 fn an_unreachable_is_told_where_it_stands_and_not_at_the_branch_to_it() {
     let text = r#"(module
         (func (export "else") (result i32)
