@@ -23,7 +23,7 @@ use crate::probe::{Kind, ProbeId};
 use crate::runtime::functions::{self, Id};
 use crate::runtime::guest;
 use crate::runtime::loader;
-use crate::runtime::plant::{self, Garden};
+use crate::runtime::registry::{self, ModuleRegistry};
 use crate::runtime::sites::{self, Site};
 use crate::runtime::stub::Stub;
 use crate::symbols::{Pattern, PatternError, Subject};
@@ -99,7 +99,7 @@ type Discovered = Box<dyn Fn(&Probe) + Send + Sync>;
 pub struct Session {
     policy: Policy,
     known: Mutex<Known>,
-    /// All that was there at the beginning is planted: what comes later may go, too.
+    /// Everything that was loaded at the beginning is installed: what comes later may go, too.
     has_begun: AtomicBool,
 }
 
@@ -148,9 +148,9 @@ impl Session {
     /// Searches for modules that were loaded since, and reports their probes to listeners.
     pub fn scan(&self) {
         if !guest::is_running() {
-            let mut garden = plant::garden();
+            let mut registry = registry::lock_registry();
             let is_later = self.has_begun.swap(true, AcqRel);
-            garden.plant_all(&self.policy, is_later, None);
+            registry.install_all(&self.policy, is_later, None);
             // Also those of a library that was loaded again, which have the numbers that they had.
             let is_new = |site: &&Site| !site.gone.load(Acquire) && !site.attached.load(Acquire);
             for site in sites::all().map(|(_, site)| site).filter(is_new) {
@@ -190,8 +190,8 @@ impl Session {
     /// The description of a probe.
     pub fn probe(&self, id: ProbeId) -> Option<Probe> {
         let site = sites::get(id.0).filter(|site| !site.gone.load(Acquire))?;
-        let garden = plant::garden();
-        Some(describe(&mut self.known().names, &garden, id, site))
+        let registry = registry::lock_registry();
+        Some(describe(&mut self.known().names, &registry, id, site))
     }
 
     /// The probes whose function, module or file matches a pattern.
@@ -317,17 +317,17 @@ fn of_function<'s>(function: CodeAddr) -> impl Iterator<Item = (ProbeId, &'s Sit
     })
 }
 
-fn describe(names: &mut Names, garden: &Garden, id: ProbeId, site: &Site) -> Probe {
+fn describe(names: &mut Names, registry: &ModuleRegistry, id: ProbeId, site: &Site) -> Probe {
     let function_address = site
         .owner()
         .map(|owner: Id| CodeAddr::new(owner.function().address.load(Relaxed) as usize));
-    let name = names.of(garden, function_address.unwrap_or(site.call().address()));
-    let module = garden
-        .beds
+    let name = names.of(registry, function_address.unwrap_or(site.call().address()));
+    let module = registry
+        .entries
         .get(site.module as usize)
-        .map(|bed| bed.module.path.clone())
+        .map(|entry| entry.module.path.clone())
         .unwrap_or_default();
-    let line = names.line_of(garden, function_address.unwrap_or(site.call().address()));
+    let line = names.line_of(registry, function_address.unwrap_or(site.call().address()));
     let (file, line) = line.map_or((None, None), |(file, line)| (Some(file), Some(line)));
     Probe {
         id,

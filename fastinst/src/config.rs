@@ -45,7 +45,7 @@ pub struct Config {
     /// `FASTINST_PLANT`: when they get probes. By default, functions that a compiler has prepared
     /// and those that `include` names get them before the program starts, others once they were
     /// seen to run.
-    pub plant: Option<Planting>,
+    pub plant: Option<InstallTime>,
     /// `FASTINST_CONTROL`: whether the process accepts requests of `fastinst ctl` and `top`.
     pub control: ControlChoice,
     /// `FASTINST_STAYS`: the attached library stays until the process ends or profiling is stopped.
@@ -116,10 +116,10 @@ impl Provider {
 impl Config {
     /// Whether functions get their probes before the program begins, that a compiler has prepared
     /// so, or not at all. Functions that were asked for by name are few, and may never be seen.
-    pub(crate) fn plants_before(&self, maker: Option<Maker>) -> bool {
+    pub(crate) fn installs_before_run(&self, maker: Option<Maker>) -> bool {
         match self.plant {
-            Some(Planting::All) => true,
-            Some(Planting::Seen) => false,
+            Some(InstallTime::All) => true,
+            Some(InstallTime::Seen) => false,
             None => maker.is_some() || !self.include.is_empty(),
         }
     }
@@ -146,14 +146,14 @@ impl FromStr for Provider {
 
 /// When functions without compiled-in hooks get probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Planting {
+pub enum InstallTime {
     /// Once they were seen to run.
     Seen,
     /// Before the program starts.
     All,
 }
 
-impl FromStr for Planting {
+impl FromStr for InstallTime {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
@@ -621,7 +621,7 @@ mod tests {
     fn what_was_asked_for_by_name_gets_its_probes_before_the_program_begins() {
         let before = |keys: &[(&'static str, &str)]| {
             let config = from(keys).unwrap();
-            [None, Some(Maker::Xray)].map(|maker| config.plants_before(maker))
+            [None, Some(Maker::Xray)].map(|maker| config.installs_before_run(maker))
         };
         assert_eq!(before(&[]), [false, true]);
         assert_eq!(before(&[("FASTINST_INCLUDE", "main")]), [true, true]);

@@ -1,6 +1,6 @@
-//! Names of addresses in this process, by the modules that are planted.
+//! Names of addresses in this process, by the modules of the registry.
 
-use crate::runtime::plant::Garden;
+use crate::runtime::registry::ModuleRegistry;
 use crate::symbols::{Symbol, Symbols, demangled};
 use profiler::Label;
 use std::collections::HashMap;
@@ -45,19 +45,24 @@ const LOOKS: usize = 8;
 impl Names {
     /// The function of a module that an address lies in. A library that only calls functions with
     /// probes is queried for one or two addresses.
-    fn at(&mut self, garden: &Garden, bed: usize, address: CodeAddr) -> Option<Symbol> {
-        let module = garden.beds.get(bed)?;
-        let known = self.known(garden, bed)?;
+    fn at(
+        &mut self,
+        registry: &ModuleRegistry,
+        number: usize,
+        address: CodeAddr,
+    ) -> Option<Symbol> {
+        let module = registry.entries.get(number)?;
+        let known = self.known(registry, number)?;
         // An unloaded module no longer has probes, and its points have their names.
         let is_read = known.symbols.is_some() || module.module.points.is_some();
         if is_read || module.has_probes() {
-            return self.symbols(garden, bed)?.name_at(address);
+            return self.symbols(registry, number)?.name_at(address);
         }
         if let Some(symbol) = known.looked_up.get(&address) {
             return symbol.clone();
         }
         if known.looked_up.len() >= LOOKS {
-            return self.symbols(garden, bed)?.name_at(address);
+            return self.symbols(registry, number)?.name_at(address);
         }
         let symbol = Symbols::look_up_in_own_file(&module.module, address).ok().flatten();
         known.looked_up.insert(address, symbol.clone());
@@ -65,30 +70,30 @@ impl Names {
     }
 
     /// The symbols of a module; `None` if it is loaded at another address now.
-    fn known(&mut self, garden: &Garden, bed: usize) -> Option<&mut Known> {
-        let bias = garden.beds.get(bed)?.module.bias;
-        if self.modules.len() <= bed {
-            self.modules.resize_with(bed + 1, Known::default);
+    fn known(&mut self, registry: &ModuleRegistry, number: usize) -> Option<&mut Known> {
+        let bias = registry.entries.get(number)?.module.bias;
+        if self.modules.len() <= number {
+            self.modules.resize_with(number + 1, Known::default);
         }
-        let known = &mut self.modules[bed];
+        let known = &mut self.modules[number];
         if known.bias != bias {
             *known = Known { bias, ..Known::default() };
         }
         Some(known)
     }
 
-    fn symbols(&mut self, garden: &Garden, bed: usize) -> Option<&mut Symbols> {
-        let module = &garden.beds.get(bed)?.module;
+    fn symbols(&mut self, registry: &ModuleRegistry, number: usize) -> Option<&mut Symbols> {
+        let module = &registry.entries.get(number)?.module;
         let load = || Symbols::load(module).ok();
-        let symbols = self.known(garden, bed)?.symbols.get_or_insert_with(load).as_mut()?;
+        let symbols = self.known(registry, number)?.symbols.get_or_insert_with(load).as_mut()?;
         symbols.learn_points(module);
         Some(symbols)
     }
 
     /// The function that an address lies in.
-    pub(crate) fn of(&mut self, garden: &Garden, address: CodeAddr) -> Name {
-        match garden.bed_of(address) {
-            Some((bed, _)) => self.in_bed(garden, bed, address),
+    pub(crate) fn of(&mut self, registry: &ModuleRegistry, address: CodeAddr) -> Name {
+        match registry.entry_of(address) {
+            Some((number, _)) => self.in_module(registry, number, address),
             None => Name {
                 shown: format!("{address}"),
                 symbol: String::new(),
@@ -99,8 +104,13 @@ impl Names {
     }
 
     /// The same, in a module that may be gone.
-    pub(crate) fn in_bed(&mut self, garden: &Garden, bed: usize, address: CodeAddr) -> Name {
-        let symbol = self.at(garden, bed, address);
+    pub(crate) fn in_module(
+        &mut self,
+        registry: &ModuleRegistry,
+        number: usize,
+        address: CodeAddr,
+    ) -> Name {
+        let symbol = self.at(registry, number, address);
         if let Some(symbol) = symbol {
             return Name {
                 shown: demangled(&symbol.name),
@@ -109,7 +119,7 @@ impl Names {
                 symbol: symbol.name,
             };
         }
-        let module = garden.beds.get(bed).map(|bed| &bed.module);
+        let module = registry.entries.get(number).map(|entry| &entry.module);
         let offset = address.get().wrapping_sub(module.map_or(0, |module| module.bias));
         let name = module.map_or("?", |module| &module.name);
         Name {
@@ -123,71 +133,79 @@ impl Names {
     /// The symbol of the function that an address lies in, in a module that may be gone.
     pub(crate) fn symbol(
         &mut self,
-        garden: &Garden,
-        bed: usize,
+        registry: &ModuleRegistry,
+        number: usize,
         address: CodeAddr,
     ) -> Option<Symbol> {
-        self.at(garden, bed, address)
+        self.at(registry, number, address)
     }
 
     /// Where the function begins that an address lies in, of a module whose symbols are read.
     pub(crate) fn start(
         &mut self,
-        garden: &Garden,
-        bed: usize,
+        registry: &ModuleRegistry,
+        number: usize,
         address: CodeAddr,
     ) -> Option<CodeAddr> {
-        self.symbols(garden, bed)?.start_of(address)
+        self.symbols(registry, number)?.start_of(address)
     }
 
     /// The functions that an address is in by debug information, innermost first.
     pub(crate) fn inlined_at(
         &mut self,
-        garden: &Garden,
-        bed: usize,
+        registry: &ModuleRegistry,
+        number: usize,
         address: CodeAddr,
     ) -> Vec<String> {
-        self.symbols(garden, bed).map(|symbols| symbols.inlined_at(address)).unwrap_or_default()
+        self.symbols(registry, number)
+            .map(|symbols| symbols.inlined_at(address))
+            .unwrap_or_default()
     }
 
     /// The source line of an address.
-    pub(crate) fn line_of(&mut self, garden: &Garden, address: CodeAddr) -> Option<(String, u32)> {
-        let (bed, _) = garden.bed_of(address)?;
-        self.symbols(garden, bed)?.line_of(address)
+    pub(crate) fn line_of(
+        &mut self,
+        registry: &ModuleRegistry,
+        address: CodeAddr,
+    ) -> Option<(String, u32)> {
+        let (number, _) = registry.entry_of(address)?;
+        self.symbols(registry, number)?.line_of(address)
     }
 
     /// A function's label in a profile: its name, plain or as in the symbol table, and its place in
     /// a module of that number.
     pub(crate) fn label(
         &mut self,
-        garden: &Garden,
-        bed: Option<usize>,
+        registry: &ModuleRegistry,
+        number: Option<usize>,
         address: CodeAddr,
         plain: bool,
     ) -> Label {
-        let Some(of) = bed.or_else(|| garden.bed_of(address).map(|(bed, _)| bed)) else {
+        let Some(of) = number.or_else(|| registry.entry_of(address).map(|(number, _)| number))
+        else {
             return Label {
                 name: format!("{address}"),
                 offset: address.get() as u64,
                 ..Label::default()
             };
         };
-        let symbol = self.at(garden, of, address);
+        let symbol = self.at(registry, of, address);
         // A variant is shown as the function.
-        let registered = garden.beds.get(of).and_then(|bed| bed.module.registered.as_ref());
-        let bed = registered.and_then(|registered| registered.home).unwrap_or(of);
+        let registered =
+            registry.entries.get(of).and_then(|entry| entry.module.registered.as_ref());
+        let number = registered.and_then(|registered| registered.home).unwrap_or(of);
         let name = match symbol.filter(|_| !plain) {
             Some(symbol) => {
                 Name { shown: symbol.name, symbol: String::new(), start: symbol.start, size: None }
             }
-            None => self.in_bed(garden, of, address),
+            None => self.in_module(registry, of, address),
         };
-        let module = garden.beds.get(bed).map(|bed| &bed.module);
+        let module = registry.entries.get(number).map(|entry| &entry.module);
         let offset = name.start.get().wrapping_sub(module.map_or(0, |module| module.bias)) as u64;
         // Lines of files are looked up by the reader of a profile.
         let registered = module.and_then(|module| module.registered.as_ref()?.at(name.start));
         let (file, line) =
             registered.map_or((None, None), |function| (function.file, function.line));
-        Label { name: name.shown, module: Some(bed as u32), offset, file, line }
+        Label { name: name.shown, module: Some(number as u32), offset, file, line }
     }
 }

@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::format::Format;
 use crate::names::Names;
 use crate::runtime::functions::Id;
-use crate::runtime::plant::{Bed, Garden};
+use crate::runtime::registry::{ModuleEntry, ModuleRegistry};
 use crate::runtime::scope;
 use crate::runtime::spans::{self, Recorded};
 use crate::runtime::witness::{JIT, Jit};
@@ -53,17 +53,17 @@ pub(crate) struct OutputError {
     error: std::io::Error,
 }
 
-/// Adds names, and a description of how the profile was made. `bed_of` returns the module in which
-/// a function was found. Names stay as in the symbol tables if only our own command reads the
-/// profile.
+/// Adds names, and a description of how the profile was made. `entry_of` returns the number of the
+/// module in which a function was found. Names stay as in the symbol tables if only our own command
+/// reads the profile.
 pub(crate) fn describe(
     profile: &mut Profile,
-    garden: &Garden,
+    registry: &ModuleRegistry,
     names: &mut Names,
     facts: &Facts,
     format: Format,
     jit: Option<&Jit>,
-    bed_of: impl Fn(Id) -> Option<usize>,
+    entry_of: impl Fn(Id) -> Option<usize>,
 ) {
     let plain = format != Format::Profile;
     profile.set_hz(facts.clock.hz);
@@ -74,27 +74,27 @@ pub(crate) fn describe(
     let by_probes = profile.evidence_of_probes(&facts.evidence, waited, worked);
     let evidence = by_probes.as_ref().unwrap_or(&facts.evidence);
     profile.admit(evidence);
-    profile.modules = garden.beds.iter().map(|bed| module(&bed.module)).collect();
+    profile.modules = registry.entries.iter().map(|entry| module(&entry.module)).collect();
     profile.modules.push(Module { path: JIT.to_owned(), build_id: String::new() });
     let made = |id| jit.and_then(|jit| jit.label(id));
     profile.label(|id| {
         if let Some(label) = made(id) {
-            return Label { module: Some(garden.beds.len() as u32), ..label.clone() };
+            return Label { module: Some(registry.entries.len() as u32), ..label.clone() };
         }
         let id = Id(id.0);
         let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
-        names.label(garden, bed_of(id), address, plain)
+        names.label(registry, entry_of(id), address, plain)
     });
     for function in &mut profile.functions {
-        let bed = bed_of(Id(function.id.0)).and_then(|bed| garden.beds.get(bed));
-        function.by_runtime = bed.is_some_and(|bed| bed.module.registered.is_some());
+        let entry = entry_of(Id(function.id.0)).and_then(|number| registry.entries.get(number));
+        function.by_runtime = entry.is_some_and(|entry| entry.module.registered.is_some());
     }
     // A call's return address is after the call: the byte before it belongs to the caller.
     profile.label_callers(|site| {
         let site = CodeAddr::new(site as usize);
-        (site.get() != 0).then(|| names.label(garden, None, site.offset(-1), plain))
+        (site.get() != 0).then(|| names.label(registry, None, site.offset(-1), plain))
     });
-    keep_used_modules(profile, garden);
+    keep_used_modules(profile, registry);
     let seconds = |ticks: u64| ticks as f64 / facts.clock.hz;
     let header = &mut profile.header;
     header.command = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
@@ -121,7 +121,7 @@ pub(crate) fn describe(
         lost: header.spent.lost,
         counting: header.spent.counting,
     };
-    header.notes.extend(notes(garden, facts));
+    header.notes.extend(notes(registry, facts));
     header.notes.extend(jit.map(Jit::notes).unwrap_or_default());
     let name = |id: Id| {
         let function = profile.functions.iter().find(|function| function.id.0 == id.0)?;
@@ -141,7 +141,7 @@ fn module(module: &crate::discovery::Module) -> Module {
 }
 
 /// Removes the modules without functions, and identifies the others.
-fn keep_used_modules(profile: &mut Profile, garden: &Garden) {
+fn keep_used_modules(profile: &mut Profile, registry: &ModuleRegistry) {
     let mut numbers = std::collections::BTreeMap::new();
     let all = std::mem::take(&mut profile.modules);
     let mut kept = Vec::new();
@@ -152,7 +152,7 @@ fn keep_used_modules(profile: &mut Profile, garden: &Garden) {
         let Some(key) = label.module else { continue };
         let number = *numbers.entry(key).or_insert_with(|| {
             let mut module = all.get(key as usize).cloned().unwrap_or_default();
-            let has_file = garden.beds.get(key as usize).is_some_and(Bed::has_file);
+            let has_file = registry.entries.get(key as usize).is_some_and(ModuleEntry::has_file);
             if has_file && let Ok(file) = crate::discovery::Module::of_file(Path::new(&module.path))
             {
                 module.build_id = file.build_id();
@@ -165,24 +165,24 @@ fn keep_used_modules(profile: &mut Profile, garden: &Garden) {
     profile.modules = kept;
 }
 
-fn notes(garden: &Garden, facts: &Facts) -> Vec<String> {
+fn notes(registry: &ModuleRegistry, facts: &Facts) -> Vec<String> {
     const SHOWN: usize = 5;
-    let mut notes: Vec<String> = garden.refusals.iter().take(SHOWN).cloned().collect();
-    if garden.refusals.len() > SHOWN {
+    let mut notes: Vec<String> = registry.refusals.iter().take(SHOWN).cloned().collect();
+    if registry.refusals.len() > SHOWN {
         notes.push(format!(
             "{} further probes or modules were refused",
-            garden.refusals.len() - SHOWN
+            registry.refusals.len() - SHOWN
         ));
     }
-    let modules: Vec<_> = garden.beds.iter().filter(|bed| bed.has_file()).collect();
-    let modules: Vec<_> = modules.iter().map(|bed| &bed.module).collect();
+    let modules: Vec<_> = registry.entries.iter().filter(|entry| entry.has_file()).collect();
+    let modules: Vec<_> = modules.iter().map(|entry| &entry.module).collect();
     notes.extend(unused_debug_files(&modules).iter().map(|path| {
         format!(
             "{} is no debug file of any module of the program: its build ID differs",
             path.display()
         )
     }));
-    notes.extend(garden.note_of_unmodified());
+    notes.extend(registry.note_of_unmodified());
     notes.extend(spans::notes());
     notes.extend(scope::notes());
     let mut tell = |count: u64, what: &str| {

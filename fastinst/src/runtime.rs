@@ -11,14 +11,15 @@
 //!   everything that the stubs leave out.
 //! - [`drain`] takes finished calls out of a thread's ring; [`tally`] is what a thread sums up
 //!   itself when its ring is full.
-//! - [`functions`], [`sites`] with their `boards`, and [`threads`] are the tables; [`modes`]
+//! - [`functions`], [`sites`] with `site_lists`, and [`threads`] are the tables; [`modes`]
 //!   applies what functions' probes shall do.
 //! - [`clock`] is the program's CPU clock, on which the policy depends; [`measure`] knows the
 //!   counter, and the cost of the stubs.
-//! - [`plant`] redirects the sites of a module to their trampolines. `arrivals` requests that for
-//!   modules that are loaded later, `loader` reports when; `unloading` handles their removal.
-//!   [`registered`] is code that a runtime has made and switches itself. [`unmodified`] plants
-//!   functions that no compiler has prepared, with stubs of `keeping`.
+//! - [`registry`] has an entry for each module; [`install`] redirects the sites of a module to
+//!   their trampolines. `arrivals` requests that for modules that are loaded later, `loader`
+//!   reports when; `unloading` handles their removal. [`registered`] is code that a runtime has
+//!   made and switches itself. [`unmodified`] installs probes in functions that no compiler has
+//!   prepared, with stubs of `keeping`.
 //! - [`agent`] is the thread that drains, decides and writes; `handover` passes the profile to
 //!   `fastinst run`; `wishes` holds other threads' requests to the agent. [`guest`] is the
 //!   profiler's interface to the program: beginning, end, fork; `attached` is how the profiler
@@ -31,7 +32,6 @@ pub(crate) mod agent;
 pub(crate) mod arguments;
 mod arrivals;
 mod attached;
-mod boards;
 mod cancellation;
 pub(crate) mod clock;
 mod complaint;
@@ -43,18 +43,20 @@ mod filter;
 pub(crate) mod functions;
 pub(crate) mod guest;
 pub(crate) mod handover;
+pub(crate) mod install;
 mod keeping;
 pub(crate) mod layout;
 pub(crate) mod loader;
 pub(crate) mod measure;
 pub(crate) mod modes;
-pub(crate) mod plant;
 mod protection;
 pub(crate) mod registered;
+pub(crate) mod registry;
 mod sandbox;
 pub(crate) mod scope;
 mod sharing;
 mod signal_stack;
+mod site_lists;
 pub(crate) mod sites;
 pub(crate) mod skip;
 pub(crate) mod spans;

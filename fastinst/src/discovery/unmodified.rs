@@ -19,7 +19,7 @@ mod prepared;
 
 pub(crate) use body::{Body, Line, Reader};
 pub(crate) use choice::{
-    Choice, Chooser, Claim, Entry, Exit, Ground, Leap, Moved, Pun, Spot, Turn, Way,
+    ByteReservations, Choice, Chooser, Entry, Exit, Leap, Moved, Pun, Reservation, Spot, Turn, Way,
 };
 pub(crate) use frames::Frames;
 pub use prepared::Maker;
@@ -125,8 +125,8 @@ pub fn prospects(module: &Module) -> Result<Vec<Prospect>, DiscoveryError> {
     let Some(frames) = Frames::of(&image) else { return Ok(Vec::new()) };
     let (code, others, bias) = (image.code(), image.no_functions(), module.bias);
     let prepared = Prepared::of(&image, &frames, bias);
-    let mut ground = Ground::default();
-    prepared.claims().for_each(|claim| ground.take(claim));
+    let mut reserved = ByteReservations::default();
+    prepared.reservations().for_each(|reservation| reserved.reserve(reservation));
     let mut prospects = Vec::new();
     for start in image.unwind_starts() {
         let address = CodeAddr::new(bias.wrapping_add(start as usize));
@@ -142,7 +142,7 @@ pub fn prospects(module: &Module) -> Result<Vec<Prospect>, DiscoveryError> {
         let (all, free) = (&prepared, |_| Some(1));
         let chooser = Chooser {
             reader,
-            ground: &ground,
+            reserved: &reserved,
             prepared: all,
             takes_any: true,
             price: free,
@@ -150,7 +150,10 @@ pub fn prospects(module: &Module) -> Result<Vec<Prospect>, DiscoveryError> {
         };
         let choice = body.and_then(|body| chooser.choose(&body));
         let maker = choice.as_ref().ok().and_then(|choice| choice.entry.way.maker());
-        choice.iter().flat_map(Choice::claims).for_each(|claim| ground.take(claim));
+        choice
+            .iter()
+            .flat_map(Choice::reservations)
+            .for_each(|reservation| reserved.reserve(reservation));
         prospects.push(Prospect { address, maker, outcome: choice.map(|choice| choice.untimed) });
     }
     Ok(prospects)

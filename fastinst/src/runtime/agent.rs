@@ -9,8 +9,8 @@ use super::drain::{self, Done};
 use super::functions::{self, Id};
 use super::handover::{self, Pace};
 use super::layout::{Function, RECORD, RING_COUNT, Record};
-use super::plant::{Garden, garden};
-use super::sites::Switchboard;
+use super::registry::{ModuleRegistry, lock_registry};
+use super::sites::SiteList;
 use super::wishes::{self, Step, Taken, Wishes};
 use super::witness::Witness;
 use super::{
@@ -56,9 +56,9 @@ const SOONEST: Duration = Duration::from_millis(1);
 /// Counting takes no longer than this, in seconds of the program's time, unless the agent is
 /// interrupted.
 const NEAR: f64 = 50e-6;
-/// The next planting waits for one part in this many of the time between the agent's start and the
-/// previous planting.
-const PLANTINGS: u32 = 20;
+/// The next installation waits for one part in this many of the time between the agent's start and
+/// the previous one.
+const INSTALLATION_PACE: u32 = 20;
 /// How many functions are switched per reading of the program's clock.
 const MARKED_TOGETHER: usize = 8;
 /// A program that hardly runs: the agent does not wait for its clock.
@@ -73,20 +73,20 @@ pub(crate) fn call() {
 }
 
 /// Whether functions of unmodified code get no more probes: a filter of system calls may kill the
-/// process for the calls that planting takes.
-static PLANTS_NO_MORE: AtomicBool = AtomicBool::new(false);
+/// process for the calls that installing takes.
+static INSTALLATION_FORBIDDEN: AtomicBool = AtomicBool::new(false);
 
 /// Whether unmodified code may get probes, and memory for them may be mapped and unmapped.
-pub(super) fn may_plant() -> bool {
-    !PLANTS_NO_MORE.load(Acquire)
+pub(super) fn may_install() -> bool {
+    !INSTALLATION_FORBIDDEN.load(Acquire)
 }
 
 /// A filter of system calls is about to be installed, under which profiles are known to work.
 /// Everything that takes further system calls stops.
 pub(crate) fn do_with_less() {
-    PLANTS_NO_MORE.store(true, Release);
-    // Another thread may be planting a function: wait until it is done.
-    drop(garden());
+    INSTALLATION_FORBIDDEN.store(true, Release);
+    // Another thread may be installing a probe: wait until it is done.
+    drop(lock_registry());
     control::forbid();
 }
 
@@ -242,12 +242,12 @@ pub(crate) struct Agent {
     witness: Witness,
     /// Whether functions of unmodified code may get probes.
     has_puns: bool,
-    /// Whether all functions of the unmodified code that is loaded were planted, as they are
+    /// Whether all functions of the unmodified code that is loaded got probes, as they do
     /// without a kernel clock.
-    planted_all: bool,
-    /// When the agent began, and when it last planted functions that were seen running.
+    installed_all: bool,
+    /// When the agent began, and when it last gave probes to functions that were seen running.
     arrived: Instant,
-    planted: Instant,
+    last_installation: Instant,
     /// How often recording was switched, as far as the witness was informed.
     switches: u32,
     /// What was recorded when counts were taken last; `None` where recording cannot be switched.
@@ -292,14 +292,14 @@ impl Agent {
     /// Meets all existing functions.
     fn meet_all(&mut self) {
         let all = self.meet();
-        let mut garden = garden();
-        self.discover(&all, &mut garden);
-        self.witness.knows(registered::spans(&garden));
+        let mut registry = lock_registry();
+        self.discover(&all, &mut registry);
+        self.witness.knows(registered::spans(&registry));
     }
 
     /// Without any function.
     fn blank(clock: Clock, seed: u64) -> Self {
-        let has_puns = garden().unmodified.is_some();
+        let has_puns = lock_registry().unmodified.is_some();
         let costs = measure::costs(has_puns, clock.hz);
         clock::begin(clock.hz);
         let (now, busy) = clock::look();
@@ -327,9 +327,9 @@ impl Agent {
                 .map_or(0, |since| since.as_nanos() as u64),
             witness: Witness::begin(guest::config().witness, &guest::config().policy, has_puns),
             has_puns,
-            planted_all: false,
+            installed_all: false,
             arrived: Instant::now(),
-            planted: Instant::now(),
+            last_installation: Instant::now(),
             switches: spans::switches(),
             recorded: spans::recorded(),
             is_blurred: false,
@@ -419,28 +419,28 @@ impl Agent {
     }
 
     /// Reports functions to the controller that are new or have new sites.
-    fn discover(&mut self, changed: &BTreeSet<Id>, garden: &mut Garden) {
+    fn discover(&mut self, changed: &BTreeSet<Id>, registry: &mut ModuleRegistry) {
         self.make_accounts();
         for &id in changed {
             let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
             // The module in which it was first seen: another one may be mapped there by now.
             let account = &mut self.functions[id.0 as usize];
             account.module =
-                account.module.or_else(|| garden.bed_of(address).map(|(number, _)| number));
+                account.module.or_else(|| registry.entry_of(address).map(|(number, _)| number));
             if scope::is_used() {
-                let unmodified = garden.unmodified.as_ref();
+                let unmodified = registry.unmodified.as_ref();
                 let is_untimed = unmodified.is_some_and(|code| code.is_untimed(id));
-                scope::set_role(id, guest::opens_scope(garden, address), is_untimed);
+                scope::set_role(id, guest::opens_scope(registry, address), is_untimed);
             }
-            if self.frozen.is_none() && guest::is_selected(garden, address) {
+            if self.frozen.is_none() && guest::is_selected(registry, address) {
                 let others =
                     sharing::others(id).into_iter().map(|id| profiler::FuncId(id.0)).collect();
                 self.controller.discovered(profiler::FuncId(id.0), sites_of(id));
                 self.controller.ends_with(profiler::FuncId(id.0), others);
-                if let Some(counting) = registered::counting_at(garden, address) {
+                if let Some(counting) = registered::counting_at(registry, address) {
                     self.controller.counting_takes(profiler::FuncId(id.0), counting);
                 }
-                if garden.unmodified.as_ref().is_some_and(|code| code.is_untimed(id)) {
+                if registry.unmodified.as_ref().is_some_and(|code| code.is_untimed(id)) {
                     self.controller.only_counts(profiler::FuncId(id.0));
                 }
             } else {
@@ -453,7 +453,7 @@ impl Agent {
         // Only after they have got their modes: a span that began earlier would miss their calls.
         for &id in changed.iter().filter(|_| spans::are_used()) {
             let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
-            spans::set_role(id, guest::role_of(garden, address));
+            spans::set_role(id, guest::role_of(registry, address));
         }
         if spans::are_used() || scope::is_used() {
             changed.iter().copied().for_each(modes::renew);
@@ -576,7 +576,7 @@ impl Agent {
         }
         let next_switch = self.attend_to_spans();
         if !is_awaited {
-            self.plant_what_was_seen();
+            self.install_sampled();
         }
         let _unhindered = is_awaited.then(Unhindered::begin);
         let before = clocks::of_caller();
@@ -595,7 +595,7 @@ impl Agent {
         let elsewhere = if unloading::is_going_on() {
             Vec::new()
         } else {
-            let _garden = garden();
+            let _registry = lock_registry();
             self.carry_out(changes)
         };
         self.settle_registered();
@@ -622,7 +622,7 @@ impl Agent {
         if !news && !arrivals::are_wanted() {
             return;
         }
-        let mut garden = garden();
+        let mut registry = lock_registry();
         let is_unloading = unloading::is_going_on();
         let wanted = arrivals::take(is_unloading);
         if is_unloading && wanted.is_none() {
@@ -632,24 +632,28 @@ impl Agent {
             return;
         }
         let mut changed = self.meet();
-        changed.extend(garden.learn());
+        changed.extend(registry.learn());
         if let Some(wanted) = &wanted {
-            changed.extend(garden.plant_all(guest::policy(), true, wanted.functions.as_deref()));
-            if wanted.functions.is_none() && may_plant() {
-                changed.extend(guest::plant_late(&mut garden));
-                self.planted_all = false;
+            changed.extend(registry.install_all(
+                guest::policy(),
+                true,
+                wanted.functions.as_deref(),
+            ));
+            if wanted.functions.is_none() && may_install() {
+                changed.extend(guest::install_late(&mut registry));
+                self.installed_all = false;
             }
         }
-        self.discover(&changed, &mut garden);
-        self.witness.knows(registered::spans(&garden));
+        self.discover(&changed, &mut registry);
+        self.witness.knows(registered::spans(&registry));
         if let Some(wanted) = &wanted {
             arrivals::answer(wanted);
         }
     }
 
-    /// Plants functions of unmodified code that were seen to run.
-    fn plant_what_was_seen(&mut self) {
-        if !self.has_puns || !may_plant() || !self.plants_again() {
+    /// Installs probes in functions of unmodified code that were seen to run.
+    fn install_sampled(&mut self) {
+        if !self.has_puns || !may_install() || !self.is_installation_due() {
             return;
         }
         let seen = self.witness.take_seen();
@@ -658,17 +662,17 @@ impl Agent {
         }
         let (was_seen, nothing_is_new) = match &seen {
             Some(seen) => (true, seen.is_empty()),
-            None => (false, std::mem::replace(&mut self.planted_all, true)),
+            None => (false, std::mem::replace(&mut self.installed_all, true)),
         };
         if nothing_is_new {
             return;
         }
-        self.planted = Instant::now();
-        let mut garden = garden();
-        // Checked under the lock: a thread that forbids planting waits for the lock, or is seen
+        self.last_installation = Instant::now();
+        let mut registry = lock_registry();
+        // Checked under the lock: a thread that forbids installing waits for the lock, or is seen
         // here.
-        let Some(unmodified) = garden.unmodified.as_ref() else { return };
-        if !may_plant() || !guest::plants_what_is_seen(&garden) || unloading::is_going_on() {
+        let Some(unmodified) = registry.unmodified.as_ref() else { return };
+        if !may_install() || !guest::installs_when_sampled(&registry) || unloading::is_going_on() {
             return;
         }
         // Without a clock that shows which functions run, any may.
@@ -678,19 +682,19 @@ impl Agent {
         };
         seen.sort_unstable();
         seen.dedup();
-        let new = garden.plant_unmodified(&seen);
+        let new = registry.install_unmodified(&seen);
         let now = clock::work();
         for id in &new {
             self.controller.begins_late(profiler::FuncId(id.0), now, was_seen);
         }
-        self.discover(&new, &mut garden);
+        self.discover(&new, &mut registry);
     }
 
     /// Whether the functions that were seen meanwhile are worth a look at what is mapped, which
-    /// takes as long as planting some of them does. Hot functions were seen in the beginning.
-    fn plants_again(&self) -> bool {
-        let age = self.planted.duration_since(self.arrived);
-        self.planted.elapsed() >= (age / PLANTINGS).min(LATEST)
+    /// takes as long as giving some of them probes. Hot functions were seen in the beginning.
+    fn is_installation_due(&self) -> bool {
+        let age = self.last_installation.duration_since(self.arrived);
+        self.last_installation.elapsed() >= (age / INSTALLATION_PACE).min(LATEST)
     }
 
     /// The cost of switching a function off and on again: two sites, each twice, and as much again
@@ -735,7 +739,7 @@ impl Agent {
             }
             modes::set(id, mode);
             self.controller.switched(function, clock::marked());
-            if id.function().switchboard().is_some_and(|board| board.registration().is_some()) {
+            if id.function().site_list().is_some_and(|list| list.registration().is_some()) {
                 elsewhere.push(function);
             }
             let account = &mut self.functions[id.0 as usize];
@@ -788,7 +792,7 @@ fn drain_unseen() {
 }
 
 fn sites_of(id: Id) -> u32 {
-    id.function().switchboard().map_or(0, Switchboard::probes)
+    id.function().site_list().map_or(0, SiteList::probes)
 }
 
 /// The CPU time of the agent's threads. Usable in a hook.

@@ -21,7 +21,7 @@
 use super::event::{self, points};
 use super::functions::Id;
 use super::layout::Header;
-use super::plant::{Bed, Garden};
+use super::registry::{ModuleEntry, ModuleRegistry};
 use super::signal_stack::SignalStack;
 use super::sites::{self, Site};
 use super::stub::Stub;
@@ -52,7 +52,7 @@ const KEY: usize = crate::arguments::REGISTERS as usize * (TEXT + 3);
 /// Eight for each power of two.
 const BUCKETS: usize = 64 * 8;
 
-/// How a function was planted, as far as its arguments go.
+/// How a function got its probes, as far as its arguments go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
     /// By how much the stack pointer of its entry's hook lies below its return address.
@@ -187,22 +187,24 @@ fn name_of(module: &Module, address: CodeAddr) -> String {
     symbol.map_or_else(|| format!("{address}"), |symbol| demangled(&symbol.name))
 }
 
-impl Garden {
+impl ModuleRegistry {
     /// Has the arguments read that the user requests.
     pub(super) fn arm(&mut self, new: &BTreeSet<Id>) {
         let Some(unmodified) = &mut self.unmodified else { return };
         for &id in new {
             let Some(facts) = unmodified.take_facts(id) else { continue };
             let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
-            let Some(bed) = self.beds.iter().find(|bed| bed.module.span.contains(&address)) else {
+            let Some(entry) =
+                self.entries.iter().find(|entry| entry.module.span.contains(&address))
+            else {
                 continue;
             };
-            let Some(question) = asked(&bed.module, address) else { continue };
-            let parts = question.parts(|| signature(&bed.module, address)).ok_or(Unread::Untold);
+            let Some(question) = asked(&entry.module, address) else { continue };
+            let parts = question.parts(|| signature(&entry.module, address)).ok_or(Unread::Untold);
             match parts.and_then(|parts| arm(id, parts, &facts)) {
                 Ok(()) => unmodified.only_count(id),
                 Err(why) => {
-                    let name = name_of(&bed.module, address);
+                    let name = name_of(&entry.module, address);
                     self.refusals.push(format!("arguments of {name} are not read: {why}"));
                 }
             }
@@ -211,19 +213,19 @@ impl Garden {
 
     /// Reports functions whose arguments are requested and that call hooks after their prologue.
     pub(super) fn tell_unreadable(&mut self) {
-        let owners = |bed: &Bed| -> BTreeSet<Id> {
-            let sites = bed.sites.clone().filter_map(sites::get).filter(|site| !site.is_pun());
+        let owners = |entry: &ModuleEntry| -> BTreeSet<Id> {
+            let sites = entry.sites.clone().filter_map(sites::get).filter(|site| !site.is_pun());
             sites.filter_map(Site::owner).collect()
         };
         let mut lines = Vec::new();
-        for bed in &self.beds {
-            for id in owners(bed) {
+        for entry in &self.entries {
+            for id in owners(entry) {
                 let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
-                if asked(&bed.module, address).is_some() {
+                if asked(&entry.module, address).is_some() {
                     lines.push(format!(
                         "arguments of {} are not read: its hooks come after its prologue, which overwrites them; compile it without -finstrument-functions, and use \
                          --provider symbols",
-                        name_of(&bed.module, address)
+                        name_of(&entry.module, address)
                     ));
                 }
             }
@@ -250,7 +252,7 @@ pub(crate) enum Unread {
 }
 
 /// Has the arguments of a function read: from the next switch on its sites lead to stubs that call
-/// this module. By the holder of the garden.
+/// this module. By the holder of the registry.
 fn arm(id: Id, [arguments, returned]: [Vec<Value>; 2], facts: &Facts) -> Result<(), Unread> {
     if arguments.is_empty() && returned.is_empty() {
         return Err(Unread::Nothing);
@@ -279,9 +281,8 @@ fn arm(id: Id, [arguments, returned]: [Vec<Value>; 2], facts: &Facts) -> Result<
 
 /// Sets whether the sites of a function lead to this module's stubs when they are switched next.
 fn lead(id: Id, here: bool) {
-    let board = id.function().switchboard();
-    for site in board.into_iter().flat_map(sites::Switchboard::all).copied().filter_map(sites::get)
-    {
+    let list = id.function().site_list();
+    for site in list.into_iter().flat_map(sites::SiteList::all).copied().filter_map(sites::get) {
         site.captures.store(here, Release);
         site.inline.store(false, Release);
     }

@@ -1,17 +1,17 @@
-//! Arrivals: modules that are loaded while the program runs, and are to be planted before the
+//! Module-load handshake: modules that are loaded while the program runs get their sites before the
 //! program executes them.
 //!
 //! A thread that installs a site switches it off for a moment, and calls that pass meanwhile are
-//! not seen. So a module has to be planted while no thread is inside. The loader reports such a
-//! moment, where it lets the profiler [listen](super::loader): the module is complete, and no code
-//! has its addresses yet. Where it does not, the module's first call of a hook waits, and only the
-//! modules of waiting calls are planted; another thread that enters at that moment may pass sites
-//! that are off.
+//! not seen. So the sites of a module have to be installed while no thread is inside. The loader
+//! reports such a moment, where it lets the profiler [listen](super::loader): the module is
+//! complete, and no code has its addresses yet. Where it does not, the module's first call of a
+//! hook waits, and only the modules of waiting calls are installed; another thread that enters at that
+//! moment may pass sites that are off.
 //!
 //! Both post a request to the agent, and wait as long as the agent may take on a busy machine.
 
 use super::wishes::{Taken, Wishes};
-use super::{agent, guest, plant, unloading};
+use super::{agent, guest, registry, unloading};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 use wordpatch::{Ticks, os};
@@ -24,13 +24,13 @@ static LOOKS: Wishes = Wishes::new();
 /// | value | meaning | changed by |
 /// |---|---|---|
 /// | [`NO`] | no thread waits | the thread that begins to wait, to asked |
-/// | [`ASKED`] | all may be planted | the agent, to planting; that thread, at its time-out, to no |
-/// | [`PLANTING`] | the agent is planting: the thread stays | the agent, to no |
+/// | [`ASKED`] | all may be installed | the agent, to installing; that thread, at time-out, to no |
+/// | [`INSTALLING`] | the agent is installing: the thread stays | the agent, to no |
 static ALL: AtomicU32 = AtomicU32::new(NO);
 const NO: u32 = 0;
 const ASKED: u32 = 1;
-const PLANTING: u32 = 2;
-/// Functions whose modules are to be planted; zero in free entries.
+const INSTALLING: u32 = 2;
+/// Functions whose modules are to be installed; zero in free entries.
 static WANTED: [AtomicU64; 32] = [const { AtomicU64::new(0) }; 32];
 /// Whether the program has begun to load a module whose probes were not found yet.
 static LOADING: AtomicBool = AtomicBool::new(false);
@@ -43,15 +43,15 @@ const PATIENCE: f64 = 1.0;
 /// What the agent has to look for.
 pub(super) struct Wanted {
     taken: Taken,
-    /// Functions of the modules; `None` if every module may be planted, also while others wait for
-    /// the loader to unload theirs.
+    /// Functions of the modules; `None` if every module may be installed, also while others wait
+    /// for the loader to unload theirs.
     pub(super) functions: Option<Vec<u64>>,
 }
 
 /// A hook was called through the linkage table, for a function whose module may not be installed
 /// yet. Then this first call waits for a moment. Usable in a signal handler.
 pub(super) fn saw_call_without_site(function: u64) {
-    if plant::is_planted(function) {
+    if registry::is_installed(function) {
         // A conditional jump to a hook, for instance.
         return;
     }
@@ -65,16 +65,16 @@ pub(super) fn saw_call_without_site(function: u64) {
             asked = Some(LOOKS.ask());
             agent::call();
         }
-        plant::is_planted(function) || asked.is_some_and(|wish| LOOKS.is_answered(wish))
+        registry::is_installed(function) || asked.is_some_and(|wish| LOOKS.is_answered(wish))
     });
-    if !plant::is_planted(function) {
+    if !registry::is_installed(function) {
         DISAPPOINTMENTS.fetch_add(1, Relaxed);
     }
 }
 
 /// Modules are complete that were not loaded before, and no thread is inside of them. Waits until
-/// they are planted.
-pub(super) fn plant_now() {
+/// they are installed.
+pub(super) fn install_now() {
     if unloading::is_by_caller() || !agent::is_there() {
         return;
     }
@@ -83,7 +83,7 @@ pub(super) fn plant_now() {
     wait_until(|| ALL.load(Acquire) == NO);
     // The calling thread keeps the loader until the agent has finished what it has begun.
     if ALL.compare_exchange(ASKED, NO, AcqRel, Acquire).is_err() {
-        while ALL.load(Acquire) == PLANTING && agent::is_there() {
+        while ALL.load(Acquire) == INSTALLING && agent::is_there() {
             os::threads::pause();
         }
     }
@@ -122,7 +122,7 @@ pub(super) fn are_wanted() -> bool {
 /// Takes the requests made until now, if they may be carried out: while a thread is `unloading`,
 /// only the request of the thread that holds the loader. By the agent.
 pub(super) fn take(unloading: bool) -> Option<Wanted> {
-    let all = ALL.compare_exchange(ASKED, PLANTING, AcqRel, Acquire).is_ok();
+    let all = ALL.compare_exchange(ASKED, INSTALLING, AcqRel, Acquire).is_ok();
     if !all && (unloading || !LOOKS.is_waiting()) {
         return None;
     }
@@ -132,7 +132,7 @@ pub(super) fn take(unloading: bool) -> Option<Wanted> {
     Some(Wanted { taken, functions: (!all).then_some(functions) })
 }
 
-/// The modules are installed. If a waiting thread does not find its module planted now, it was
+/// The modules are installed. If a waiting thread does not find its module installed now, it was
 /// called from other code. By the agent.
 pub(super) fn answer(wanted: &Wanted) {
     LOADING.store(false, Release);

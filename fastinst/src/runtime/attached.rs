@@ -1,7 +1,7 @@
 //! Attached: how the library enters a running process, and how it leaves.
 //!
 //! ```text
-//!   fastinst attach ─▶ dlopen, on a thread of the C library's making ─▶ fastinst_attached: plant, answer, be the agent
+//!   fastinst attach ─▶ dlopen, on a thread of the C library's making ─▶ fastinst_attached: install, answer, be the agent
 //!                                                                           │ asked to end, or its reader has gone
 //!   dormant, mapped, until it is attached again ◀── every byte of code as it was ◀── last profile
 //! ```
@@ -26,7 +26,7 @@
 use super::agent::{self, Agent};
 use super::stub::Stub;
 use super::threads;
-use super::{cancellation, functions, guest, handover, loader, modes, plant, scope, sites};
+use super::{cancellation, functions, guest, handover, loader, modes, registry, scope, sites};
 use crate::attachment::{REFUSED, Request, STARTED, ThreadData, VERSION, put};
 use crate::config::{Config, Provider};
 use crate::discovery::Module;
@@ -220,7 +220,7 @@ fn begin_alone(request: &Request) -> Result<(Agent, Option<Handover>), String> {
             return Err(without_probes(takes_any).to_owned());
         }
         guest::run();
-        guest::plant_what_is_prepared();
+        guest::install_initial_probes();
     }
     loader::hear(true)?;
     let mut agent =
@@ -309,11 +309,11 @@ fn come_back(settings: guest::Settings, start: super::measure::Instants) -> Resu
     }
     guest::begin_guest(settings, start)?;
     modes::close_open_calls();
-    let mut garden = plant::garden();
+    let mut registry = registry::lock_registry();
     // Modules that were unloaded meanwhile.
-    garden.bury();
-    garden.come_back(&policy)?;
-    drop(garden);
+    registry.mark_unloaded();
+    registry.come_back(&policy)?;
+    drop(registry);
     modes::let_hooks_switch(true);
     guest::run();
     modes::end_silence();
@@ -321,7 +321,7 @@ fn come_back(settings: guest::Settings, start: super::measure::Instants) -> Resu
         modes::allow(id, true);
     }
     // More functions may be wanted now.
-    guest::plant_what_is_wanted();
+    guest::reinstall_initial_probes();
     Ok(())
 }
 
@@ -349,7 +349,7 @@ fn put_back() -> Result<(), String> {
         return Err("a hook does not come back".to_owned());
     }
     loader::hear(false)?;
-    plant::garden().withdraw(guest::policy())
+    registry::lock_registry().withdraw(guest::policy())
 }
 
 fn untie() {

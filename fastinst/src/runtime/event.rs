@@ -452,7 +452,7 @@ fn set_depth(block: &Header, depth: usize) {
 fn heal_code(block: &Header, frame: u64) {
     let is_registered = |record: u32| {
         let function = Id::of_record(record).function();
-        function.switchboard().is_some_and(|board| board.registration().is_some())
+        function.site_list().is_some_and(|list| list.registration().is_some())
     };
     while depth(block) > 1
         && let top = depth(block) - 1

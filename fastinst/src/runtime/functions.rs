@@ -15,7 +15,7 @@
 #![allow(unsafe_code)]
 
 use super::layout::{EPOCH, FUNCTION, Function, RECORD};
-use super::sites::Switchboard;
+use super::sites::SiteList;
 use super::{modes, stub};
 use std::ops::Range;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -74,8 +74,8 @@ impl Id {
 
 impl Function {
     /// Its sites, if it has any.
-    pub(crate) fn switchboard(&self) -> Option<&Switchboard> {
-        // SAFETY: (1) null, or a switchboard that is never freed.
+    pub(crate) fn site_list(&self) -> Option<&SiteList> {
+        // SAFETY: (1) null, or a list that is never freed.
         unsafe { self.sites.load(Acquire).as_ref() }
     }
 
@@ -156,14 +156,14 @@ const NOBODY: u64 = 1;
 /// |---|---|---|
 /// | 0 | free | a thread that adds a function |
 /// | the number of a function, plus one | it can be found | the thread that unloads its module |
-/// | the same and [`BURIED`] | unloaded, may come back; lookups pass it | a thread reloading it |
+/// | the same and [`UNLOADED`] | unloaded, may come back; lookups pass it | a thread reloading it |
 fn cell<'c>(at: usize) -> &'c AtomicU32 {
     let base = INDEX.load(Relaxed) as usize;
     // SAFETY: (1) as for functions; (2) `at` is below `CELLS`.
     unsafe { &*std::ptr::with_exposed_provenance(base + (at % CELLS) * size_of::<AtomicU32>()) }
 }
 
-const BURIED: u32 = 1 << 31;
+const UNLOADED: u32 = 1 << 31;
 
 /// The longest probe sequence: after so many cells without a free one, the index is taken to be
 /// full.
@@ -190,7 +190,7 @@ fn seek<'c>(address: u64) -> Result<Id, Option<&'c AtomicU32>> {
     for cell in way(address) {
         match cell.load(Acquire) {
             0 => return Err(Some(cell)),
-            found if found & BURIED != 0 => {}
+            found if found & UNLOADED != 0 => {}
             found => {
                 let id = Id(found - 1);
                 if id.address() == address {
@@ -253,30 +253,30 @@ fn make(address: u64) -> Option<Id> {
 
 /// The first cell of a function on the probe sequence of `address`, or the first free cell. A
 /// function that has lain at several addresses has several cells, of which at most one is not
-/// buried.
+/// unloaded.
 fn cell_of<'c>(id: Id, address: u64) -> Option<&'c AtomicU32> {
     way(address).find(|cell| {
         let found = cell.load(Acquire);
-        found == 0 || found & !BURIED == id.0 + 1
+        found == 0 || found & !UNLOADED == id.0 + 1
     })
 }
 
 /// Removes the functions in `span` from the index, `first` and those with higher numbers: others
 /// may be mapped there later. Their numbers stay valid. Returns them.
 pub(crate) fn forget(span: &Range<CodeAddr>, first: Id) -> Vec<Id> {
-    let bury = |id: &Id| {
+    let mark_unloaded = |id: &Id| {
         let cell = cell_of(*id, id.address()).filter(|cell| cell.load(Relaxed) == id.0 + 1);
-        cell.map(|cell| cell.store((id.0 + 1) | BURIED, Release)).is_some()
+        cell.map(|cell| cell.store((id.0 + 1) | UNLOADED, Release)).is_some()
     };
     let within = (first.0..count())
         .map(Id)
         .filter(|id| span.contains(&CodeAddr::new(id.address() as usize)));
-    within.filter(bury).collect()
+    within.filter(mark_unloaded).collect()
 }
 
 /// A function that was forgotten was loaded again, and lies at `address` now. Lookups do not find
 /// it if another function has got a number there meanwhile, or the index is full. By the holder of
-/// the garden, as forgetting.
+/// the registry, as forgetting.
 pub(crate) fn revive(id: Id, address: u64) -> bool {
     if find(address).is_some() {
         // Its name is found by its address.
@@ -288,7 +288,7 @@ pub(crate) fn revive(id: Id, address: u64) -> bool {
         let cell = found?;
         let held = cell.load(Relaxed);
         let is_own =
-            held != 0 || cell.compare_exchange(0, (id.0 + 1) | BURIED, AcqRel, Acquire).is_ok();
+            held != 0 || cell.compare_exchange(0, (id.0 + 1) | UNLOADED, AcqRel, Acquire).is_ok();
         is_own.then_some(cell)
     });
     id.function().address.store(address, Release);
@@ -377,8 +377,9 @@ mod tests {
         let found = [addresses[2], addresses[3], elsewhere, addresses[4], addresses[5]].map(find);
         assert_eq!(found, [Some(ids[2]), None, Some(ids[3]), None, Some(ids[5])]);
         // Again and again: nothing is used up. Other tests add functions meanwhile.
-        let cells_of =
-            |id: Id| (0..CELLS).filter(|&at| cell(at).load(Relaxed) & !BURIED == id.0 + 1).count();
+        let cells_of = |id: Id| {
+            (0..CELLS).filter(|&at| cell(at).load(Relaxed) & !UNLOADED == id.0 + 1).count()
+        };
         let before = cells_of(ids[2]);
         for _ in 0..10_000 {
             assert_eq!(forget(&(gone..end), ids[0]), [ids[2]]);

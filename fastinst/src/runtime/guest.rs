@@ -12,7 +12,7 @@ use super::agent::{self, Agent};
 pub(super) use super::complaint::complain;
 use super::functions::Id;
 use super::measure::{self, Instants};
-use super::plant::{self, Garden};
+use super::registry::{self, ModuleRegistry};
 use super::{arguments, arrivals, cancellation, complaint, doors, execution, functions, loader};
 use super::{modes, registered, scope, sites, spans, threads, unloading};
 use crate::clib::{clock, thread_data};
@@ -41,8 +41,10 @@ use wordpatch::os::spare_stacks::{self, Onward};
 
 mod wanted;
 
-use wanted::plant_before;
-pub(super) use wanted::{is_named, is_selected, opens_scope, plants_what_is_seen, role_of, wants};
+use wanted::install_before_run;
+pub(super) use wanted::{
+    installs_when_sampled, is_named, is_selected, opens_scope, role_of, wants,
+};
 
 /// Settings of the process, made at the beginning.
 struct Guest {
@@ -178,9 +180,9 @@ fn begin() -> Result<(), String> {
     keep_earlier_images();
     take_signal();
     RUNNING.store(true, Release);
-    plant_what_is_prepared();
+    install_initial_probes();
     if arguments::are_asked() {
-        plant::garden().tell_unreadable();
+        registry::lock_registry().tell_unreadable();
     }
     if sites::count() > 0 || begun.is_open {
         start_agent()
@@ -235,7 +237,7 @@ pub(super) fn prepare_for_good() -> Result<(), String> {
     Ok(())
 }
 
-/// Plants what is loaded, for these settings: modules that stay as long as the process (`stays`),
+/// Installs what is loaded, for these settings: modules that stay as long as the process (`stays`),
 /// and then the others. `makers` says which code is taken that compilers have prepared by other
 /// means than hooks.
 pub(super) fn set_up(
@@ -248,43 +250,43 @@ pub(super) fn set_up(
     scope::begin(&config)?;
     // In unmodified programs, and in libraries that are loaded later.
     threads::room::expect_functions();
-    let mut garden = plant::garden();
+    let mut registry = registry::lock_registry();
     let loaded = Module::loaded();
     let fixed: Vec<u64> = loaded
         .iter()
         .filter(|module| stays(module))
         .map(|module| module.span.start.get() as u64)
         .collect();
-    garden.plant_all(&policy, false, Some(&fixed));
-    MODULES_AT_START.store(garden.beds.len(), Release);
+    registry.install_all(&policy, false, Some(&fixed));
+    MODULES_AT_START.store(registry.entries.len(), Release);
     if fixed.len() < loaded.len() {
-        garden.plant_all(&policy, true, None);
+        registry.install_all(&policy, true, None);
     }
-    garden.know_all();
+    registry.know_all();
     // Where no probe can be switched there is no profile: the reason, as far as it is known.
     // SAFETY: (1) getppid has no arguments and cannot fail.
     let parent = unsafe { libc::getppid() };
     if config.provider == Provider::Points {
-        garden.open_points(&policy, stays);
+        registry.open_points(&policy, stays);
     } else if config.provider != Provider::Hooks {
         let takes_any = |has_others| config.takes_any(has_others, parent);
         let accepts = |module: &Module| is_program_s_own(module) && stays(module);
-        garden.open_unmodified(&policy, makers, takes_any, accepts);
+        registry.open_unmodified(&policy, makers, takes_any, accepts);
     }
-    let refusal = garden
+    let refusal = registry
         .refusals
         .first()
-        .filter(|_| sites::count() == 0 && !is_open(&garden))
+        .filter(|_| sites::count() == 0 && !is_open(&registry))
         .map(|why| format!("no probe can be switched: {why}"));
-    let is_open = is_open(&garden);
-    drop(garden);
+    let is_open = is_open(&registry);
+    drop(registry);
     begin_guest((config, policy, selector), start)?;
     Ok(Begun { refusal, is_open })
 }
 
 /// Whether unmodified code may get probes.
-fn is_open(garden: &Garden) -> bool {
-    garden.unmodified.as_ref().is_some_and(|unmodified| unmodified.is_open())
+fn is_open(registry: &ModuleRegistry) -> bool {
+    registry.unmodified.as_ref().is_some_and(|unmodified| unmodified.is_open())
 }
 
 /// Makes these settings the current ones.
@@ -337,25 +339,26 @@ pub(super) fn folder_of_sockets() -> &'static Path {
     &guest().sockets
 }
 
-/// Plants functions without compiled-in hooks, except where they must be seen running first.
-pub(super) fn plant_what_is_prepared() {
-    let mut garden = plant::garden();
-    let takes_late = garden.unmodified.as_ref().is_some_and(|unmodified| unmodified.takes_late());
+/// Installs probes in functions without compiled-in hooks, except where these must be seen running
+/// first.
+pub(super) fn install_initial_probes() {
+    let mut registry = registry::lock_registry();
+    let takes_late = registry.unmodified.as_ref().is_some_and(|unmodified| unmodified.takes_late());
     loader::tell_all_modules(takes_late);
-    plant_before(&mut garden, |_| true);
+    install_before_run(&mut registry, |_| true);
 }
 
 /// The same, for modules that the loader's listener knows.
-pub(super) fn plant_what_is_wanted() {
-    plant_before(&mut plant::garden(), |_| true);
+pub(super) fn reinstall_initial_probes() {
+    install_before_run(&mut registry::lock_registry(), |_| true);
 }
 
 /// Modules were loaded, no thread is inside, and the loader reports when they are unloaded: those
 /// without compiled-in hooks get their probes as the initial ones did. Returns the functions that
 /// have new probes. By the agent.
-pub(super) fn plant_late(garden: &mut Garden) -> BTreeSet<Id> {
-    let new = garden.open_late(policy(), config().provider, is_program_s_own);
-    plant_before(garden, |bed| new.contains(&bed))
+pub(super) fn install_late(registry: &mut ModuleRegistry) -> BTreeSet<Id> {
+    let new = registry.open_late(policy(), config().provider, is_program_s_own);
+    install_before_run(registry, |number| new.contains(&number))
 }
 
 /// Whether a module is not one of the libraries whose code is left as it is: those that a process
@@ -801,25 +804,26 @@ fn hide_from_children() {
     }
 }
 
-/// The garden, held across a fork; and whether the thread that forks is unloading a module.
-static HELD: HeldGarden = HeldGarden(std::cell::UnsafeCell::new(None));
+/// The registry, held across a fork; and whether the thread that forks is unloading a module.
+static HELD: HeldRegistry = HeldRegistry(std::cell::UnsafeCell::new(None));
 
-struct HeldGarden(std::cell::UnsafeCell<Option<(plant::TheGarden, bool)>>);
+struct HeldRegistry(std::cell::UnsafeCell<Option<(registry::LockedRegistry, bool)>>);
 
-// SAFETY: (1) used only by the thread that forks, between its handlers, while it holds the garden.
-unsafe impl Sync for HeldGarden {}
+// SAFETY: (1) used only by the thread that forks, between its handlers, while it holds the
+// registry.
+unsafe impl Sync for HeldRegistry {}
 
 extern "C" fn before_fork() {
     if !is_running() {
         return;
     }
-    let held = (plant::garden(), unloading::is_by_caller());
-    // SAFETY: (1) we hold the garden, so that no other thread is here.
+    let held = (registry::lock_registry(), unloading::is_by_caller());
+    // SAFETY: (1) we hold the registry, so that no other thread is here.
     unsafe { *HELD.0.get() = Some(held) };
 }
 
 extern "C" fn after_fork() {
-    // SAFETY: (1) this thread holds the garden since `before_fork`.
+    // SAFETY: (1) this thread holds the registry since `before_fork`.
     drop(unsafe { (*HELD.0.get()).take() });
 }
 
@@ -828,11 +832,11 @@ extern "C" fn after_fork() {
 /// probes count meanwhile, they count into the child's own memory.
 extern "C" fn in_child() {
     heap::inherit();
-    // SAFETY: (1) this thread holds the garden since `before_fork`. Nothing is held where the
+    // SAFETY: (1) this thread holds the registry since `before_fork`. Nothing is held where the
     // profiler is not running: in a process that has forbidden itself our system calls, or that we
     // do not know.
-    let Some((garden, unloads)) = (unsafe { (*HELD.0.get()).take() }) else { return };
-    drop(garden);
+    let Some((registry, unloads)) = (unsafe { (*HELD.0.get()).take() }) else { return };
+    drop(registry);
     UNLOADS.store(unloads, Relaxed);
     functions::inherit();
     PROCESS.store(os::threads::process(), Release);
@@ -869,10 +873,10 @@ pub(crate) fn begin_in_child() {
     let errno = os::errno();
     agent::control::close_copy();
     let begun = std::panic::catch_unwind(|| {
-        let mut garden = plant::garden();
-        garden.inherit(UNLOADS.load(Relaxed));
-        registered::inherit(&garden);
-        drop(garden);
+        let mut registry = registry::lock_registry();
+        registry.inherit(UNLOADS.load(Relaxed));
+        registered::inherit(&registry);
+        drop(registry);
         if !wordpatch::owns_code() {
             // Switching here would switch the parent's code, too.
             RUNNING.store(false, Release);

@@ -112,7 +112,7 @@ pub(crate) struct Function {
     pub(crate) retired_at: AtomicU64,
     /// When its sites were switched on for the term.
     pub(crate) armed_at: AtomicU64,
-    pub(crate) sites: AtomicPtr<super::sites::Switchboard>,
+    pub(crate) sites: AtomicPtr<super::sites::SiteList>,
 }
 
 /// A thread's block begins with this.

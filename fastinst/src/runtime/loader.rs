@@ -16,7 +16,7 @@
 //! This module reads what the loader publishes for debuggers, and is called by the loader.
 #![allow(unsafe_code)]
 
-use super::{arrivals, guest, plant, unloading};
+use super::{arrivals, guest, registry, unloading};
 use callpatch::{CallSite, Form, Islands, Retarget, Role, Survey, Switch, x86};
 use goblin::elf64::dynamic::{DT_NULL, DT_STRSZ, DT_STRTAB, DT_TEXTREL, Dyn};
 use iced_x86::{Decoder, DecoderOptions, Mnemonic};
@@ -92,7 +92,7 @@ pub(crate) fn listen(policy: &Policy) {
 /// Whether modules that call no hooks may get probes, too.
 static TELLS_ALL: AtomicBool = AtomicBool::new(false);
 
-/// Sets whether modules that call no hooks are planted when they are loaded.
+/// Sets whether modules that call no hooks get probes when they are loaded.
 pub(super) fn tell_all_modules(all: bool) {
     TELLS_ALL.store(all, Release);
 }
@@ -200,12 +200,12 @@ extern "C" fn changed() {
             if UNASKED.swap(false, AcqRel) {
                 unloading::end();
             } else {
-                plant::garden().bury();
+                registry::lock_registry().mark_unloaded();
             }
         }
         CONSISTENT if has_news(shown.map) => {
             if is_observed {
-                arrivals::plant_now();
+                arrivals::install_now();
             }
             if let Some(listener) = listener {
                 listener();
@@ -244,10 +244,10 @@ fn has_news(first: *mut Link) -> bool {
 }
 
 impl Link {
-    /// Whether the module names the hooks, is not planted yet, and is complete: a module with
+    /// Whether the module names the hooks, is not installed yet, and is complete: a module with
     /// relocations in its code is not.
     fn calls_hooks(&self) -> bool {
-        if self.dynamic.is_null() || plant::is_planted(self.dynamic.addr() as u64) {
+        if self.dynamic.is_null() || registry::is_installed(self.dynamic.addr() as u64) {
             return false;
         }
         let (mut names, mut len, mut entry) = (0, 0, self.dynamic);

@@ -1,8 +1,8 @@
 //! Measured at the beginning: how fast the counter runs, and what a stub costs.
 //!
-//! The counter is compared with the kernel's raw monotonic clock over the time that planting takes,
-//! and again over the whole run for the report, so that no file of the system has to be read for
-//! frequencies. Costs are those of the stubs themselves, on a function of the profiler.
+//! The counter is compared with the kernel's raw monotonic clock over the time that installing
+//! takes, and again over the whole run for the report, so that no file of the system has to be read
+//! for frequencies. Costs are those of the stubs themselves, on a function of the profiler.
 //!
 //! # Safety
 //!

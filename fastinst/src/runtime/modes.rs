@@ -146,7 +146,7 @@ fn stubs_of(id: Id) -> (Option<Stub>, Option<Stub>) {
 
 /// Whether arguments of its calls are read.
 fn is_read(function: &Function) -> bool {
-    let first = function.switchboard().and_then(|board| board.enters().first().copied());
+    let first = function.site_list().and_then(|list| list.enters().first().copied());
     first.and_then(sites::get).is_some_and(|site| site.captures.load(Relaxed))
 }
 
@@ -346,8 +346,8 @@ fn carry_out(id: Id) -> Result<(), SetError> {
     if !matches!(exit, Some(Stub::TimeExit | Stub::UnfollowAndTime)) {
         end_epoch(function);
     }
-    let Some(board) = function.switchboard() else { return Ok(()) };
-    if let Some((registration, place)) = board.registration() {
+    let Some(list) = function.site_list() else { return Ok(()) };
+    if let Some((registration, place)) = list.registration() {
         // The agent does it, soon: until then the runtime's hooks follow the function's state.
         if mode_is_sample(function) {
             function.armed_at.store(clock::marked().0, Release);
@@ -369,14 +369,14 @@ fn carry_out(id: Id) -> Result<(), SetError> {
         }
     };
     if exit.is_some() {
-        switch(board.exits(), exit);
+        switch(list.exits(), exit);
         if mode_is_sample(function) {
             function.armed_at.store(clock::marked().0, Release);
         }
-        switch(board.enters(), enter);
+        switch(list.enters(), enter);
     } else {
-        switch(board.enters(), enter);
-        switch(board.exits(), None);
+        switch(list.enters(), enter);
+        switch(list.exits(), None);
     }
     first
 }

@@ -1,7 +1,7 @@
 //! Registered code: functions that a runtime has made in this process, besides those of its files.
 //!
 //! ```text
-//!   runtime ── register ──▶ bed in the garden: names, and where the functions lie
+//!   runtime ── register ──▶ entry of the registry: names, and where the functions lie
 //!      ▲                    functions with numbers, as any other's
 //!      │ set(which, state)
 //!   agent ◀── has_changed ── modes: what a function's probes shall do
@@ -21,8 +21,8 @@
 use super::functions::{self, Id};
 use super::layout::Function;
 use super::modes;
-use super::plant::{Bed, Garden, garden};
-use super::sites::Switchboard;
+use super::registry::{ModuleEntry, ModuleRegistry, lock_registry};
+use super::sites::SiteList;
 use super::{agent, event, guest, threads};
 use crate::discovery::Module;
 use crate::discovery::registered::{self, Registered};
@@ -231,7 +231,7 @@ pub(super) fn settle() -> usize {
     if !HAS_NEWS.swap(false, AcqRel) {
         return 0;
     }
-    let registrations = garden().registrations.clone();
+    let registrations = lock_registry().registrations.clone();
     registrations.into_iter().map(Registration::settle).sum()
 }
 
@@ -241,8 +241,8 @@ pub(super) fn take_counts() -> Vec<(Id, u64)> {
         return Vec::new();
     }
     let (registrations, mut counts) = {
-        let mut garden = garden();
-        (garden.registrations.clone(), std::mem::take(&mut garden.counted))
+        let mut registry = lock_registry();
+        (registry.registrations.clone(), std::mem::take(&mut registry.counted))
     };
     for registration in registrations {
         registration.caller.store(current().0, SeqCst);
@@ -255,37 +255,38 @@ pub(super) fn take_counts() -> Vec<(Id, u64)> {
 }
 
 /// The cost of counting an entry of the function at that address, if it is registered.
-pub(super) fn counting_at(garden: &Garden, at: CodeAddr) -> Option<Counting> {
-    if garden.registrations.is_empty() {
+pub(super) fn counting_at(registry: &ModuleRegistry, at: CodeAddr) -> Option<Counting> {
+    if registry.registrations.is_empty() {
         return None;
     }
-    let (_, bed) = garden.bed_of(at)?;
-    let known = garden.registrations.iter().find(|known| bed.is_of_registration(known.number))?;
+    let (_, entry) = registry.entry_of(at)?;
+    let known =
+        registry.registrations.iter().find(|known| entry.is_of_registration(known.number))?;
     Some(if known.counts.is_some() { COUNTS_ITSELF } else { TELLS })
 }
 
 /// How many places in registered code are switched.
-pub(super) fn probes(garden: &Garden) -> u64 {
-    let functions = garden.registrations.iter().map(|known| known.functions.len() as u64);
+pub(super) fn probes(registry: &ModuleRegistry) -> u64 {
+    let functions = registry.registrations.iter().map(|known| known.functions.len() as u64);
     u64::from(PROBES) * functions.sum::<u64>()
 }
 
 /// In a forked child.
-pub(super) fn inherit(garden: &Garden) {
-    garden.registrations.iter().for_each(|registration| registration.inherit());
+pub(super) fn inherit(registry: &ModuleRegistry) {
+    registry.registrations.iter().for_each(|registration| registration.inherit());
 }
 
 /// A registered function has a probe at its entry, and one for all its exits, switched together.
 pub(super) const PROBES: u32 = 2;
 
 /// Where registered functions lie, and the names of their modules.
-pub(super) fn spans(garden: &Garden) -> Vec<(PathBuf, usize, usize)> {
-    let beds = garden.beds.iter().filter(|bed| !bed.gone && !bed.has_file());
-    let span = |bed: &Bed| {
-        let span = &bed.module.span;
-        (bed.module.path.clone(), span.start.get(), span.end.get())
+pub(super) fn spans(registry: &ModuleRegistry) -> Vec<(PathBuf, usize, usize)> {
+    let entries = registry.entries.iter().filter(|entry| !entry.gone && !entry.has_file());
+    let span = |entry: &ModuleEntry| {
+        let span = &entry.module.span;
+        (entry.module.path.clone(), span.start.get(), span.end.get())
     };
-    beds.map(span).collect()
+    entries.map(span).collect()
 }
 
 /// Registers code. Returns its number.
@@ -373,8 +374,8 @@ fn install(
 ) -> Result<&'static Registration, String> {
     let (mut functions, places): (Vec<_>, Vec<u32>) = functions.into_iter().unzip();
     let span = functions[0].span.start..functions[functions.len() - 1].span.end;
-    let mut garden = garden();
-    if let Some(other) = garden.beds.iter().find(|bed| lies_in(bed, &span)) {
+    let mut registry = lock_registry();
+    if let Some(other) = registry.entries.iter().find(|entry| lies_in(entry, &span)) {
         return Err(format!("{name} overlaps {}", other.module.name));
     }
     let first = Id(functions::count());
@@ -388,18 +389,18 @@ fn install(
     }
     let registration = Registration::new(number, told, set, ids.into());
     let registration: &'static Registration = Box::leak(Box::new(registration));
-    let boards: &'static [Switchboard] = Box::leak(
+    let site_lists: &'static [SiteList] = Box::leak(
         (0..places.len() as u32)
-            .map(|place| Switchboard::registered(registration, place))
+            .map(|place| SiteList::registered(registration, place))
             .collect::<Box<[_]>>(),
     );
-    for (id, board) in registration.functions.iter().zip(boards) {
-        id.function().sites.store(std::ptr::from_ref(board).cast_mut(), Release);
+    for (id, list) in registration.functions.iter().zip(site_lists) {
+        id.function().sites.store(std::ptr::from_ref(list).cast_mut(), Release);
     }
     (0..places.len() as u32).for_each(|place| registration.has_changed(place));
     let registered = Registered::new(number, None, functions);
-    garden.beds.push(Bed::of_registered(module(Path::new(name), registered), first));
-    garden.registrations.push(registration);
+    registry.entries.push(ModuleEntry::of_registered(module(Path::new(name), registered), first));
+    registry.registrations.push(registration);
     Ok(registration)
 }
 
@@ -419,8 +420,8 @@ fn module(path: &Path, registered: Registered) -> Module {
 }
 
 /// Whether code lies where a module does.
-fn lies_in(bed: &Bed, span: &Range<CodeAddr>) -> bool {
-    !bed.gone && bed.module.span.start < span.end && span.start < bed.module.span.end
+fn lies_in(entry: &ModuleEntry, span: &Range<CodeAddr>) -> bool {
+    !entry.gone && entry.module.span.start < span.end && span.start < entry.module.span.end
 }
 
 /// Adds a variant of a function: code of it that lies at another address. Variants side by side are
@@ -428,46 +429,46 @@ fn lies_in(bed: &Bed, span: &Range<CodeAddr>) -> bool {
 pub(crate) fn also(number: u64, place: u32, code: usize, length: usize) -> Result<(), String> {
     let end = code.checked_add(length).filter(|_| code > 0xffff && length > 0);
     let span = CodeAddr::new(code)..CodeAddr::new(end.ok_or("the variant has no code")?);
-    let mut garden = garden();
-    let registration = garden.registrations.iter().find(|known| known.number == number);
+    let mut registry = lock_registry();
+    let registration = registry.registrations.iter().find(|known| known.number == number);
     let registration = registration.ok_or_else(|| format!("unknown registration {number}"))?;
     let id = registration.functions.get(place as usize);
     let id = id.ok_or_else(|| format!("registration {number} has no function {place}"))?;
     let start = CodeAddr::new(id.function().address.load(Relaxed) as usize);
-    let home = garden.beds.iter().position(|bed| bed.is_of_registration(number));
+    let home = registry.entries.iter().position(|entry| entry.is_of_registration(number));
     let home = home.ok_or_else(|| format!("unknown registration {number}"))?;
-    let known = garden.beds[home].module.registered.as_ref();
+    let known = registry.entries[home].module.registered.as_ref();
     let known = known.and_then(|registered| registered.at(start));
     let known = known.ok_or_else(|| format!("registration {number} has no function {place}"))?;
-    let is_variants = |bed: &Bed| {
-        let registered = bed.module.registered.as_ref();
-        !bed.gone && registered.is_some_and(|registered| registered.home == Some(home))
+    let is_variants = |entry: &ModuleEntry| {
+        let registered = entry.module.registered.as_ref();
+        !entry.gone && registered.is_some_and(|registered| registered.home == Some(home))
     };
-    let elsewhere = |bed: &&Bed| !is_variants(bed) && lies_in(bed, &span);
-    if let Some(other) = garden.beds.iter().find(elsewhere) {
+    let elsewhere = |entry: &&ModuleEntry| !is_variants(entry) && lies_in(entry, &span);
+    if let Some(other) = registry.entries.iter().find(elsewhere) {
         return Err(format!("a variant of {} overlaps {}", known.name, other.module.name));
     }
     let variant = registered::Function { span: span.clone(), ..known };
-    let is_beside = |bed: &&mut Bed| {
-        let of = &bed.module.span;
-        is_variants(bed)
+    let is_beside = |entry: &&mut ModuleEntry| {
+        let of = &entry.module.span;
+        is_variants(entry)
             && of.start.align_down(PAGE).get() <= span.end.get().next_multiple_of(PAGE)
             && span.start.align_down(PAGE).get() <= of.end.get().next_multiple_of(PAGE)
     };
-    let path = garden.beds[home].module.path.clone();
-    match garden.beds.iter_mut().find(is_beside) {
-        Some(bed) => {
-            let Some(registered) = bed.module.registered.clone() else { return Ok(()) };
+    let path = registry.entries[home].module.path.clone();
+    match registry.entries.iter_mut().find(is_beside) {
+        Some(entry) => {
+            let Some(registered) = entry.module.registered.clone() else { return Ok(()) };
             registered.add(variant)?;
-            bed.module.span = registered.span();
+            entry.module.span = registered.span();
         }
         None => {
             let registered = Registered::new(number, Some(home), vec![variant]);
             let module = module(&path, registered);
-            garden.beds.push(Bed::of_registered(module, Id(functions::count())));
+            registry.entries.push(ModuleEntry::of_registered(module, Id(functions::count())));
         }
     }
-    drop(garden);
+    drop(registry);
     // The agent informs the sampling clock where they lie.
     guest::saw_new_function();
     Ok(())
@@ -476,22 +477,22 @@ pub(crate) fn also(number: u64, place: u32, code: usize, length: usize) -> Resul
 /// Unregisters code. What the profile has of its functions is kept.
 pub(crate) fn unregister(number: u64) -> Result<(), String> {
     let registration = {
-        let mut garden = garden();
-        let at = garden.registrations.iter().position(|known| known.number == number);
+        let mut registry = lock_registry();
+        let at = registry.registrations.iter().position(|known| known.number == number);
         let at = at.ok_or_else(|| format!("unknown registration {number}"))?;
-        if garden.registrations[at].caller.load(SeqCst) == current().0 {
+        if registry.registrations[at].caller.load(SeqCst) == current().0 {
             return Err("the function that unregisters it is switching it".to_owned());
         }
-        garden.registrations.remove(at)
+        registry.registrations.remove(at)
     };
     registration.is_gone.store(true, SeqCst);
     let is_left = agent::await_until(LONG_PATIENCE, || registration.caller.load(SeqCst) == 0);
     registration.functions.iter().for_each(|&id| modes::allow(id, false));
     let counts = if is_left { registration.take_counts() } else { Vec::new() };
     {
-        let mut garden = garden();
-        garden.counted.extend(counts);
-        bury(&mut garden, number);
+        let mut registry = lock_registry();
+        registry.counted.extend(counts);
+        unload(&mut registry, number);
     }
     guest::saw_new_function();
     // When this returns, threads whose event began earlier have announced it.
@@ -505,15 +506,15 @@ pub(crate) fn unregister(number: u64) -> Result<(), String> {
     }
 }
 
-fn bury(garden: &mut Garden, number: u64) {
-    let all = garden.beds.iter_mut().filter(|bed| bed.is_of_registration(number));
-    all.for_each(Bed::bury_registered);
+fn unload(registry: &mut ModuleRegistry, number: u64) {
+    let all = registry.entries.iter_mut().filter(|entry| entry.is_of_registration(number));
+    all.for_each(ModuleEntry::mark_registered_unloaded);
 }
 
 /// The number of a function's probe.
 pub(crate) fn probe(number: u64, function: u32) -> Option<u32> {
-    let garden = garden();
-    let registration = garden.registrations.iter().find(|known| known.number == number)?;
+    let registry = lock_registry();
+    let registration = registry.registrations.iter().find(|known| known.number == number)?;
     registration.functions.get(function as usize).map(|id| id.0)
 }
 

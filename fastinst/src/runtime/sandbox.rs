@@ -112,7 +112,7 @@ extern "C" fn pass(number: u32, given: &PassedRegisters) -> usize {
     if let Some(why) = end {
         guest::stand_down(why);
     } else if guest::is_observed() && installs_filter(number, given) {
-        // Planting takes more calls than a profile does: it makes new, writable code.
+        // Installing takes more calls than a profile does: it makes new, writable code.
         agent::do_with_less();
     }
     let next = doors::next(next, name);

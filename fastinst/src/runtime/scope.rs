@@ -141,11 +141,11 @@ pub(super) fn clear_all() {
 /// Sets a function's role: whether it opens a scope, and whether its ends are seen. By the agent,
 /// which has its sites switched then.
 pub(super) fn set_role(id: Id, opens: bool, is_untimed: bool) {
-    let board = id.function().switchboard();
-    let enters = board.map_or(&[][..], |board| board.enters());
+    let list = id.function().site_list();
+    let enters = list.map_or(&[][..], |list| list.enters());
     let is_pun = enters.iter().filter_map(|&number| sites::get(number)).any(sites::Site::is_pun);
-    let is_whole = is_pun && board.is_some_and(|board| board.exits().is_empty());
-    let is_registered = board.is_some_and(|board| board.registration().is_some());
+    let is_whole = is_pun && list.is_some_and(|list| list.exits().is_empty());
+    let is_registered = list.is_some_and(|list| list.registration().is_some());
     let is_endless = is_untimed || is_whole || is_registered;
     let role = if opens { OPENS } else { 0 } | if is_endless { ENDLESS } else { 0 };
     ROLES[id.0 as usize].store(role, Relaxed);
@@ -303,8 +303,8 @@ fn jumps(to: u64) {
     };
     let is_left = |entry: &Followed| {
         let sp = entry.sp.load(Relaxed);
-        let board = Id::of_record(entry.record.load(Relaxed)).function().switchboard();
-        let enters = board.map_or(&[][..], |board| board.enters());
+        let list = Id::of_record(entry.record.load(Relaxed)).function().site_list();
+        let enters = list.map_or(&[][..], |list| list.enters());
         let is_pun =
             enters.iter().filter_map(|&number| sites::get(number)).any(sites::Site::is_pun);
         // A compiled-in hook is called by the function that continues, too: a return address lower.

@@ -9,8 +9,8 @@
 //! the site's *partners*. Exits that only events have shown to be shared stay on: a function that
 //! has not ended there yet would never be seen while the site is off.
 
-use super::boards::Moves;
 use super::functions::Id;
+use super::site_lists::Moves;
 use super::sites::{self, Owners, SHARED_SITES, Site};
 use super::{modes, scope};
 use crate::probe::Kind;
@@ -69,7 +69,7 @@ pub(super) fn switch(site: &Site) -> Result<(), SetError> {
     Ok(())
 }
 
-/// Records a site's partners, before it is planted. Returns what its cell is to hold; `None` if
+/// Records a site's partners, before it is installed. Returns what its cell is to hold; `None` if
 /// there is no room for more such sites.
 pub(super) fn begin(partners: &[Id]) -> Option<u32> {
     let (owners, cell) = Owners::new()?;
@@ -111,7 +111,7 @@ pub(super) fn partners(site: &Site) -> impl Iterator<Item = Id> {
 
 /// Functions that end where this one does: their ends pass its exits while it is timed.
 pub(super) fn others(id: Id) -> Vec<Id> {
-    let exits = id.function().switchboard().map_or(&[][..], |board| board.exits());
+    let exits = id.function().site_list().map_or(&[][..], |list| list.exits());
     let others: BTreeSet<Id> =
         exits.iter().filter_map(|&number| sites::get(number)).flat_map(partners).collect();
     others.into_iter().filter(|&other| other != id).collect()

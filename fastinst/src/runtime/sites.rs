@@ -30,9 +30,9 @@ pub(crate) const MOST: usize = CHUNK * CHUNKS;
 /// The function of a site whose function is unknown.
 pub(crate) const UNKNOWN: u32 = u32::MAX;
 
-/// How a site is planted: where it is, and what it leads to.
+/// How a site is installed: where it is, and what it leads to.
 #[derive(Debug)]
-pub(crate) struct Planted {
+pub(crate) struct InstalledSite {
     pub(crate) call: CallSite,
     /// The jump past the counter that an entry site's trampoline begins with; while it is off,
     /// entries are counted there.
@@ -51,8 +51,8 @@ pub(crate) struct Planted {
 /// One site.
 #[derive(Debug)]
 pub(crate) struct Site {
-    /// Replaced when its module is loaded again: see [`Site::replant`].
-    planted: UnsafeCell<Planted>,
+    /// Replaced when its module is loaded again: see [`Site::reinstall`].
+    installed: UnsafeCell<InstalledSite>,
     pub(crate) kind: Kind,
     pub(crate) module: u32,
     /// The number of its function, or [`UNKNOWN`].
@@ -80,13 +80,13 @@ pub(crate) struct Site {
     owners: AtomicU32,
 }
 
-// SAFETY: (1) `planted` is replaced only while the site is gone, by the holder of the garden, and
-// other threads read it only while the site is not gone.
+// SAFETY: (1) `installed` is replaced only while the site is gone, by the holder of the registry,
+// and other threads read it only while the site is not gone.
 unsafe impl Sync for Site {}
 
 /// The sites of one function. Replaced as a whole, and never freed: hooks may be reading it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Switchboard {
+pub(crate) struct SiteList {
     /// Its sites, the entries first.
     numbers: &'static [u32],
     enters: u32,
@@ -94,7 +94,7 @@ pub(crate) struct Switchboard {
     registered: Option<(&'static Registration, u32)>,
 }
 
-impl Switchboard {
+impl SiteList {
     pub(crate) const fn new(numbers: &'static [u32], enters: usize) -> Self {
         Self { numbers, enters: enters as u32, registered: None }
     }
@@ -194,7 +194,7 @@ pub(crate) fn next() -> Option<u32> {
     Some(count)
 }
 
-/// Adds a site. By one thread at a time: the holder of the lock of [`plant`](super::plant).
+/// Adds a site. By one thread at a time: the holder of the [registry](super::registry).
 pub(crate) fn push(site: Site) {
     let number = count();
     assert!(number < MOST as u32, "`next` was asked");
@@ -316,21 +316,21 @@ pub(crate) fn lessons<'s>() -> impl Iterator<Item = (ProbeId, &'s Site, Id)> {
 impl Site {
     /// A new site: on, until its first event says which function it belongs to.
     pub(crate) fn new(
-        planted: Planted,
+        installed: InstalledSite,
         kind: Kind,
         module: u32,
         function: u32,
         shared: Option<u32>,
     ) -> Self {
-        let planted_is_pun = planted.is_pun;
+        let is_pun = installed.is_pun;
         Self {
-            inline: AtomicBool::new(planted.gate.is_some()),
-            planted: UnsafeCell::new(planted),
+            inline: AtomicBool::new(installed.gate.is_some()),
+            installed: UnsafeCell::new(installed),
             kind,
             module,
             function: AtomicU32::new(function),
             // The hook of a pun never receives another function.
-            verified: AtomicBool::new(shared.is_some() || planted_is_pun),
+            verified: AtomicBool::new(shared.is_some() || is_pun),
             moved: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             attached: AtomicBool::new(false),
@@ -354,65 +354,65 @@ impl Site {
 
     /// Its module was loaded again: the site lies where it was in it, and belongs to the same
     /// function, or is shared by the same ones. In code that no compiler has prepared, it may be
-    /// another site of that function. By the holder of the garden.
-    pub(crate) fn replant(&self, planted: Planted, shared: Option<u32>) {
-        assert!(self.gone.load(Acquire), "a site that is there is not planted again");
-        self.verified.store(shared.is_some() || planted.is_pun, Relaxed);
+    /// another site of that function. By the holder of the registry.
+    pub(crate) fn reinstall(&self, installed: InstalledSite, shared: Option<u32>) {
+        assert!(self.gone.load(Acquire), "a site that is there is not installed again");
+        self.verified.store(shared.is_some() || installed.is_pun, Relaxed);
         self.shared.store(shared.is_some(), Relaxed);
         self.owners.store(shared.unwrap_or(0), Relaxed);
-        self.inline.store(planted.gate.is_some(), Relaxed);
+        self.inline.store(installed.gate.is_some(), Relaxed);
         for flag in [&self.moved, &self.attached, &self.is_told, &self.captures] {
             flag.store(false, Relaxed);
         }
         // SAFETY: (1) the site is gone, so no other thread reads it; (2) one thread at a time holds
-        // the garden.
-        unsafe { *self.planted.get() = planted };
+        // the registry.
+        unsafe { *self.installed.get() = installed };
         self.gone.store(false, Release);
     }
 
-    fn planted(&self) -> &Planted {
+    fn installed(&self) -> &InstalledSite {
         // SAFETY: (1) replaced only while the site is gone: see `Sync`.
-        unsafe { &*self.planted.get() }
+        unsafe { &*self.installed.get() }
     }
 
     /// The instruction.
     pub(crate) fn call(&self) -> &CallSite {
-        &self.planted().call
+        &self.installed().call
     }
 
     pub(crate) fn gate(&self) -> Option<Gate> {
-        self.planted().gate
+        self.installed().gate
     }
 
     pub(crate) fn trampoline(&self) -> CodeAddr {
-        self.planted().trampoline
+        self.installed().trampoline
     }
 
     /// Whether it lies in code that no compiler has prepared.
     pub(crate) fn is_pun(&self) -> bool {
-        self.planted().is_pun
+        self.installed().is_pun
     }
 
     /// Whether it is a point, and not the entry of a function.
     pub(crate) fn is_point(&self) -> bool {
-        self.planted().is_point
+        self.installed().is_point
     }
 
     /// Where the instruction led before it was redirected to the trampoline.
     pub(crate) fn home(&self) -> CodeAddr {
-        self.planted().home
+        self.installed().home
     }
 
     /// Redirects it to a stub.
     pub(crate) fn lead_to(&self, stub: Stub) {
-        let planted = self.planted();
+        let installed = self.installed();
         let stub = match stub {
-            Stub::TimeEnter if planted.is_point => Stub::BeginPoint,
+            Stub::TimeEnter if installed.is_point => Stub::BeginPoint,
             Stub::Count | Stub::TimeEnter if self.captures.load(Acquire) => Stub::EnterCapture,
             Stub::TimeExit if self.captures.load(Acquire) => Stub::ExitCapture,
             stub => stub,
         };
-        let (stub, slot) = (stub.address(planted.is_pun), planted.slots.first());
+        let (stub, slot) = (stub.address(installed.is_pun), installed.slots.first());
         if slot.target() != stub {
             slot.lead_to(stub);
         }
@@ -427,7 +427,7 @@ impl Site {
 
     /// Holds the offset of its function's record.
     pub(crate) fn cell(&self) -> Slot {
-        self.planted().slots.second()
+        self.installed().slots.second()
     }
 
     /// Whether several functions end there, which the stub distinguishes.

@@ -5,7 +5,7 @@
 //! that switches checks for that announcement after it has taken custody.
 
 use super::layout::Function;
-use super::plant::garden;
+use super::registry::lock_registry;
 use super::sites::Site;
 use super::{agent, guest, modes};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
@@ -22,8 +22,8 @@ fn note(from: i32, to: i32) {
     let _ = UNLOADERS.iter().find(|cell| cell.compare_exchange(from, to, AcqRel, Relaxed).is_ok());
 }
 
-/// Whether the calling thread is unloading a module: nothing is planted until it is done. Usable in
-/// a signal handler.
+/// Whether the calling thread is unloading a module: nothing is installed until it is done. Usable
+/// in a signal handler.
 pub(super) fn is_by_caller() -> bool {
     let this = os::threads::current().0;
     is_going_on() && UNLOADERS.iter().any(|cell| cell.load(Relaxed) == this)
@@ -61,24 +61,24 @@ pub(super) fn during<T>(unload: impl FnOnce() -> T) -> T {
 
 /// The calling thread is about to unload modules.
 pub(super) fn begin() {
-    let garden = garden();
+    let registry = lock_registry();
     UNLOADING.fetch_add(1, SeqCst);
     note(0, os::threads::current().0);
     // Threads that began to switch earlier are done in a moment.
-    for id in garden.transient_functions() {
+    for id in registry.transient_functions() {
         wait_for(id.function());
     }
 }
 
 /// The calling thread is done with that.
 pub(super) fn end() {
-    let mut garden = garden();
-    garden.bury();
+    let mut registry = lock_registry();
+    registry.mark_unloaded();
     note(os::threads::current().0, 0);
     UNLOADING.fetch_sub(1, SeqCst);
     // A thread that wanted to switch them meanwhile was refused.
-    let renewed = garden.transient_functions();
-    drop(garden);
+    let renewed = registry.transient_functions();
+    drop(registry);
     renewed.into_iter().for_each(modes::renew);
     // A thread that waits for a module was not answered meanwhile.
     agent::call();

@@ -1,5 +1,5 @@
-//! Planting in code without compiled-in hooks: one function after the other, once it was seen
-//! running, or all functions before the program runs.
+//! Probes in code without compiled-in hooks: in one function after the other, once it was seen
+//! running, or in all functions before the program runs.
 //!
 //! ```text
 //!   entry, A9 made of room        ─▶ trampoline:  gate │ counter in line; hook; back behind it
@@ -27,16 +27,16 @@ mod wording;
 
 use super::arguments::Facts;
 use super::functions::{self, Id};
-use super::plant::{carry_out, is_alone};
-use super::sites::{self, Planted, Site};
+use super::install::{commit_batch, is_alone};
+use super::sites::{self, InstalledSite, Site};
 use super::stub::Stub;
 use super::threads::room;
 use super::{agent, arguments, attached, guest, keeping};
 use crate::config::Provider;
 use crate::discovery::points::{Point, PointNames, points_of};
 use crate::discovery::unmodified::{
-    Choice, Chooser, Claim, Entry, Exit, Frames, Ground, Leap, Line, Maker, Moved, Prepared, Pun,
-    Reader, Refusal, Room, Text, Turn, Untimed, Way,
+    ByteReservations, Choice, Chooser, Entry, Exit, Frames, Leap, Line, Maker, Moved, Prepared,
+    Pun, Reader, Refusal, Reservation, Room, Text, Turn, Untimed, Way,
 };
 use crate::discovery::{Contents, Image, Module};
 use crate::probe::Kind;
@@ -47,7 +47,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use trampoline::{entry_code, exit_code, filled, len_of};
-use wording::planting;
+use wording::installation;
 use wordpatch::os::maps;
 use wordpatch::os::pages::{self, PAGE};
 use wordpatch::{CodeAddr, Granule, Policy};
@@ -64,15 +64,15 @@ const ROOM: usize = 2 * CODE;
 /// The state of unmodified code.
 #[derive(Debug)]
 pub(crate) struct Unmodified {
-    modules: Vec<Field>,
+    modules: Vec<OpenModule>,
     /// Whether functions that no compiler has prepared get probes, too.
     takes_any: bool,
     landings: Landings,
     /// Functions whose calls are counted and not timed.
     untimed: HashSet<Id>,
-    /// How many functions were planted, by what a compiler has prepared for that, if anything; and
+    /// How many functions got probes, by what a compiler has prepared for that, if anything; and
     /// when.
-    pub(crate) planted: BTreeMap<(Option<Maker>, When), usize>,
+    pub(crate) installed: BTreeMap<(Option<Maker>, When), usize>,
     /// Whether the functions that get probes now have not been executed by any thread.
     is_early: bool,
     pub(crate) refused: BTreeMap<Refusal, usize>,
@@ -82,21 +82,21 @@ pub(crate) struct Unmodified {
     /// Points, where these get probes and nothing else does.
     pub(crate) points: Points,
     has_points: bool,
-    /// How functions were planted whose arguments may be requested.
+    /// How functions got their probes whose arguments may be requested.
     facts: HashMap<Id, Facts>,
 }
 
 /// A module: one that is loaded at the start, and stays; or one that was loaded later, until it is
 /// unloaded ([`Unmodified::close`]).
 #[derive(Debug)]
-pub(crate) struct Field {
+pub(crate) struct OpenModule {
     module: Module,
-    /// Its number in the garden.
-    bed: u32,
+    /// Its number in the registry.
+    module_number: u32,
     contents: Contents,
     prepared: Prepared,
     points: Vec<Point>,
-    ground: Ground,
+    reserved: ByteReservations,
     /// Whether it has unwind information with an index.
     has_frames: bool,
     /// Where trampolines lie, once it is open.
@@ -127,7 +127,7 @@ impl Unmodified {
                 (pages::memory() / PAGE / SHARE).clamp(*PAGES.start(), *PAGES.end()),
             ),
             untimed: HashSet::new(),
-            planted: BTreeMap::new(),
+            installed: BTreeMap::new(),
             is_early: false,
             refused: BTreeMap::new(),
             counted_only: BTreeMap::new(),
@@ -138,7 +138,7 @@ impl Unmodified {
         }
     }
 
-    /// Returns, once, how a function was planted.
+    /// Returns, once, how a function got its probes.
     pub(crate) fn take_facts(&mut self, id: Id) -> Option<Facts> {
         self.facts.remove(&id)
     }
@@ -153,30 +153,30 @@ impl Unmodified {
         Self { has_points: true, ..Self::new(false) }
     }
 
-    /// Adds a module whose functions may be planted.
-    pub(crate) fn open(&mut self, mut field: Field, policy: &Policy) -> Result<(), String> {
-        if !field.has_frames {
+    /// Adds a module whose functions may get probes.
+    pub(crate) fn open(&mut self, mut opened: OpenModule, policy: &Policy) -> Result<(), String> {
+        if !opened.has_frames {
             return Err("it has no unwind information (.eh_frame_hdr)".to_owned());
         }
         let islands =
-            Islands::near(field.module.span.clone()).map_err(|error| error.to_string())?;
-        field.room = islands.room_for(field.functions() * ROOM).ok().flatten();
-        field.room.iter().for_each(|room| self.landings.keep_clear(room.clone()));
-        field.islands = Some(islands);
-        field.make_sites(policy)?;
-        self.modules.push(field);
+            Islands::near(opened.module.span.clone()).map_err(|error| error.to_string())?;
+        opened.room = islands.room_for(opened.functions() * ROOM).ok().flatten();
+        opened.room.iter().for_each(|room| self.landings.keep_clear(room.clone()));
+        opened.islands = Some(islands);
+        opened.make_sites(policy)?;
+        self.modules.push(opened);
         Ok(())
     }
 
     /// Modules of these numbers were unloaded.
-    pub(crate) fn close(&mut self, beds: &[u32]) {
-        let is_gone = |field: &mut Field| beds.contains(&field.bed);
-        let gone: Vec<Field> = self.modules.extract_if(.., is_gone).collect();
-        self.points.close(beds);
-        let rooms = gone.iter().filter_map(|field| field.room.as_ref());
+    pub(crate) fn close(&mut self, numbers: &[u32]) {
+        let is_gone = |opened: &mut OpenModule| numbers.contains(&opened.module_number);
+        let gone: Vec<OpenModule> = self.modules.extract_if(.., is_gone).collect();
+        self.points.close(numbers);
+        let rooms = gone.iter().filter_map(|opened| opened.room.as_ref());
         rooms.for_each(|room| self.landings.let_go(room));
-        if agent::may_plant() {
-            let landings = gone.iter().flat_map(|field| field.landed.iter().copied());
+        if agent::may_install() {
+            let landings = gone.iter().flat_map(|opened| opened.landed.iter().copied());
             // SAFETY: (1) no thread is in code that is unmapped, and none comes from it.
             #[allow(unsafe_code)]
             let taken = unsafe { self.landings.take_away(landings) };
@@ -212,7 +212,7 @@ impl Unmodified {
 
     /// Whether any function or point was to get a probe.
     pub(crate) fn was_tried(&self) -> bool {
-        self.has_points || !(self.planted.is_empty() && self.refused.is_empty())
+        self.has_points || !(self.installed.is_empty() && self.refused.is_empty())
     }
 
     /// What a reader of the profile has to know about unmodified code.
@@ -222,18 +222,18 @@ impl Unmodified {
         }
         let sum = |counts: &mut dyn Iterator<Item = usize>| counts.sum::<usize>();
         let refused = sum(&mut self.refused.values().copied());
-        let planted = sum(&mut self.planted.values().copied());
+        let installed = sum(&mut self.installed.values().copied());
         let config = guest::config();
-        if planted + refused == 0 {
-            return match config.plants_before(None) {
+        if installed + refused == 0 {
+            return match config.installs_before_run(None) {
                 true => "no function got a probe: -F and -N leave none",
                 _ if !self.takes_any => "-F and -N leave no function that a compiler has prepared",
                 _ => "no function ran long enough to get a probe: use --plant all, which gives all functions probes at once, or compile with -finstrument-functions",
             }.to_owned();
         }
         let mut parts = Vec::new();
-        for ((maker, when), count) in &self.planted {
-            parts.push(planting(maker.as_ref(), *count, *when));
+        for ((maker, when), count) in &self.installed {
+            parts.push(installation(maker.as_ref(), *count, *when));
         }
         let counted = reasons(&self.counted_only);
         let refused = reasons(&self.refused);
@@ -242,8 +242,8 @@ impl Unmodified {
         parts.join("; ")
     }
 
-    fn asked(&self, is_asked: impl Fn(u32) -> bool) -> impl Iterator<Item = &Field> {
-        self.modules.iter().filter(move |field| is_asked(field.bed))
+    fn asked(&self, is_asked: impl Fn(u32) -> bool) -> impl Iterator<Item = &OpenModule> {
+        self.modules.iter().filter(move |opened| is_asked(opened.module_number))
     }
 
     /// Where functions begin that `asks` names, in modules of these numbers.
@@ -252,46 +252,46 @@ impl Unmodified {
         is_asked: impl Fn(u32) -> bool,
         asks: impl Fn(&Module, CodeAddr) -> bool,
     ) -> Vec<CodeAddr> {
-        let of = |field: &Field| {
-            let starts = Image::parse(&field.contents).map(|image| image.unwind_starts());
+        let of = |opened: &OpenModule| {
+            let starts = Image::parse(&opened.contents).map(|image| image.unwind_starts());
             let starts = starts.unwrap_or_default().into_iter();
-            let starts = starts.map(|at| CodeAddr::new(field.module.bias + at as usize));
-            starts.filter(|at| asks(&field.module, *at)).collect::<Vec<_>>()
+            let starts = starts.map(|at| CodeAddr::new(opened.module.bias + at as usize));
+            starts.filter(|at| asks(&opened.module, *at)).collect::<Vec<_>>()
         };
         self.asked(is_asked).flat_map(of).collect()
     }
 
     /// Where the functions of these modules lie that a compiler has prepared.
     pub(crate) fn prepared(&self, is_asked: impl Fn(u32) -> bool) -> Vec<CodeAddr> {
-        self.asked(is_asked).flat_map(|field| field.prepared.places()).collect()
+        self.asked(is_asked).flat_map(|opened| opened.prepared.places()).collect()
     }
 
     /// Where the functions of these modules begin, and parts of them.
     pub(crate) fn all(&self, is_asked: impl Fn(u32) -> bool) -> Vec<CodeAddr> {
-        let of = |field: &Field| {
-            let starts = Image::parse(&field.contents).map(|image| image.unwind_starts());
-            let bias = field.module.bias;
+        let of = |opened: &OpenModule| {
+            let starts = Image::parse(&opened.contents).map(|image| image.unwind_starts());
+            let bias = opened.module.bias;
             starts.into_iter().flatten().map(move |at| CodeAddr::new(bias + at as usize))
         };
         self.asked(is_asked).flat_map(of).collect()
     }
 
-    /// The same as [`plant`](Self::plant), for functions that no thread has executed.
-    pub(crate) fn plant_early(
+    /// The same as [`install`](Self::install), for functions that no thread has executed.
+    pub(crate) fn install_early(
         &mut self,
         addresses: &[CodeAddr],
         policy: &Policy,
         wants: impl Fn(&Module, CodeAddr) -> bool,
     ) -> Result<Vec<u32>, String> {
         self.is_early = true;
-        let planted = self.plant(addresses, policy, wants);
+        let installed = self.install(addresses, policy, wants);
         self.is_early = false;
-        planted
+        installed
     }
 
-    /// Plants those functions that hold these addresses and that `wants` names, unless they are
-    /// planted. Returns the numbers of their sites.
-    pub(crate) fn plant(
+    /// Installs probes in those functions that hold these addresses and that `wants` names, unless
+    /// they have probes. Returns the numbers of their sites.
+    pub(crate) fn install(
         &mut self,
         addresses: &[CodeAddr],
         policy: &Policy,
@@ -302,7 +302,7 @@ impl Unmodified {
             takes_any,
             landings,
             untimed,
-            planted,
+            installed,
             is_early,
             refused,
             counted_only,
@@ -312,8 +312,8 @@ impl Unmodified {
         } = self;
         let (mut led, mut made) = (Vec::new(), Vec::new());
         let mut survey = None;
-        for field in modules {
-            let inside = |at: &CodeAddr| field.module.span.contains(at) && !field.has_seen(*at);
+        for opened in modules {
+            let inside = |at: &CodeAddr| opened.module.span.contains(at) && !opened.has_seen(*at);
             let here: Vec<CodeAddr> = addresses.iter().copied().filter(inside).collect();
             if here.is_empty() {
                 continue;
@@ -325,16 +325,16 @@ impl Unmodified {
             let takes_any = *takes_any;
             let made = &mut made;
             let (led, granule) = (&mut led, policy.granule);
-            let mut planter = Planter { survey, landings, led, made, takes_any, granule };
-            for (start, planting) in field.plant(&here, &mut planter, &wants) {
+            let mut batch = InstallBatch { survey, landings, led, made, takes_any, granule };
+            for (start, outcome) in opened.install(&here, &mut batch, &wants) {
                 // If its module was loaded before, it is counted already.
-                let place = (field.bed, start.get().wrapping_sub(field.module.bias));
-                let one = usize::from(!field.is_late || told.insert(place));
-                match planting {
+                let place = (opened.module_number, start.get().wrapping_sub(opened.module.bias));
+                let one = usize::from(!opened.is_late || told.insert(place));
+                match outcome {
                     Ok((id, maker, why, known)) => {
                         facts.extend(known.map(|known| (id, known)));
-                        let when = When::of(*is_early, field.is_late);
-                        *planted.entry((maker, when)).or_default() += one;
+                        let when = When::of(*is_early, opened.is_late);
+                        *installed.entry((maker, when)).or_default() += one;
                         untimed.extend(why.map(|_| id));
                         why.into_iter()
                             .for_each(|why| *counted_only.entry(why).or_default() += one);
@@ -352,7 +352,7 @@ impl Unmodified {
 }
 
 /// Reads what is mapped, for landings and for sites. Once for all modules: programs have thousands
-/// of mappings, and the agent plants many times a second in the beginning.
+/// of mappings, and the agent installs probes many times a second in the beginning.
 fn look(landings: &mut Landings, policy: &Policy) -> Result<Survey, String> {
     let mappings = maps::mappings().map_err(|error| error.to_string())?;
     landings.survey_of(&mappings);
@@ -364,18 +364,18 @@ fn lead_to_trampolines(led: &[(u32, CodeAddr)], policy: &Policy) -> Result<(), S
     let mut batch = Retarget::new(*policy);
     for (site, to) in led.iter().filter_map(|&(number, to)| Some((sites::get(number)?, to))) {
         // SAFETY: (1) a trampoline that does what stood there, or nothing more where nothing did,
-        // or its slot; (2) a module that is loaded, see `Field`; (3) no switchboard holds it yet, or
+        // or its slot; (2) a module that is loaded, see `OpenModule`; (3) no list holds it yet, or
         // it is off.
         #[allow(unsafe_code)]
         unsafe {
             batch.push_shared(site.call(), to).map_err(|error| error.to_string())?;
         }
     }
-    carry_out(batch)
+    commit_batch(batch)
 }
 
-/// What planting needs, besides the module.
-struct Planter<'p> {
+/// Sites that are installed together, before one barrier; and what that needs.
+struct InstallBatch<'p> {
     survey: &'p mut Survey,
     landings: &'p mut Landings,
     /// Sites whose displacement is to be written, and where they lead.
@@ -388,13 +388,17 @@ struct Planter<'p> {
     granule: Granule,
 }
 
-/// The function that was planted, what had prepared it, and why it is only counted, if it is; or
+/// The function that got probes, what had prepared it, and why it is only counted, if it is; or
 /// why it was refused.
 type Outcome = Result<(Id, Option<Maker>, Option<Untimed>, Option<Facts>), Refusal>;
 
-impl Field {
+impl OpenModule {
     /// A module that is loaded, and what `provider` takes of it.
-    pub(crate) fn new(module: &Module, bed: u32, provider: Provider) -> Result<Self, String> {
+    pub(crate) fn new(
+        module: &Module,
+        module_number: u32,
+        provider: Provider,
+    ) -> Result<Self, String> {
         let contents = module.contents().map_err(|error| error.to_string())?;
         let image = Image::parse(&contents).map_err(|error| error.to_string())?;
         let frames = Frames::of(&image);
@@ -403,12 +407,12 @@ impl Field {
         });
         Ok(Self {
             module: module.clone(),
-            bed,
+            module_number,
             prepared: prepared.unwrap_or_default(),
             points: Vec::new(),
             has_frames: frames.is_some(),
             contents,
-            ground: Ground::default(),
+            reserved: ByteReservations::default(),
             islands: None,
             room: None,
             seen: BTreeMap::new(),
@@ -435,24 +439,24 @@ impl Field {
     /// A module with points, which already has sites in some `places`; `None` if it has no points.
     pub(crate) fn with_points(
         module: &Module,
-        bed: u32,
+        module_number: u32,
         places: impl Iterator<Item = (CodeAddr, Form)>,
     ) -> Result<Option<Self>, String> {
         let contents = module.contents().map_err(|error| error.to_string())?;
         let image = Image::parse(&contents).map_err(|error| error.to_string())?;
         let points = points_of(&image, module.bias);
         let has_frames = Frames::of(&image).is_some();
-        let mut ground = Ground::default();
-        places.for_each(|(at, form)| ground.take(Claim::Call(at, form)));
+        let mut reserved = ByteReservations::default();
+        places.for_each(|(at, form)| reserved.reserve(Reservation::Call(at, form)));
         let names: PointNames = points.iter().map(|point| (point.at, point.title())).collect();
-        let field = |points| Self {
+        let opened = |points| Self {
             module: Module { points: Some(Arc::new(names)), ..module.clone() },
-            bed,
+            module_number,
             prepared: Prepared::default(),
             points,
             has_frames,
             contents,
-            ground,
+            reserved,
             islands: None,
             room: None,
             seen: BTreeMap::new(),
@@ -460,7 +464,7 @@ impl Field {
             landed: Vec::new(),
             former: Former::new(),
         };
-        Ok((!points.is_empty()).then(|| field(points)))
+        Ok((!points.is_empty()).then(|| opened(points)))
     }
 
     /// The module, with the names of its points.
@@ -474,8 +478,8 @@ impl Field {
         if self.points.is_empty() { starts() } else { self.points.len() }
     }
 
-    pub(crate) fn bed(&self) -> u32 {
-        self.bed
+    pub(crate) fn module_number(&self) -> u32 {
+        self.module_number
     }
 
     /// Whether a compiler has prepared something.
@@ -495,7 +499,7 @@ impl Field {
         for room in rooms {
             let file = image.from((room.at.get() - self.module.bias) as u64);
             let was = file.and_then(|bytes| bytes.get(..room.len)).filter(|_| is_alone);
-            // SAFETY: (1) the module stays, see `Field`; (2) instructions, as the
+            // SAFETY: (1) the module stays, see `OpenModule`; (2) instructions, as the
             // compiler's table and decoding have said; (3) no other code writes there, and this
             // thread is the only one; (4) nothing was done there; (5) it is led to a trampoline
             // before it is switched on.
@@ -508,7 +512,7 @@ impl Field {
                 _ => self.prepared.forget(room.at),
             }
         }
-        self.prepared.claims().for_each(|claim| self.ground.take(claim));
+        self.prepared.reservations().for_each(|reservation| self.reserved.reserve(reservation));
         Ok(())
     }
 
@@ -517,17 +521,17 @@ impl Field {
         self.seen.range(..=at).next_back().is_some_and(|(_, end)| at < *end)
     }
 
-    /// Plants the functions that hold these addresses and were not looked at.
-    fn plant(
+    /// Installs probes in the functions that hold these addresses and were not looked at.
+    fn install(
         &mut self,
         addresses: &[CodeAddr],
-        planter: &mut Planter<'_>,
+        batch: &mut InstallBatch<'_>,
         wants: impl Fn(&Module, CodeAddr) -> bool,
     ) -> Vec<(CodeAddr, Outcome)> {
-        let Self { module, contents, prepared, ground, islands, seen, .. } = self;
+        let Self { module, contents, prepared, reserved, islands, seen, .. } = self;
         let Some(islands) = islands else { return Vec::new() };
-        let mut lot = Lot {
-            bed: self.bed,
+        let mut reload = ReloadState {
+            module_number: self.module_number,
             is_late: self.is_late,
             landed: &mut self.landed,
             former: &mut self.former,
@@ -536,7 +540,7 @@ impl Field {
         let Ok(image) = Image::parse(contents) else { return Vec::new() };
         let Some(frames) = Frames::of(&image) else { return Vec::new() };
         let (code, others, bias) = (image.code(), image.no_functions(), module.bias);
-        let mut plantings = Vec::new();
+        let mut outcomes = Vec::new();
         for &at in addresses {
             let from = |code: &crate::discovery::Code<'_>| bias + code.address as usize;
             let holds = |code: &&crate::discovery::Code<'_>| {
@@ -547,47 +551,48 @@ impl Field {
             let reader = Reader { text, frames: &frames, bias, others: &others };
             let Some(range) = reader.range_of(at) else { continue };
             if seen.insert(range.start, range.end).is_none() && wants(module, range.start) {
-                let mut plot = Plot { islands, ground, prepared, lot: &mut lot, planter };
-                plantings.push((range.start, plot.plant(range.start, reader)));
+                let mut installer =
+                    SiteInstaller { islands, reserved, prepared, reload: &mut reload, batch };
+                outcomes.push((range.start, installer.install(range.start, reader)));
             }
         }
-        plantings
+        outcomes
     }
 }
 
-/// The ground of a module, while a function is planted.
-struct Plot<'p, 'q, 'f> {
+/// Installs the sites of one function, or one point, of a module.
+struct SiteInstaller<'p, 'q, 'f> {
     islands: &'p mut Islands,
-    ground: &'p mut Ground,
+    reserved: &'p mut ByteReservations,
     prepared: &'p Prepared,
-    lot: &'p mut Lot<'f>,
-    planter: &'p mut Planter<'q>,
+    reload: &'p mut ReloadState<'f>,
+    batch: &'p mut InstallBatch<'q>,
 }
 
 /// What is kept of the module, so that it can be unloaded and loaded again.
-struct Lot<'f> {
-    bed: u32,
+struct ReloadState<'f> {
+    module_number: u32,
     is_late: bool,
     landed: &'f mut Vec<CodeAddr>,
     former: &'f mut Former,
 }
 
-impl Plot<'_, '_, '_> {
-    fn plant(&mut self, start: CodeAddr, reader: Reader<'_, '_>) -> Outcome {
+impl SiteInstaller<'_, '_, '_> {
+    fn install(&mut self, start: CodeAddr, reader: Reader<'_, '_>) -> Outcome {
         let body = reader.body(start)?;
         for part in &body.parts {
-            part.iter().try_for_each(|line| require_unchanged(line, self.ground))?;
+            part.iter().try_for_each(|line| require_unchanged(line, self.reserved))?;
         }
-        let price = |at| self.planter.landings.price(at).ok();
-        let Planter { takes_any, granule, .. } = *self.planter;
-        let (ground, prepared) = (&*self.ground, self.prepared);
+        let price = |at| self.batch.landings.price(at).ok();
+        let InstallBatch { takes_any, granule, .. } = *self.batch;
+        let (reserved, prepared) = (&*self.reserved, self.prepared);
         let choice =
-            Chooser { reader, ground, prepared, takes_any, price, granule }.choose(&body)?;
+            Chooser { reader, reserved, prepared, takes_any, price, granule }.choose(&body)?;
         let id = functions::add(start.get() as u64).ok_or(Refusal::NoEntry)?;
         self.lead(id, &choice)
     }
 
-    /// Plants the exits first: without them the entry is only counted, and without an entry they
+    /// Installs the exits first: without them the entry is only counted, and without an entry they
     /// belong to no function.
     fn lead(&mut self, id: Id, choice: &Choice<'_>) -> Outcome {
         let exits: Vec<Option<u32>> = choice.exits.iter().map(|exit| self.exit(id, exit)).collect();
@@ -628,7 +633,7 @@ impl Plot<'_, '_, '_> {
         // Where a compiler calls its profiler, too, flags are dead and the red zone is not in use. A
         // gate lives for ever, and so do islands that have one.
         let counts = exit.is_none()
-            && !self.lot.is_late
+            && !self.reload.is_late
             && (entry.is_first || entry.way.is_call())
             && has_record;
         let end = match (&entry.way, exit) {
@@ -665,9 +670,9 @@ impl Plot<'_, '_, '_> {
             Way::Turn(turn) | Way::Own(turn) => self.turn(turn, trampoline)?,
         };
         let home = call.destination().address();
-        let planted =
-            Planted { call, gate, slots, trampoline, home, is_pun: true, is_point: false };
-        Some((self.push(id, planted, Kind::Enter, entry.way.claim(), number), exit))
+        let installed =
+            InstalledSite { call, gate, slots, trampoline, home, is_pun: true, is_point: false };
+        Some((self.push(id, installed, Kind::Enter, entry.way.reservation(), number), exit))
     }
 
     fn exit(&mut self, id: Id, exit: &Exit<'_>) -> Option<u32> {
@@ -694,15 +699,22 @@ impl Plot<'_, '_, '_> {
             Exit::Fall(at) => self.fall(*at)?,
         };
         let home = call.destination().address();
-        let planted =
-            Planted { call, gate: None, slots, trampoline, home, is_pun: true, is_point: false };
-        Some(self.push(id, planted, Kind::Exit, exit.claim(), number))
+        let installed = InstalledSite {
+            call,
+            gate: None,
+            slots,
+            trampoline,
+            home,
+            is_pun: true,
+            is_point: false,
+        };
+        Some(self.push(id, installed, Kind::Exit, exit.reservation(), number))
     }
 
     /// The number that a function's next site gets: if possible, one that it had when its module
     /// was loaded before.
     fn number(&mut self, id: Id, kind: Kind) -> Option<u32> {
-        let former = &mut self.lot.former;
+        let former = &mut self.reload.former;
         let mut had = |function| former.get_mut(&(function, kind)).and_then(Vec::pop);
         had(id.0).or_else(|| had(sites::UNKNOWN)).or_else(sites::next)
     }
@@ -716,43 +728,43 @@ impl Plot<'_, '_, '_> {
         if code::aliases(landing, trampoline) {
             return None;
         }
-        self.planter.landings.put(landing, trampoline).ok()?;
-        if self.lot.is_late {
-            self.lot.landed.push(landing);
+        self.batch.landings.put(landing, trampoline).ok()?;
+        if self.reload.is_late {
+            self.reload.landed.push(landing);
         }
         Some(())
     }
 
     /// Adopts a `ret` with room behind it.
     fn padded(&mut self, at: CodeAddr, number: u32, trampoline: CodeAddr) -> Option<CallSite> {
-        // SAFETY: (1) the module stays, see `Field`; (2) a `ret`, as decoding has
+        // SAFETY: (1) the module stays, see `OpenModule`; (2) a `ret`, as decoding has
         // found; behind it lies padding; (3) no other code writes there; (4) off it is what it was;
         // (5) trampolines stay as long as the module.
         #[allow(unsafe_code)]
-        let call = unsafe { self.planter.survey.adopt_off(at, Form::Jump, Role::TailJump) };
+        let call = unsafe { self.batch.survey.adopt_off(at, Form::Jump, Role::TailJump) };
         let call = call.ok()?;
-        self.planter.led.push((number, trampoline));
+        self.batch.led.push((number, trampoline));
         Some(call)
     }
 
     /// Adopts a `ret` that falls through to the next one; the trampoline is for both.
     fn fall(&mut self, at: CodeAddr) -> Option<CallSite> {
-        // SAFETY: (1) the module stays, see `Field`; (2) two instructions, as decoding has found;
-        // (3) no other code writes there.
+        // SAFETY: (1) the module stays, see `OpenModule`; (2) two instructions, as decoding has
+        // found; (3) no other code writes there.
         #[allow(unsafe_code)]
         unsafe {
-            self.planter.survey.adopt_return(at).ok()
+            self.batch.survey.adopt_return(at).ok()
         }
     }
 
     /// Adopts a jump or a call by its end and puts its landing.
     fn turn(&mut self, turn: &Turn, trampoline: CodeAddr) -> Option<CallSite> {
         self.land(turn.landing(), trampoline)?;
-        // SAFETY: (1) the module stays, see `Field`; (2) a jump, as decoding has found;
+        // SAFETY: (1) the module stays, see `OpenModule`; (2) a jump, as decoding has found;
         // (3) no other code writes there; (4) the trampoline goes on where it led.
         #[allow(unsafe_code)]
         unsafe {
-            self.planter.survey.adopt_turn(turn.at, turn.bytes, turn.last).ok()
+            self.batch.survey.adopt_turn(turn.at, turn.bytes, turn.last).ok()
         }
     }
 
@@ -761,8 +773,8 @@ impl Plot<'_, '_, '_> {
         if let Some(landing) = pun.landing() {
             self.land(landing, trampoline)?;
         }
-        let survey = &mut self.planter.survey;
-        // SAFETY: (1) the module stays, see `Field`; (2) an instruction, as decoding has
+        let survey = &mut self.batch.survey;
+        // SAFETY: (1) the module stays, see `OpenModule`; (2) an instruction, as decoding has
         // found, of which these bytes are a part; (3) no other code writes there; (4) the trampoline
         // does what it displaces, and goes on behind that.
         #[allow(unsafe_code)]
@@ -784,13 +796,13 @@ impl Plot<'_, '_, '_> {
 
     /// Adopts room that was turned into a site.
     fn room(&mut self, room: Room, number: u32, trampoline: CodeAddr) -> Option<CallSite> {
-        // SAFETY: (1) the module stays, see `Field`; (2) we have put it there; (3) no
+        // SAFETY: (1) the module stays, see `OpenModule`; (2) we have put it there; (3) no
         // other code writes there; (4) at a function's entry, and before a jump out of it, flags
         // are dead; (5) trampolines stay as long as the module.
         #[allow(unsafe_code)]
-        let call = unsafe { self.planter.survey.adopt_off(room.at, Form::Jump, Role::Detour) };
+        let call = unsafe { self.batch.survey.adopt_off(room.at, Form::Jump, Role::Detour) };
         let call = call.ok()?;
-        self.planter.led.push((number, trampoline));
+        self.batch.led.push((number, trampoline));
         Some(call)
     }
 
@@ -807,38 +819,45 @@ impl Plot<'_, '_, '_> {
             false => trampoline,
         };
         let is_profiler = |to| self.prepared.profiler().kind_of(to).is_some();
-        // SAFETY: (1) the module stays, see `Field`; (2) a call, as decoding has found;
+        // SAFETY: (1) the module stays, see `OpenModule`; (2) a call, as decoding has found;
         // (3) no other code writes there; (4) a call of the compiler's own, which the program did
         // not ask for; (5) trampolines stay as long as the module.
         #[allow(unsafe_code)]
-        let call = unsafe { self.planter.survey.adopt(at, Role::Call, is_profiler) };
+        let call = unsafe { self.batch.survey.adopt(at, Role::Call, is_profiler) };
         let call = call.ok()?;
-        self.planter.led.push((number, to));
+        self.batch.led.push((number, to));
         Some(call)
     }
 
-    fn push(&mut self, id: Id, planted: Planted, kind: Kind, claim: Claim, number: u32) -> u32 {
-        self.ground.take(claim);
+    fn push(
+        &mut self,
+        id: Id,
+        installed: InstalledSite,
+        kind: Kind,
+        reservation: Reservation,
+        number: u32,
+    ) -> u32 {
+        self.reserved.reserve(reservation);
         match sites::get(number) {
             Some(site) => {
-                site.replant(planted, None);
+                site.reinstall(installed, None);
                 site.function.store(id.0, Relaxed);
             }
-            None => sites::push(Site::new(planted, kind, self.lot.bed, id.0, None)),
+            None => sites::push(Site::new(installed, kind, self.reload.module_number, id.0, None)),
         }
-        self.planter.made.push(number);
+        self.batch.made.push(number);
         number
     }
 }
 
 /// Refuses a function that was changed in memory, by a patcher or by itself.
-fn require_unchanged(line: &Moved<'_>, ground: &Ground) -> Result<(), Refusal> {
+fn require_unchanged(line: &Moved<'_>, reserved: &ByteReservations) -> Result<(), Refusal> {
     for (offset, byte) in line.bytes.iter().enumerate() {
         let at = line.at.offset(offset as isize);
         // SAFETY: (1) code of a module that is loaded.
         #[allow(unsafe_code)]
         let found = unsafe { wordpatch::live::load_byte(at) };
-        if found != *byte && !ground.is_changed(at.get()) {
+        if found != *byte && !reserved.is_changed(at.get()) {
             return Err(Refusal::Changed);
         }
     }
@@ -861,10 +880,10 @@ fn reasons<W: std::fmt::Display>(counts: &BTreeMap<W, usize>) -> Option<(usize, 
     Some((counts.values().sum(), why))
 }
 
-/// When functions are planted of libraries that are loaded while the program runs.
+/// When functions get probes of libraries that are loaded while the program runs.
 const LATER: &str = "when their library was loaded, before it ran";
 
-/// When all functions are planted at once.
+/// When all functions get probes at once.
 fn beginning() -> &'static str {
     if attached::is_tied() { "when the profiler came" } else { "before the program began" }
 }

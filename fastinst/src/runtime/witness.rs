@@ -25,7 +25,7 @@ mod owners;
 mod reservoir;
 mod unwinding;
 
-use super::plant::Garden;
+use super::registry::ModuleRegistry;
 use super::scope;
 use crate::config::WitnessChoice;
 use crate::names::Names;
@@ -50,7 +50,7 @@ pub(crate) enum Witness {
 
 impl Witness {
     /// The best source available. By the thread that later ones descend from, before any thread of
-    /// the profiler exists. Where puns are planted, it remembers what it has seen running.
+    /// the profiler exists. Where puns are installed, it remembers what it has seen running.
     pub(crate) fn begin(choice: WitnessChoice, policy: &Policy, has_puns: bool) -> Self {
         if scope::is_used() && choice != WitnessChoice::None {
             // Samples show a function, but not whether its call is recorded.
@@ -153,9 +153,13 @@ impl Witness {
     }
 
     /// What it has seen, attributed to the functions that have probes. By the agent.
-    pub(crate) fn evidence(&mut self, garden: &Garden, names: &mut Names) -> ClockEvidence {
+    pub(crate) fn evidence(
+        &mut self,
+        registry: &ModuleRegistry,
+        names: &mut Names,
+    ) -> ClockEvidence {
         match self {
-            Self::Kernel(kernel) => kernel.evidence(garden, names),
+            Self::Kernel(kernel) => kernel.evidence(registry, names),
             Self::Frames(frames) => frames.evidence(),
             Self::Probes => ClockEvidence::default(),
             Self::None { why } => ClockEvidence {

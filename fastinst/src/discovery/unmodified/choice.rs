@@ -22,8 +22,8 @@
 //! one instruction.
 //!
 //! A byte that is switched must not be read as another pun's displacement, even one of another
-//! function: [`Ground`] records these bytes. And an exit's site must not be among the instructions
-//! that the entry displaces: a call through the trampoline would bypass it.
+//! function: [`ByteReservations`] records these bytes. And an exit's site must not be among the
+//! instructions that the entry displaces: a call through the trampoline would bypass it.
 
 use super::body::{Flow, Line, Reader};
 use super::prepared::{Maker, Prepared, Room};
@@ -68,14 +68,14 @@ const RUN: usize = 8;
 
 /// The bytes of a module that are switched or written, and those that are read as displacements.
 #[derive(Debug, Default)]
-pub(crate) struct Ground {
+pub(crate) struct ByteReservations {
     changed: HashSet<usize>,
     fixed: HashSet<usize>,
 }
 
 /// The bytes of one site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Claim {
+pub(crate) enum Reservation {
     /// So many are switched, the four after them are read.
     Pun(CodeAddr, usize),
     /// Five are switched.
@@ -92,7 +92,7 @@ pub(crate) enum Claim {
     Fall(CodeAddr),
 }
 
-impl Claim {
+impl Reservation {
     /// The byte that is switched.
     pub(crate) fn site(self) -> CodeAddr {
         CodeAddr::new(self.changes().start)
@@ -131,16 +131,18 @@ impl Claim {
     }
 }
 
-impl Ground {
-    fn allows(&self, claim: Claim) -> bool {
-        !claim.changes().any(|byte| self.changed.contains(&byte) || self.fixed.contains(&byte))
-            && !claim.fixes().any(|byte| self.changed.contains(&byte))
+impl ByteReservations {
+    fn allows(&self, reservation: Reservation) -> bool {
+        !reservation
+            .changes()
+            .any(|byte| self.changed.contains(&byte) || self.fixed.contains(&byte))
+            && !reservation.fixes().any(|byte| self.changed.contains(&byte))
     }
 
     /// A site is there from now on.
-    pub(crate) fn take(&mut self, claim: Claim) {
-        self.changed.extend(claim.changes());
-        self.fixed.extend(claim.fixes());
+    pub(crate) fn reserve(&mut self, reservation: Reservation) {
+        self.changed.extend(reservation.changes());
+        self.fixed.extend(reservation.fixes());
     }
 
     /// Whether a byte may differ from the file's.
@@ -193,11 +195,11 @@ impl Pun<'_> {
         }
     }
 
-    pub(crate) fn claim(&self) -> Claim {
+    pub(crate) fn reservation(&self) -> Reservation {
         match self.leap {
-            Leap::Byte(_) => Claim::Pun(self.at, 1),
-            Leap::Prefixed(prefixes, _) => Claim::Pun(self.at, prefixes + 1),
-            Leap::Whole(_) => Claim::Whole(self.at),
+            Leap::Byte(_) => Reservation::Pun(self.at, 1),
+            Leap::Prefixed(prefixes, _) => Reservation::Pun(self.at, prefixes + 1),
+            Leap::Whole(_) => Reservation::Whole(self.at),
         }
     }
 }
@@ -237,12 +239,12 @@ pub(crate) enum Way<'b> {
 }
 
 impl Way<'_> {
-    pub(crate) fn claim(&self) -> Claim {
+    pub(crate) fn reservation(&self) -> Reservation {
         match self {
-            Self::Pun(pun) => pun.claim(),
-            Self::Room(room) => Claim::Room(room.at, room.len),
-            Self::Call(at, form) => Claim::Call(*at, *form),
-            Self::Turn(turn) | Self::Own(turn) => Claim::Turn(turn.at),
+            Self::Pun(pun) => pun.reservation(),
+            Self::Room(room) => Reservation::Room(room.at, room.len),
+            Self::Call(at, form) => Reservation::Call(*at, *form),
+            Self::Turn(turn) | Self::Own(turn) => Reservation::Turn(turn.at),
         }
     }
 
@@ -348,13 +350,13 @@ impl Exit<'_> {
         }
     }
 
-    pub(crate) fn claim(&self) -> Claim {
+    pub(crate) fn reservation(&self) -> Reservation {
         match self {
-            Self::Padded(at) => Claim::Padded(*at),
-            Self::Room(room) => Claim::Room(room.at, room.len),
-            Self::Pun(pun) => pun.claim(),
-            Self::Turn(turn) => Claim::Turn(turn.at),
-            Self::Fall(at) => Claim::Fall(*at),
+            Self::Padded(at) => Reservation::Padded(*at),
+            Self::Room(room) => Reservation::Room(room.at, room.len),
+            Self::Pun(pun) => pun.reservation(),
+            Self::Turn(turn) => Reservation::Turn(turn.at),
+            Self::Fall(at) => Reservation::Fall(*at),
         }
     }
 }
@@ -371,11 +373,11 @@ pub(crate) enum Spot<'b> {
 }
 
 impl Spot<'_> {
-    pub(crate) fn claim(&self) -> Claim {
+    pub(crate) fn reservation(&self) -> Reservation {
         match self {
-            Self::Pun(pun) => pun.claim(),
-            Self::Turn(turn) => Claim::Turn(turn.at),
-            Self::Padded(at) => Claim::Padded(*at),
+            Self::Pun(pun) => pun.reservation(),
+            Self::Turn(turn) => Reservation::Turn(turn.at),
+            Self::Padded(at) => Reservation::Padded(*at),
         }
     }
 
@@ -398,17 +400,17 @@ pub(crate) struct Choice<'b> {
 }
 
 impl Choice<'_> {
-    /// The bytes that it claims.
-    pub(crate) fn claims(&self) -> impl Iterator<Item = Claim> {
-        let exits = self.exits.iter().map(Exit::claim);
-        std::iter::once(self.entry.way.claim()).chain(exits)
+    /// The bytes that it reserves.
+    pub(crate) fn reservations(&self) -> impl Iterator<Item = Reservation> {
+        let exits = self.exits.iter().map(Exit::reservation);
+        std::iter::once(self.entry.way.reservation()).chain(exits)
     }
 }
 
 /// How the sites of functions are chosen.
 pub(crate) struct Chooser<'c, 'b, Pages> {
     pub(crate) reader: Reader<'c, 'b>,
-    pub(crate) ground: &'c Ground,
+    pub(crate) reserved: &'c ByteReservations,
     /// The functions that a compiler has prepared.
     pub(crate) prepared: &'c Prepared,
     /// Functions that are not prepared get probes, too.
@@ -454,7 +456,7 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
     /// The last is chosen first: an earlier one may lead to it.
     fn exits(&self, body: &Body<'b>, entry: &Entry<'b>) -> Result<Vec<Exit<'b>>, Untimed> {
         let displaced = entry.way.displaced();
-        let mut claims = vec![entry.way.claim()];
+        let mut reservations = vec![entry.way.reservation()];
         let mut exits: Vec<Exit<'b>> = Vec::new();
         for part in &body.parts {
             let is_exit = |line: &Line<'b>| {
@@ -463,21 +465,21 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
                         && !(entry.is_whole() && displaced.contains(&line.at))
             };
             for (at, line) in part.iter().enumerate().rev().filter(|(_, line)| is_exit(line)) {
-                let agrees = |claim: Claim| {
-                    !displaced.contains(&claim.site())
-                        && claims.iter().all(|other| claim.agrees(*other))
+                let agrees = |reservation: Reservation| {
+                    !displaced.contains(&reservation.site())
+                        && reservations.iter().all(|other| reservation.agrees(*other))
                 };
                 let exit = match line.flow {
                     Flow::Perhaps => None,
                     _ => self.exit(body, part, at, agrees),
                 };
                 let falls = || {
-                    let fall = Claim::Fall(line.at);
+                    let fall = Reservation::Fall(line.at);
                     let leads_to_exit = line.bytes == [RET]
                         && part.get(at + 1).is_some_and(|next| {
-                            next.bytes == [RET] && claims.iter().any(|c| c.site() == next.at)
+                            next.bytes == [RET] && reservations.iter().any(|c| c.site() == next.at)
                         });
-                    (leads_to_exit && self.ground.allows(fall) && agrees(fall))
+                    (leads_to_exit && self.reserved.allows(fall) && agrees(fall))
                         .then_some(Exit::Fall(line.at))
                 };
                 let exit = exit.or_else(|| self.turn(line, agrees).map(Exit::Turn)).or_else(falls);
@@ -485,7 +487,7 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
                     Flow::Perhaps => Untimed::ConditionalExit,
                     _ => Untimed::NoExit,
                 })?;
-                claims.push(exit.claim());
+                reservations.push(exit.reservation());
                 exits.push(exit);
             }
         }
@@ -633,7 +635,8 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
                 leap,
                 moved: moved.clone(),
             });
-            let puns: Vec<Pun<'_>> = puns.filter(|pun| self.ground.allows(pun.claim())).collect();
+            let puns: Vec<Pun<'_>> =
+                puns.filter(|pun| self.reserved.allows(pun.reservation())).collect();
             refusal = match puns.is_empty() {
                 true => refusal.max(Refusal::TooNear),
                 false => Refusal::NoLanding,
@@ -644,8 +647,8 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
         }
         // The end of the straight line: a jump or a call, by its last byte, or a `ret`.
         let last = &part[behind.last().unwrap_or(index)];
-        let padded = Claim::Padded(last.at);
-        if last.bytes == [RET] && self.is_padded(body, last.end()) && self.ground.allows(padded) {
+        let padded = Reservation::Padded(last.at);
+        if last.bytes == [RET] && self.is_padded(body, last.end()) && self.reserved.allows(padded) {
             return Ok(Spot::Padded(last.at));
         }
         let turn = (!is_other(last)).then(|| self.turn(last, |_| true)).flatten();
@@ -723,9 +726,9 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
 
     /// The price of a pun: whether more than a byte is switched, and how many pages it takes;
     /// `None` if it is impossible.
-    fn price_of(&self, pun: &Pun<'b>, agrees: impl Fn(Claim) -> bool) -> Option<Price> {
-        let claim = pun.claim();
-        if !(self.ground.allows(claim) && agrees(claim)) {
+    fn price_of(&self, pun: &Pun<'b>, agrees: impl Fn(Reservation) -> bool) -> Option<Price> {
+        let reservation = pun.reservation();
+        if !(self.reserved.allows(reservation) && agrees(reservation)) {
             return None;
         }
         let pages = match pun.landing() {
@@ -740,13 +743,13 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
         body: &Body<'b>,
         part: &[Line<'b>],
         at: usize,
-        agrees: impl Fn(Claim) -> bool,
+        agrees: impl Fn(Reservation) -> bool,
     ) -> Option<Exit<'b>> {
         let line = &part[at];
-        let padded = Claim::Padded(line.at);
+        let padded = Reservation::Padded(line.at);
         if line.bytes == [RET]
             && self.is_padded(body, line.end())
-            && self.ground.allows(padded)
+            && self.reserved.allows(padded)
             && agrees(padded)
         {
             return Some(Exit::Padded(line.at));
@@ -756,7 +759,7 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
         let mut sleds = part[at.saturating_sub(2)..at].iter();
         if let Some(room) = sleds.find_map(|before| self.prepared.room(before.at))
             && room.end() == line.at
-            && agrees(Claim::Room(room.at, room.len))
+            && agrees(Reservation::Room(room.at, room.len))
         {
             return Some(Exit::Room(room));
         }
@@ -792,7 +795,7 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
 
     /// A jump with a displacement of four bytes, by the last of them: where it leads then a landing
     /// is there, or a page for one.
-    fn turn(&self, line: &Line<'_>, agrees: impl Fn(Claim) -> bool) -> Option<Turn> {
+    fn turn(&self, line: &Line<'_>, agrees: impl Fn(Reservation) -> bool) -> Option<Turn> {
         let ([0xe9, ..] | [0x0f, 0x80..=0x8f, ..]) = line.bytes else { return None };
         let (Movable::Jump { to } | Movable::Branch { to, .. }) = line.movable? else {
             return None;
@@ -805,11 +808,11 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
         &self,
         line: &Line<'_>,
         to: CodeAddr,
-        agrees: impl Fn(Claim) -> bool,
+        agrees: impl Fn(Reservation) -> bool,
     ) -> Option<Turn> {
         let at = line.end().offset(-(PUN as isize));
-        let claim = Claim::Turn(at);
-        if !(self.ground.allows(claim) && agrees(claim)) {
+        let reservation = Reservation::Turn(at);
+        if !(self.reserved.allows(reservation) && agrees(reservation)) {
             return None;
         }
         let bytes = *self.reader.text.from(at)?.first_chunk::<PUN>()?;

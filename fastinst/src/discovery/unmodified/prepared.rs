@@ -13,7 +13,7 @@
 //! "Instrumentation Options"; LLVM, "XRay Instrumentation", and `InstrumentationMap.cpp` for the
 //! table's layout.
 
-use super::{Claim, Frames};
+use super::{Frames, Reservation};
 use crate::discovery::image::Named;
 use crate::discovery::{Code, Hooks, Image, scan};
 use crate::probe::Kind;
@@ -151,9 +151,9 @@ impl Prepared {
 
     /// The bytes of all that is prepared. They are taken before any function has a site: a pun at
     /// the end of another one might read them.
-    pub(crate) fn claims(&self) -> impl Iterator<Item = Claim> + '_ {
-        let rooms = self.rooms().map(|room| Claim::Room(room.at, room.len));
-        rooms.chain(self.calls.iter().map(|(at, form)| Claim::Call(*at, *form)))
+    pub(crate) fn reservations(&self) -> impl Iterator<Item = Reservation> + '_ {
+        let rooms = self.rooms().map(|room| Reservation::Room(room.at, room.len));
+        rooms.chain(self.calls.iter().map(|(at, form)| Reservation::Call(*at, *form)))
     }
 
     /// Where calls of the compiler's profiler lead.

@@ -23,16 +23,16 @@ fn with_own<T>(act: impl FnOnce(Reader<'_, '_>, &Image<'_>) -> T) -> T {
 
 fn choose<'b>(
     reader: Reader<'_, 'b>,
-    ground: &Ground,
+    reserved: &ByteReservations,
     start: u64,
 ) -> Result<(Body<'b>, Choice<'b>), Refusal> {
-    choose_where(reader, ground, start, |at| !at.get().is_multiple_of(3))
+    choose_where(reader, reserved, start, |at| !at.get().is_multiple_of(3))
 }
 
 /// With landings that are free.
 fn choose_where<'b>(
     reader: Reader<'_, 'b>,
-    ground: &Ground,
+    reserved: &ByteReservations,
     start: u64,
     is_free: impl Fn(CodeAddr) -> bool,
 ) -> Result<(Body<'b>, Choice<'b>), Refusal> {
@@ -41,7 +41,7 @@ fn choose_where<'b>(
     let prepared = Prepared::default();
     let (granule, takes_any) = (Granule::default(), true);
     let prepared = &prepared;
-    let chooser = Chooser { reader, ground, prepared, takes_any, price, granule };
+    let chooser = Chooser { reader, reserved, prepared, takes_any, price, granule };
     let choice = chooser.choose(&body)?;
     Ok((body, choice))
 }
@@ -49,29 +49,29 @@ fn choose_where<'b>(
 #[test]
 fn no_byte_is_switched_that_another_pun_reads() {
     with_own(|reader, image| {
-        let mut ground = Ground::default();
-        let mut claims: Vec<Claim> = Vec::new();
+        let mut reserved = ByteReservations::default();
+        let mut reservations: Vec<Reservation> = Vec::new();
         let mut timed = 0;
         for start in image.unwind_starts().into_iter().take(4000) {
-            let Ok((_, choice)) = choose(reader, &ground, start) else { continue };
+            let Ok((_, choice)) = choose(reader, &reserved, start) else { continue };
             timed += usize::from(choice.untimed.is_none());
-            claims.extend(choice.claims());
-            choice.claims().for_each(|claim| ground.take(claim));
+            reservations.extend(choice.reservations());
+            choice.reservations().for_each(|reservation| reserved.reserve(reservation));
         }
         assert!(timed > 100, "{timed}");
         // Neighbours are the only ones that can meet.
-        claims.sort_by_key(|claim| claim.site());
-        assert!(claims.windows(2).all(|pair| pair[0].agrees(pair[1]) && pair[0] != pair[1]));
+        reservations.sort_by_key(|reservation| reservation.site());
+        assert!(reservations.windows(2).all(|pair| pair[0].agrees(pair[1]) && pair[0] != pair[1]));
     });
 }
 
 #[test]
 fn what_is_displaced_is_whole_and_leads_behind_itself() {
     with_own(|reader, image| {
-        let ground = Ground::default();
+        let reserved = ByteReservations::default();
         let (mut whole, mut short) = (0, 0);
         for start in image.unwind_starts().into_iter().take(4000) {
-            let Ok((body, choice)) = choose(reader, &ground, start) else { continue };
+            let Ok((body, choice)) = choose(reader, &reserved, start) else { continue };
             let exits = choice.exits.iter().filter_map(|exit| match exit {
                 Exit::Pun(pun) => Some(pun),
                 Exit::Padded(_) | Exit::Room(_) | Exit::Turn(_) | Exit::Fall(_) => None,
@@ -96,7 +96,9 @@ fn what_is_displaced_is_whole_and_leads_behind_itself() {
             whole += usize::from(choice.entry.is_whole());
             // A call that came through the entry comes by all exits.
             let displaced = choice.entry.way.displaced();
-            assert!(choice.exits.iter().all(|exit| !displaced.contains(&exit.claim().site())));
+            assert!(
+                choice.exits.iter().all(|exit| !displaced.contains(&exit.reservation().site()))
+            );
         }
         assert!(whole > 0 && short > 0);
     });
@@ -129,17 +131,22 @@ fn a_return_that_leads_on_leads_to_the_site_of_another_one() {
     // It is a function of this program.
     assert_eq!([-1, 0, 1].map(|which| fastinst_test_two_returns(which)), [7, 7, 9]);
     with_own(|reader, image| {
-        let ground = Ground::default();
+        let reserved = ByteReservations::default();
         let mut falls = 0;
         for start in image.unwind_starts() {
             // No landing is free.
-            let Ok((_, choice)) = choose_where(reader, &ground, start, |_| false) else { continue };
+            let Ok((_, choice)) = choose_where(reader, &reserved, start, |_| false) else {
+                continue;
+            };
             for exit in &choice.exits {
                 let Exit::Fall(at) = exit else { continue };
                 falls += 1;
                 assert_eq!(reader.text.from(*at).unwrap()[..2], [RET, RET]);
                 let next = at.offset(1);
-                assert!(choice.exits.iter().any(|exit| exit.claim().site() == next), "{at:?}");
+                assert!(
+                    choice.exits.iter().any(|exit| exit.reservation().site() == next),
+                    "{at:?}"
+                );
             }
         }
         assert!(falls > 0);
@@ -149,10 +156,10 @@ fn a_return_that_leads_on_leads_to_the_site_of_another_one() {
 #[test]
 fn a_jump_that_is_turned_differs_in_its_last_byte() {
     with_own(|reader, image| {
-        let ground = Ground::default();
+        let reserved = ByteReservations::default();
         let (mut turned, mut whole) = (0, 0);
         for start in image.unwind_starts().into_iter().take(8000) {
-            let Ok((_, choice)) = choose(reader, &ground, start) else { continue };
+            let Ok((_, choice)) = choose(reader, &reserved, start) else { continue };
             let exits = choice.exits.iter().filter_map(|exit| match exit {
                 Exit::Turn(turn) => Some(turn),
                 Exit::Padded(_) | Exit::Room(_) | Exit::Pun(_) | Exit::Fall(_) => None,
@@ -179,12 +186,12 @@ fn a_jump_that_is_turned_differs_in_its_last_byte() {
 #[test]
 fn what_one_store_replaces_lies_in_one_instruction_and_in_one_granule() {
     with_own(|reader, image| {
-        let ground = Ground::default();
+        let reserved = ByteReservations::default();
         let (mut prefixed, mut whole, mut called) = (0, 0, 0);
         for start in image.unwind_starts().into_iter().take(8000) {
             // Few landings are free.
             let is_free = |at: CodeAddr| at.get().is_multiple_of(5);
-            let choice = choose_where(reader, &ground, start, is_free);
+            let choice = choose_where(reader, &reserved, start, is_free);
             let Ok((_, choice)) = choice else { continue };
             let exits = choice.exits.iter().filter_map(|exit| match exit {
                 Exit::Pun(pun) => Some(pun),

@@ -16,7 +16,7 @@
 use super::{Agent, Pace};
 use crate::config::ControlChoice;
 use crate::format::Format;
-use crate::runtime::plant::garden;
+use crate::runtime::registry::lock_registry;
 use crate::runtime::witness::Witness;
 use crate::runtime::{attached, functions, guest, modes, unloading};
 use control::registry::Tower;
@@ -37,8 +37,8 @@ static FORBIDDEN: AtomicBool = AtomicBool::new(false);
 /// Has the socket closed, and waits until no call for it is being made.
 pub(in crate::runtime) fn forbid() {
     FORBIDDEN.store(true, Release);
-    // The agent serves its socket while it has the garden.
-    drop(garden());
+    // The agent serves its socket while it holds the registry.
+    drop(lock_registry());
 }
 
 /// The process that has a socket, 0 if none has; and its descriptor: number, device, file.
@@ -106,18 +106,18 @@ impl Control {
         let now = Instant::now();
         if self.visitors.as_ref().is_some_and(|visitors| visitors.is_due(now)) {
             // Checked under the lock: a thread that forbids it waits for the lock, or is seen here.
-            let garden = garden();
+            let registry = lock_registry();
             if FORBIDDEN.load(Acquire) {
                 self.visitors = None;
             }
             self.asked.extend(self.visitors.iter_mut().flat_map(|visitors| visitors.look(now)));
-            drop(garden);
+            drop(registry);
         }
         !self.asked.is_empty()
     }
 
     fn answer(&mut self, answer: &Answer) {
-        let _garden = garden();
+        let _registry = lock_registry();
         if let Some(visitors) = self.visitors.as_mut().filter(|_| !FORBIDDEN.load(Acquire)) {
             visitors.answer(answer, Instant::now());
         }
@@ -205,7 +205,7 @@ impl Agent {
 
     /// Switches all sites off, whatever is decided later.
     fn silence(&self) {
-        let _garden = garden();
+        let _registry = lock_registry();
         modes::silence_all();
     }
 
@@ -221,7 +221,7 @@ impl Agent {
         modes::end_silence();
         functions::all().for_each(|id| modes::allow(id, true));
         next.meet_all();
-        next.planted_all = self.planted_all;
+        next.installed_all = self.installed_all;
         next.pace = Pace::new(Instant::now());
         std::mem::swap(&mut next.names, &mut self.names);
         std::mem::swap(&mut next.control, &mut self.control);
@@ -237,7 +237,7 @@ impl Agent {
         let before = guest::config().clone();
         let earlier = selected_functions();
         guest::change_settings(change)?;
-        self.plant_what_is_named();
+        self.install_named();
         let selected = selected_functions();
         if selected.is_empty() {
             let config = guest::config();
@@ -264,15 +264,16 @@ impl Agent {
         Ok(format!("{selected} of {all} functions with probes: {then}\n"))
     }
 
-    /// Plants the unmodified functions that were requested by name: they may never be seen running.
-    fn plant_what_is_named(&mut self) {
-        if !self.has_puns || guest::config().include.is_empty() || !super::may_plant() {
+    /// Installs probes in the unmodified functions that were requested by name: the sampling clock
+    /// may never see them running.
+    fn install_named(&mut self) {
+        if !self.has_puns || guest::config().include.is_empty() || !super::may_install() {
             return;
         }
-        let mut garden = garden();
-        let all = garden.unmodified.as_ref().map(|unmodified| unmodified.all(|_| true));
-        garden.plant_unmodified(&all.unwrap_or_default());
-        drop(garden);
+        let mut registry = lock_registry();
+        let all = registry.unmodified.as_ref().map(|unmodified| unmodified.all(|_| true));
+        registry.install_unmodified(&all.unwrap_or_default());
+        drop(registry);
         self.make_accounts();
     }
 
@@ -320,7 +321,7 @@ impl Agent {
             row("exclude", config.exclude.join(", "));
         }
         row("functions", format!("{} with probes, {called} called", functions::all().count()));
-        row("probes", super::writing::probes(&garden()).to_string());
+        row("probes", super::writing::probes(&lock_registry()).to_string());
         row("timed", format!("{} calls", self.samples));
         if self.frozen.is_none() {
             row("cpu", format!("{programs:.2} s of the program, {spent:.3} s of the profiler"));
@@ -341,7 +342,7 @@ impl Agent {
     /// One line for each function that has probes.
     fn list_probes(&mut self) -> String {
         self.make_accounts();
-        let garden = garden();
+        let registry = lock_registry();
         let mut text = format!("{:>12}  {:<8}  function\n", "calls", "state");
         for id in functions::all() {
             let function = id.function();
@@ -349,14 +350,15 @@ impl Agent {
             let account = &self.functions[id.0 as usize];
             let module = account.module;
             let state = match () {
-                () if !guest::is_selected(&garden, address) => "left out",
+                () if !guest::is_selected(&registry, address) => "left out",
                 () if self.frozen.is_some() => "off",
                 () if modes::mode_is_sample(function) => "timed",
                 () if modes::mode_counts(function) => "counted",
                 () => "idle",
             };
-            let label = self.names.label(&garden, module, address, true);
-            let place = module.and_then(|at| garden.beds.get(at)).map(|bed| &bed.module.name);
+            let label = self.names.label(&registry, module, address, true);
+            let place =
+                module.and_then(|at| registry.entries.get(at)).map(|entry| &entry.module.name);
             let _ = writeln!(
                 text,
                 "{:>12}  {state:<8}  {}{}",
@@ -390,10 +392,10 @@ fn percent(share: f64) -> f64 {
 
 /// The selected functions, of those that have probes.
 fn selected_functions() -> Vec<functions::Id> {
-    let garden = garden();
+    let registry = lock_registry();
     let is_selected = |id: &functions::Id| {
         let address = id.function().address.load(Acquire);
-        guest::is_selected(&garden, CodeAddr::new(address as usize))
+        guest::is_selected(&registry, CodeAddr::new(address as usize))
     };
     functions::all().filter(is_selected).collect()
 }

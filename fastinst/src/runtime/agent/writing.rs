@@ -8,7 +8,7 @@ use crate::heap;
 use crate::output::{self, Unhindered};
 use crate::runtime::functions::{self, Id};
 use crate::runtime::handover::{self, Due};
-use crate::runtime::plant::{Garden, garden};
+use crate::runtime::registry::{ModuleRegistry, lock_registry};
 use crate::runtime::{attached, clock, guest, measure, modes, registered, sites, spans, threads};
 use profiler::{Clock, ClockEvidence, ClockSource};
 use std::sync::atomic::Ordering::Relaxed;
@@ -78,7 +78,7 @@ impl Agent {
 
     pub(super) fn profile(&mut self, format: Format) -> (profiler::Profile, Unhindered) {
         let clock = measure::clock_since(self.started, guest::clock());
-        let garden = garden();
+        let registry = lock_registry();
         let unhindered = Unhindered::begin();
         if let Some(frozen) = &self.frozen {
             let mut profile = profiler::Profile::clone(frozen);
@@ -94,14 +94,14 @@ impl Agent {
                 ..ClockEvidence::default()
             }
         } else {
-            self.witness.evidence(&garden, &mut self.names)
+            self.witness.evidence(&registry, &mut self.names)
         };
-        let facts = self.facts(clock, evidence, &garden);
+        let facts = self.facts(clock, evidence, &registry);
         let mut profile = self.controller.draft(clock::work());
         let functions = &self.functions;
-        let bed_of = |id: Id| functions.get(id.0 as usize).and_then(|account| account.module);
+        let entry_of = |id: Id| functions.get(id.0 as usize).and_then(|account| account.module);
         let (names, jit) = (&mut self.names, self.witness.jit());
-        output::describe(&mut profile, &garden, names, &facts, format, jit, bed_of);
+        output::describe(&mut profile, &registry, names, &facts, format, jit, entry_of);
         (profile, unhindered)
     }
 
@@ -127,7 +127,12 @@ impl Agent {
         next
     }
 
-    fn facts(&self, clock: Clock, mut evidence: ClockEvidence, garden: &Garden) -> output::Facts {
+    fn facts(
+        &self,
+        clock: Clock,
+        mut evidence: ClockEvidence,
+        registry: &ModuleRegistry,
+    ) -> output::Facts {
         let recorded = self.recorded.clone();
         let agent = agent_time();
         let (seconds, processor, agent, switching) = match &recorded {
@@ -163,13 +168,13 @@ impl Agent {
             unobserved: threads::UNOBSERVED.load(Relaxed),
             threads: threads::all().count() as u32,
             refused: functions::REFUSED.load(Relaxed).into(),
-            probes: probes(garden),
+            probes: probes(registry),
             started: self.began,
         }
     }
 }
 
 /// The number of probes.
-pub(super) fn probes(garden: &Garden) -> u64 {
-    u64::from(sites::count()) + registered::probes(garden)
+pub(super) fn probes(registry: &ModuleRegistry) -> u64 {
+    u64::from(sites::count()) + registered::probes(registry)
 }

@@ -6,16 +6,16 @@ use crate::config::Provider;
 use crate::discovery::Module;
 use crate::discovery::unmodified::Maker;
 use crate::runtime::functions::Id;
-use crate::runtime::plant::Garden;
+use crate::runtime::registry::ModuleRegistry;
 use crate::runtime::{arguments, spans};
 use crate::symbols::Subject;
 use std::collections::BTreeSet;
 use wordpatch::CodeAddr;
 
 /// Whether the function at an address is one that the user wants probed.
-pub(in crate::runtime) fn is_selected(garden: &Garden, address: CodeAddr) -> bool {
-    guest().selector.as_ref().is_none_or(|selector| match garden.bed_of(address) {
-        Some((_, bed)) => selector.accepts(&bed.module, address),
+pub(in crate::runtime) fn is_selected(registry: &ModuleRegistry, address: CodeAddr) -> bool {
+    guest().selector.as_ref().is_none_or(|selector| match registry.entry_of(address) {
+        Some((_, entry)) => selector.accepts(&entry.module, address),
         None => false,
     })
 }
@@ -42,8 +42,8 @@ fn role_in(module: &Module, address: CodeAddr) -> u8 {
 }
 
 /// What entering the function at an address does to recording.
-pub(in crate::runtime) fn role_of(garden: &Garden, address: CodeAddr) -> u8 {
-    garden.bed_of(address).map_or(0, |(_, bed)| role_in(&bed.module, address))
+pub(in crate::runtime) fn role_of(registry: &ModuleRegistry, address: CodeAddr) -> u8 {
+    registry.entry_of(address).map_or(0, |(_, entry)| role_in(&entry.module, address))
 }
 
 fn opens_in(module: &Module, address: CodeAddr) -> bool {
@@ -51,31 +51,31 @@ fn opens_in(module: &Module, address: CodeAddr) -> bool {
 }
 
 /// Whether the function at an address opens a scope.
-pub(in crate::runtime) fn opens_scope(garden: &Garden, address: CodeAddr) -> bool {
-    garden.bed_of(address).is_some_and(|(_, bed)| opens_in(&bed.module, address))
+pub(in crate::runtime) fn opens_scope(registry: &ModuleRegistry, address: CodeAddr) -> bool {
+    registry.entry_of(address).is_some_and(|(_, entry)| opens_in(&entry.module, address))
 }
 
 /// Gives probes to functions without compiled-in hooks that get them before their code runs, in
 /// modules of these numbers: all functions, or those that a compiler has prepared. Returns the
 /// functions.
-pub(super) fn plant_before(
-    garden: &mut Garden,
+pub(super) fn install_before_run(
+    registry: &mut ModuleRegistry,
     is_asked: impl Fn(u32) -> bool + Copy,
 ) -> BTreeSet<Id> {
     if config().provider == Provider::Points {
-        return garden.plant_points(&config().pairs, is_asked);
+        return registry.install_points(&config().pairs, is_asked);
     }
-    let Some(unmodified) = garden.unmodified.as_deref() else { return BTreeSet::new() };
-    let mut wanted = match plants() {
+    let Some(unmodified) = registry.unmodified.as_deref() else { return BTreeSet::new() };
+    let mut wanted = match installs_early() {
         (true, _) => unmodified.all(is_asked),
         (false, true) => unmodified.prepared(is_asked),
         (false, false) => Vec::new(),
     };
-    if !plants().0
+    if !installs_early().0
         && [&guest().starting, &guest().stopping, &guest().under].iter().any(|one| one.is_some())
     {
         // A function that switches recording or opens a scope may run before it was seen running.
-        let is_early = |at: &CodeAddr| role_of(garden, *at) != 0 || opens_scope(garden, *at);
+        let is_early = |at: &CodeAddr| role_of(registry, *at) != 0 || opens_scope(registry, *at);
         wanted.extend(unmodified.all(is_asked).into_iter().filter(is_early));
     }
     if arguments::are_asked() {
@@ -84,19 +84,19 @@ pub(super) fn plant_before(
     }
     wanted.sort_unstable();
     wanted.dedup();
-    garden.plant_early(&wanted)
+    registry.install_early(&wanted)
 }
 
 /// Whether functions get their probes before their code runs: those that no compiler has prepared,
 /// and those that one has.
-fn plants() -> (bool, bool) {
-    (config().plants_before(None), config().plants_before(Some(Maker::Patchable)))
+fn installs_early() -> (bool, bool) {
+    (config().installs_before_run(None), config().installs_before_run(Some(Maker::Patchable)))
 }
 
 /// Whether functions get probes when they are seen running.
-pub(in crate::runtime) fn plants_what_is_seen(garden: &Garden) -> bool {
-    let Some(unmodified) = garden.unmodified.as_deref() else { return false };
-    let (plants_any, plants_prepared) = plants();
-    let has_all = plants_any || (plants_prepared && !unmodified.takes_any());
+pub(in crate::runtime) fn installs_when_sampled(registry: &ModuleRegistry) -> bool {
+    let Some(unmodified) = registry.unmodified.as_deref() else { return false };
+    let (for_any, for_prepared) = installs_early();
+    let has_all = for_any || (for_prepared && !unmodified.takes_any());
     config().provider != Provider::Points && !has_all
 }

@@ -5,7 +5,7 @@
 //! made:
 //!
 //! ```text
-//!   a thread that plants          a thread that makes its block
+//!   a thread that installs        a thread that makes its block
 //!   raise the promise             show the block in the list
 //!   fence                         fence
 //!   look at every block           look at the promise

@@ -18,13 +18,13 @@
 #![allow(unsafe_code)]
 
 use super::trampoline::{filled, len_of, point_code};
-use super::{Field, Lot, Planter, Plot};
+use super::{InstallBatch, OpenModule, ReloadState, SiteInstaller};
 use crate::discovery::points::{Pair, Point, pairs};
 use crate::discovery::unmodified::{Chooser, Frames, Reader, Refusal, Spot, Text};
 use crate::discovery::{Code, Image};
 use crate::probe::Kind;
 use crate::runtime::functions::{self, Id};
-use crate::runtime::sites::Planted;
+use crate::runtime::sites::InstalledSite;
 use crate::runtime::stub::Stub;
 use callpatch::x86::{Form, keeping as code};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -36,7 +36,7 @@ use wordpatch::CodeAddr;
 #[derive(Debug, Default)]
 pub(crate) struct Points {
     /// The points that have probes, by their place; and whether their module was loaded later.
-    planted: BTreeMap<Place, bool>,
+    installed: BTreeMap<Place, bool>,
     /// The semaphores that were incremented, and the modules that they are in.
     semaphores: BTreeMap<CodeAddr, u32>,
     /// The rows of beginnings of pairs that are timed.
@@ -49,7 +49,7 @@ pub(crate) struct Points {
 /// A module's number, and a place in it.
 type Place = (u32, usize);
 
-/// Points that are wanted, by the number of their field.
+/// Points that are wanted, by the place of their module among the open ones.
 type Wanted = Vec<(usize, Point)>;
 
 /// What a title's points have in common.
@@ -64,9 +64,9 @@ struct Role {
 }
 
 impl super::Unmodified {
-    /// Plants the points that `wants` names, in modules of these numbers. Returns the numbers of
-    /// their sites.
-    pub(crate) fn plant_points(
+    /// Installs probes at the points that `wants` names, in modules of these numbers. Returns the
+    /// numbers of their sites.
+    pub(crate) fn install_points(
         &mut self,
         named: &[Pair],
         policy: &wordpatch::Policy,
@@ -76,24 +76,24 @@ impl super::Unmodified {
         ),
     ) -> Result<Vec<u32>, String> {
         let mut wanted = Wanted::new();
-        for (number, field) in self.modules.iter().enumerate() {
-            let points = field.points.iter().filter(|point| wants(&field.module, point.at));
+        for (number, opened) in self.modules.iter().enumerate() {
+            let points = opened.points.iter().filter(|point| wants(&opened.module, point.at));
             wanted.extend(points.cloned().map(|point| (number, point)));
         }
         let mut survey = super::look(&mut self.landings, policy)?;
         let pairs = pairs(wanted.iter().map(|(_, point)| point), named);
         let mut made = Vec::new();
         let mut roles = roles(&wanted, &pairs, &mut self.points.rows);
-        wanted.retain(|(number, _)| is_asked(self.modules[*number].bed));
-        // Ends are planted first: a pair whose end has no probe is not timed.
+        wanted.retain(|(number, _)| is_asked(self.modules[*number].module_number));
+        // Ends get their probes first: a pair whose end has no probe is not timed.
         let is_end = |title: &String| pairs.iter().any(|pair| pair.end == *title);
         let (ends, others): (Wanted, Wanted) =
             wanted.into_iter().partition(|(_, point)| is_end(&point.title()));
-        let missing = self.plant_some(&ends, &roles, (&mut survey, policy), &mut made)?;
+        let missing = self.install_some_points(&ends, &roles, (&mut survey, policy), &mut made)?;
         for pair in pairs.iter().filter(|pair| missing.contains(&pair.end)) {
             roles.entry(pair.begin.clone()).and_modify(|role| role.begins = false);
         }
-        self.plant_some(&others, &roles, (&mut survey, policy), &mut made)?;
+        self.install_some_points(&others, &roles, (&mut survey, policy), &mut made)?;
         for role in roles.values() {
             // What was counted and not timed so far stays so.
             if role.begins && !self.untimed.contains(&role.id) {
@@ -108,8 +108,8 @@ impl super::Unmodified {
         Ok(made)
     }
 
-    /// Plants points. Returns the titles of those that got no probe.
-    fn plant_some(
+    /// Installs probes at points. Returns the titles of those that got no probe.
+    fn install_some_points(
         &mut self,
         wanted: &Wanted,
         roles: &HashMap<String, Role>,
@@ -119,13 +119,13 @@ impl super::Unmodified {
         let mut missing = BTreeSet::new();
         let Self { modules, landings, points, .. } = self;
         let mut led = Vec::new();
-        for (number, field) in modules.iter_mut().enumerate() {
+        for (number, opened) in modules.iter_mut().enumerate() {
             let here: Vec<&Point> =
                 wanted.iter().filter(|(of, _)| *of == number).map(|(_, point)| point).collect();
             if here.is_empty() {
                 continue;
             }
-            let mut planter = Planter {
+            let mut batch = InstallBatch {
                 survey: &mut *survey,
                 landings: &mut *landings,
                 led: &mut led,
@@ -133,13 +133,14 @@ impl super::Unmodified {
                 takes_any: true,
                 granule: policy.granule,
             };
-            for (point, planted) in here.iter().zip(field.plant_points(&here, roles, &mut planter))
+            for (point, installed) in
+                here.iter().zip(opened.install_points(&here, roles, &mut batch))
             {
-                let place = (field.bed, point.at.get().wrapping_sub(field.module.bias));
-                match planted {
+                let place = (opened.module_number, point.at.get().wrapping_sub(opened.module.bias));
+                match installed {
                     Ok(()) => {
-                        points.planted.insert(place, field.is_late);
-                        points.stand_at(point.semaphore, field.bed);
+                        points.installed.insert(place, opened.is_late);
+                        points.stand_at(point.semaphore, opened.module_number);
                     }
                     Err(why) => {
                         missing.insert(point.title());
@@ -192,23 +193,23 @@ impl Points {
     }
 
     /// Notifies the program of one more tool, once for each semaphore.
-    fn stand_at(&mut self, semaphore: Option<CodeAddr>, bed: u32) {
+    fn stand_at(&mut self, semaphore: Option<CodeAddr>, module_number: u32) {
         if let Some(semaphore) = semaphore
-            && self.semaphores.insert(semaphore, bed).is_none()
+            && self.semaphores.insert(semaphore, module_number).is_none()
         {
             change(semaphore, 1);
         }
     }
 
     /// Modules of these numbers were unloaded, and their semaphores with them.
-    pub(super) fn close(&mut self, beds: &[u32]) {
-        self.semaphores.retain(|_, bed| !beds.contains(bed));
+    pub(super) fn close(&mut self, numbers: &[u32]) {
+        self.semaphores.retain(|_, number| !numbers.contains(number));
     }
 
     /// What a reader of the profile has to know about points.
     pub(crate) fn note(&self) -> String {
         const SHOWN: usize = 3;
-        if self.planted.is_empty() && self.refused.is_empty() {
+        if self.installed.is_empty() && self.refused.is_empty() {
             return "-F and -N leave no tracepoint; fastinst probes lists those of a file"
                 .to_owned();
         }
@@ -216,10 +217,10 @@ impl Points {
             |count| if count == 1 { "1 point".to_owned() } else { format!("{count} points") };
         let mut parts = Vec::new();
         for (late, when) in [(false, super::beginning()), (true, super::LATER)] {
-            let count = self.planted.values().filter(|is_late| **is_late == late).count();
+            let count = self.installed.values().filter(|is_late| **is_late == late).count();
             // A count of zero is reported only for the beginning, and if no point got a probe at
             // all.
-            if count > 0 || !late && self.planted.is_empty() {
+            if count > 0 || !late && self.installed.is_empty() {
                 parts.push(format!("{} got probes {when}", points(count)));
             }
         }
@@ -237,21 +238,21 @@ impl Points {
     }
 }
 
-impl Field {
-    /// Plants points of this module, one result for each.
-    fn plant_points(
+impl OpenModule {
+    /// Installs probes at points of this module, one result for each.
+    fn install_points(
         &mut self,
         wanted: &[&Point],
         roles: &HashMap<String, Role>,
-        planter: &mut Planter<'_>,
+        batch: &mut InstallBatch<'_>,
     ) -> Vec<Result<(), Refusal>> {
         let none = |why: Refusal| wanted.iter().map(|_| Err(why)).collect();
         if self.module.name.starts_with("ld-linux") {
             return none(Refusal::Loader);
         }
-        let Self { module, contents, prepared, ground, islands, points, .. } = self;
-        let mut lot = Lot {
-            bed: self.bed,
+        let Self { module, contents, prepared, reserved, islands, points, .. } = self;
+        let mut reload = ReloadState {
+            module_number: self.module_number,
             is_late: self.is_late,
             landed: &mut self.landed,
             former: &mut self.former,
@@ -262,7 +263,7 @@ impl Field {
         let Some(frames) = Frames::of(&image) else { return none(Refusal::NoFunction) };
         let (code, others, bias) = (image.code(), image.no_functions(), module.bias);
         let places: BTreeSet<CodeAddr> = points.iter().map(|point| point.at).collect();
-        let plant = |point: &&Point| {
+        let install = |point: &&Point| {
             let role = roles.get(&point.title()).ok_or(Refusal::NoEntry)?;
             let from = |code: &Code<'_>| bias + code.address as usize;
             let holds = |code: &&Code<'_>| {
@@ -272,25 +273,26 @@ impl Field {
             let text = Text { start: CodeAddr::new(from(segment)), bytes: segment.bytes };
             let reader = Reader { text, frames: &frames, bias, others: &others };
             let body = reader.around(point.at)?;
-            let price = |at| planter.landings.price(at).ok();
+            let price = |at| batch.landings.price(at).ok();
             let chooser = Chooser {
                 reader,
-                ground: &*ground,
+                reserved: &*reserved,
                 prepared: &*prepared,
                 takes_any: true,
                 price,
-                granule: planter.granule,
+                granule: batch.granule,
             };
             let spot = chooser.point(&body, point.at, |at| places.contains(&at))?;
-            spot.moved().iter().try_for_each(|line| super::require_unchanged(line, ground))?;
-            let mut plot = Plot { islands, ground, prepared, lot: &mut lot, planter };
-            plot.point(*role, &spot).ok_or(Refusal::NoLanding)
+            spot.moved().iter().try_for_each(|line| super::require_unchanged(line, reserved))?;
+            let mut installer =
+                SiteInstaller { islands, reserved, prepared, reload: &mut reload, batch };
+            installer.point(*role, &spot).ok_or(Refusal::NoLanding)
         };
-        wanted.iter().map(plant).collect()
+        wanted.iter().map(install).collect()
     }
 }
 
-impl Plot<'_, '_, '_> {
+impl SiteInstaller<'_, '_, '_> {
     fn point(&mut self, role: Role, spot: &Spot<'_>) -> Option<()> {
         let number = self.number(role.id, Kind::Enter)?;
         let slots = self.slots(role.id, Stub::Count)?;
@@ -315,9 +317,16 @@ impl Plot<'_, '_, '_> {
             Spot::Padded(at) => self.padded(*at, number, trampoline)?,
         };
         let home = call.destination().address();
-        let planted =
-            Planted { call, gate: None, slots, trampoline, home, is_pun: true, is_point: true };
-        self.push(role.id, planted, Kind::Enter, spot.claim(), number);
+        let installed = InstalledSite {
+            call,
+            gate: None,
+            slots,
+            trampoline,
+            home,
+            is_pun: true,
+            is_point: true,
+        };
+        self.push(role.id, installed, Kind::Enter, spot.reservation(), number);
         Some(())
     }
 }

@@ -75,14 +75,14 @@ fn unmodified() -> MutexGuard<'static, Unmodified> {
     UNMODIFIED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Plants all functions of a library.
-fn plant(unmodified: &mut Unmodified, library: &Path) -> Vec<&'static Site> {
+/// Installs probes in all functions of a library.
+fn install(unmodified: &mut Unmodified, library: &Path) -> Vec<&'static Site> {
     guest::prepare_tables().unwrap();
     let module = Module::loaded().into_iter().find(|module| module.path == library).unwrap();
     let policy = Policy::new().unwrap();
-    unmodified.open(Field::new(&module, 0, Provider::Symbols).unwrap(), &policy).unwrap();
+    unmodified.open(OpenModule::new(&module, 0, Provider::Symbols).unwrap(), &policy).unwrap();
     let all = unmodified.all(|_| true);
-    let numbers = unmodified.plant(&all, &policy, |_, _| true).unwrap();
+    let numbers = unmodified.install(&all, &policy, |_, _| true).unwrap();
     numbers.into_iter().filter_map(sites::get).collect()
 }
 
@@ -120,10 +120,10 @@ fn threads_see_no_third_thing_while_all_sites_are_switched() {
     for (name, flags) in [("storm-o2", ["-O2"]), ("storm-o0", ["-O0"]), ("storm-os", ["-Os"])] {
         let Some((_folder, library, run)) = load(name, &flags) else { return };
         let expected = run(100);
-        let before = unmodified.planted.get(&(None, When::Seen)).copied().unwrap_or(0);
-        let sites = plant(&mut unmodified, &library);
-        let planted = unmodified.planted[&(None, When::Seen)] - before;
-        assert!(planted >= 7 && sites.len() >= 10, "{unmodified:?}");
+        let before = unmodified.installed.get(&(None, When::Seen)).copied().unwrap_or(0);
+        let sites = install(&mut unmodified, &library);
+        let installed = unmodified.installed[&(None, When::Seen)] - before;
+        assert!(installed >= 7 && sites.len() >= 10, "{unmodified:?}");
         assert!(!unmodified.counted_only.contains_key(&Untimed::ConditionalExit), "{unmodified:?}");
         storm(&sites, toggles(200_000), || assert_eq!(run(100), expected));
         for site in sites {
@@ -222,7 +222,7 @@ fn an_installed_library_answers_the_same_while_all_its_sites_are_switched() {
     let expected = library.answer();
     assert!(expected.len() > 1000);
     let mut unmodified = unmodified();
-    let sites = plant(&mut unmodified, &library.path);
+    let sites = install(&mut unmodified, &library.path);
     assert!(sites.len() > 5000, "{unmodified:?}");
     storm(&sites, toggles(1_000_000), || assert_eq!(library.answer(), expected));
     for site in sites {
@@ -247,7 +247,7 @@ fn a_function_that_was_changed_in_memory_is_refused() {
     // SAFETY: as above.
     unsafe { old.0.write(old.1 ^ 1) };
     let mut unmodified = unmodified();
-    plant(&mut unmodified, &library);
+    install(&mut unmodified, &library);
     assert_eq!(unmodified.refused.get(&Refusal::Changed), Some(&1), "{unmodified:?}");
     // SAFETY: as above.
     unsafe { old.0.write(old.1) };
@@ -257,11 +257,11 @@ fn a_function_that_was_changed_in_memory_is_refused() {
 fn one_function_is_told_as_one() {
     let none = None::<&String>;
     assert_eq!(
-        planting(none, 1, When::Seen),
+        installation(none, 1, When::Seen),
         "1 function that no compiler has prepared got a probe when it was seen to run: its count begins there"
     );
     assert_eq!(
-        planting(Some(&"xray"), 2, When::Beginning),
+        installation(Some(&"xray"), 2, When::Beginning),
         "2 functions got probes that a compiler has prepared (xray) before the program began"
     );
 }

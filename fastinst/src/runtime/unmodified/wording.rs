@@ -3,7 +3,11 @@
 use super::*;
 
 /// How many functions got probes, and when.
-pub(super) fn planting(maker: Option<&impl std::fmt::Display>, count: usize, when: When) -> String {
+pub(super) fn installation(
+    maker: Option<&impl std::fmt::Display>,
+    count: usize,
+    when: When,
+) -> String {
     let (functions, probes, late) = match count {
         1 => ("1 function".to_owned(), "a probe", "it was seen to run: its count begins there"),
         _ => (

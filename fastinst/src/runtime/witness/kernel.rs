@@ -14,7 +14,7 @@ use super::reservoir::Reservoir;
 use super::unwinding::{Hooks, Unwinding};
 use crate::attribution::{self, Ended, Observed, Place, Strand, UserTime};
 use crate::names::Names;
-use crate::runtime::plant::Garden;
+use crate::runtime::registry::ModuleRegistry;
 use profiler::{ClockEvidence, ClockSource};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -339,7 +339,11 @@ impl Kernel {
     }
 
     /// Where the time went.
-    pub(super) fn evidence(&mut self, garden: &Garden, names: &mut Names) -> ClockEvidence {
+    pub(super) fn evidence(
+        &mut self,
+        registry: &ModuleRegistry,
+        names: &mut Names,
+    ) -> ClockEvidence {
         self.agent.look();
         self.mappings.look(false);
         self.drain();
@@ -353,7 +357,7 @@ impl Kernel {
         let observed =
             Observed { live, ended: &self.ended, residue, unsampled, stacks: &stacks, user };
         let mut owners =
-            Owners::new(garden, names, &mut self.mappings, &mut self.jit, self.sees_kernel);
+            Owners::new(registry, names, &mut self.mappings, &mut self.jit, self.sees_kernel);
         let attributed = attribution::attribute(&observed, &mut owners);
         let invisible = if attributed.samples > 0 { owners.invisible() } else { Owners::points() };
         let hz = |period: Duration, rings: &[Ring]| {

@@ -12,7 +12,7 @@ use crate::discovery::registered::Registered;
 use crate::names::Names;
 use crate::probe::Kind;
 use crate::runtime::functions::{self, Id};
-use crate::runtime::plant::Garden;
+use crate::runtime::registry::ModuleRegistry;
 use crate::runtime::{guest, sites};
 use crate::symbols::Subject;
 use profiler::FuncId;
@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use wordpatch::CodeAddr;
 
 pub(super) struct Owners<'o> {
-    garden: &'o Garden,
+    registry: &'o ModuleRegistry,
     names: &'o mut Names,
     mappings: &'o mut Mappings,
     jit: &'o mut Jit,
@@ -42,14 +42,14 @@ struct Probed {
 }
 
 impl Probed {
-    fn find(garden: &Garden) -> Self {
+    fn find(registry: &ModuleRegistry) -> Self {
         let mut functions = Vec::new();
         let mut enters = Vec::new();
         let enter_sites = sites::all().filter(|(_, site)| site.kind == Kind::Enter);
         for (site, id) in enter_sites.filter_map(|(_, site)| Some((site, site.owner()?))) {
             let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
             let module = site.module as usize;
-            if guest::is_selected(garden, address) {
+            if guest::is_selected(registry, address) {
                 functions.push(((module, address.get()), FuncId(id.0)));
                 enters.push((site.call().address().get(), module, FuncId(id.0)));
             }
@@ -58,7 +58,7 @@ impl Probed {
         for id in functions::all() {
             let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
             if let Some((module, _)) =
-                garden.bed_of(address).filter(|_| guest::is_selected(garden, address))
+                registry.entry_of(address).filter(|_| guest::is_selected(registry, address))
             {
                 functions.push(((module, address.get()), FuncId(id.0)));
             }
@@ -78,14 +78,14 @@ impl Probed {
 
 impl<'o> Owners<'o> {
     pub(super) fn new(
-        garden: &'o Garden,
+        registry: &'o ModuleRegistry,
         names: &'o mut Names,
         mappings: &'o mut Mappings,
         jit: &'o mut Jit,
         sees_kernel: bool,
     ) -> Self {
         let (probed, by_name) = Default::default();
-        Self { garden, names, mappings, jit, sees_kernel, probed, by_name }
+        Self { registry, names, mappings, jit, sees_kernel, probed, by_name }
     }
 
     /// Whether a place without probes is in the profiler's library, or in a trampoline.
@@ -99,19 +99,19 @@ impl<'o> Owners<'o> {
     }
 
     fn probed(&self) -> &Probed {
-        self.probed.get_or_init(|| Probed::find(self.garden))
+        self.probed.get_or_init(|| Probed::find(self.registry))
     }
 
     /// The module that a place lies in, if it has probes, and the address.
     fn module(&self, place: Place) -> Option<(usize, CodeAddr)> {
         let mapped = self.mappings.get(place.mapping)?;
         let address = CodeAddr::new(self.mappings.address(place)?);
-        let holds = |bed: &crate::runtime::plant::Bed| {
-            bed.module.span.contains(&address)
-                && [&bed.mapped_as, &bed.module.path].contains(&&mapped.path)
+        let holds = |entry: &crate::runtime::registry::ModuleEntry| {
+            entry.module.span.contains(&address)
+                && [&entry.mapped_as, &entry.module.path].contains(&&mapped.path)
         };
-        let module = self.garden.beds.iter().rposition(holds)?;
-        self.garden.beds[module].has_probes().then_some((module, address))
+        let module = self.registry.entries.iter().rposition(holds)?;
+        self.registry.entries[module].has_probes().then_some((module, address))
     }
 
     /// The functions with probes that a place in a module is in, innermost first, and where its
@@ -122,10 +122,10 @@ impl<'o> Owners<'o> {
         address: CodeAddr,
         start: usize,
     ) -> (Vec<FuncId>, usize) {
-        if let Some(registered) = &self.garden.beds[module].module.registered {
+        if let Some(registered) = &self.registry.entries[module].module.registered {
             return self.in_registered(registered, address, start);
         }
-        let symbol = self.names.symbol(self.garden, module, address);
+        let symbol = self.names.symbol(self.registry, module, address);
         let (start, size, name) = symbol.map_or((start, 0, String::new()), |symbol| {
             (symbol.start.get(), symbol.size, symbol.name)
         });
@@ -140,7 +140,7 @@ impl<'o> Owners<'o> {
             return (own.into_iter().collect(), start);
         }
         let mut functions = Vec::new();
-        let frames = self.names.inlined_at(self.garden, module, address);
+        let frames = self.names.inlined_at(self.registry, module, address);
         let inlined = frames.len().saturating_sub(1);
         for name in &frames[..inlined] {
             functions.extend(self.named(module, name));
@@ -158,7 +158,7 @@ impl<'o> Owners<'o> {
         start: usize,
     ) -> (Vec<FuncId>, usize) {
         let Some(function) = registered.at(address) else { return (Vec::new(), start) };
-        let is_selected = guest::is_selected(self.garden, address);
+        let is_selected = guest::is_selected(self.registry, address);
         (is_selected.then_some(function.id).into_iter().collect(), function.span.start.get())
     }
 
@@ -192,12 +192,12 @@ impl<'o> Owners<'o> {
     }
 
     fn named(&mut self, module: usize, name: &str) -> Option<FuncId> {
-        let (names, garden) = (&mut *self.names, self.garden);
-        let probed = &self.probed.get_or_init(|| Probed::find(garden)).functions;
+        let (names, registry) = (&mut *self.names, self.registry);
+        let probed = &self.probed.get_or_init(|| Probed::find(registry)).functions;
         let names = self.by_name.entry(module).or_insert_with(|| {
             let here = probed.iter().filter(|((of, _), _)| *of == module);
             let named = here.filter_map(|&((_, address), id)| {
-                Some((names.symbol(garden, module, CodeAddr::new(address))?.name, id))
+                Some((names.symbol(registry, module, CodeAddr::new(address))?.name, id))
             });
             named.collect()
         });
@@ -222,25 +222,25 @@ impl<'o> Owners<'o> {
     pub(super) fn invisible(&mut self) -> BTreeSet<FuncId> {
         let mut invisible = Self::points();
         let mut tells = HashMap::new();
-        let (garden, names) = (self.garden, &mut *self.names);
-        let probed = self.probed.get_or_init(|| Probed::find(garden));
+        let (registry, names) = (self.registry, &mut *self.names);
+        let probed = self.probed.get_or_init(|| Probed::find(registry));
         for &(site, module, id) in &probed.enters {
             let address = CodeAddr::new(Id(id.0).function().address.load(Relaxed) as usize);
-            let Some(start) = names.start(garden, module, CodeAddr::new(site)) else { continue };
+            let Some(start) = names.start(registry, module, CodeAddr::new(site)) else { continue };
             if start == address || probed.at(module, start.get()) == Some(id) {
                 continue;
             }
-            let Some(symbol) = names.symbol(garden, module, start) else { continue };
+            let Some(symbol) = names.symbol(registry, module, start) else { continue };
             let whole = symbol.name.split_once('.').map(|(whole, _)| whole.to_owned());
-            if whole.is_some() && names.symbol(garden, module, address).map(|own| own.name) == whole
+            if whole.is_some()
+                && names.symbol(registry, module, address).map(|own| own.name) == whole
             {
                 continue;
             }
             // Asked once a module: it has debug information or has none.
-            if !*tells
-                .entry(module)
-                .or_insert_with(|| names.inlined_at(garden, module, CodeAddr::new(site)).len() > 1)
-            {
+            if !*tells.entry(module).or_insert_with(|| {
+                names.inlined_at(registry, module, CodeAddr::new(site)).len() > 1
+            }) {
                 invisible.insert(id);
             }
         }

@@ -1,4 +1,4 @@
-//! Every interleaving of a thread that makes its block with one that plants a counter.
+//! Every interleaving of a thread that makes its block with one that installs a counter.
 
 /// What the two do, step by step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,63 +1,63 @@
-//! A bed: one module, what was planted in it, and what is kept of it so that it can be unloaded and
-//! loaded again.
+//! An entry of the registry: one module, what is installed in it, and what is kept of it so that it
+//! can be unloaded and loaded again.
 
-use super::super::functions::{self, Id};
-use super::super::{sites, threads};
 use crate::discovery::Module;
+use crate::runtime::functions::{self, Id};
+use crate::runtime::{sites, threads};
 use callpatch::Islands;
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// One module.
+/// One module, and its sites.
 #[derive(Debug)]
-pub(crate) struct Bed {
+pub(crate) struct ModuleEntry {
     pub(crate) module: Module,
     /// The path that the kernel has for its file: the loader knows libraries by links to it.
     pub(crate) mapped_as: PathBuf,
     /// Its sites: from the first number to the one after the last.
     pub(crate) sites: std::ops::Range<u32>,
     /// Its trampolines. Threads may be in one for as long as the module is loaded.
-    pub(super) islands: Option<Islands>,
+    pub(in crate::runtime) islands: Option<Islands>,
     /// Whether a compiler may have prepared its functions by other means than hooks.
-    pub(super) may_be_prepared: bool,
-    /// Whether its functions may be planted as they are.
-    pub(super) is_open: bool,
+    pub(in crate::runtime) may_be_prepared: bool,
+    /// Whether probes may be installed in its functions as they are.
+    pub(in crate::runtime) is_open: bool,
     /// Whether it was loaded since modules were last opened.
-    pub(super) is_new: bool,
+    pub(in crate::runtime) is_new: bool,
     /// If it may be unloaded: its sites in code that no compiler has prepared, including those that
     /// it had when it was loaded before.
-    pub(super) puns: BTreeSet<u32>,
+    pub(in crate::runtime) puns: BTreeSet<u32>,
     /// Whether it may be unloaded.
     pub(crate) transient: bool,
     pub(crate) gone: bool,
     /// The file, as long as it is unchanged: when it is loaded again, its functions and sites have
     /// the numbers that they had.
-    pub(super) identity: Option<Identity>,
+    pub(in crate::runtime) identity: Option<FileIdentity>,
     /// The numbers of its sites in the order in which they are found; [`sites::UNKNOWN`] for a site
     /// that was refused.
-    pub(super) numbers: Vec<u32>,
+    pub(in crate::runtime) numbers: Vec<u32>,
     /// The functions that were found with it have this number, or higher ones.
-    pub(super) first: Id,
+    pub(in crate::runtime) first: Id,
     /// The functions that it had when it was unloaded.
-    pub(super) functions: Vec<Id>,
+    pub(in crate::runtime) functions: Vec<Id>,
 }
 
 /// What distinguishes a file from any other, and from what it was before it was written to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(in crate::runtime) struct FileIdentity {
     path: PathBuf,
     file: (u64, u64, u64),
     changed: (i64, i64),
 }
 
-pub(super) fn mapped_as(module: &Module) -> PathBuf {
+pub(in crate::runtime) fn mapped_as(module: &Module) -> PathBuf {
     std::fs::canonicalize(&module.path).unwrap_or_else(|_| module.path.clone())
 }
 
-impl Identity {
-    pub(super) fn of(module: &Module) -> Option<Self> {
+impl FileIdentity {
+    pub(in crate::runtime) fn of(module: &Module) -> Option<Self> {
         let data = std::fs::metadata(&module.path).ok()?;
         let (file, changed) =
             ((data.dev(), data.ino(), data.len()), (data.ctime(), data.ctime_nsec()));
@@ -65,9 +65,9 @@ impl Identity {
     }
 }
 
-impl Bed {
+impl ModuleEntry {
     /// The numbers of all of its sites.
-    pub(super) fn numbers(&self) -> impl Iterator<Item = u32> + use<> {
+    pub(in crate::runtime) fn numbers(&self) -> impl Iterator<Item = u32> + use<> {
         self.sites.clone().chain(self.puns.clone())
     }
 
@@ -82,7 +82,7 @@ impl Bed {
     }
 
     /// Whether the loader has it: it is not gone, and not code that a runtime has made.
-    pub(super) fn is_loaded(&self) -> bool {
+    pub(in crate::runtime) fn is_loaded(&self) -> bool {
         !self.gone && self.has_file()
     }
 
@@ -107,7 +107,7 @@ impl Bed {
     }
 
     /// Marks the code of a runtime as gone.
-    pub(in crate::runtime) fn bury_registered(&mut self) {
+    pub(in crate::runtime) fn mark_registered_unloaded(&mut self) {
         self.gone = true;
         self.functions = functions::forget(&self.module.span, self.first);
     }
@@ -119,7 +119,7 @@ impl Bed {
 
     /// The same module, loaded anew: its functions can be found again, and have the numbers that
     /// they had.
-    pub(super) fn moved_to(&self, module: Module) -> Self {
+    pub(in crate::runtime) fn moved_to(&self, module: Module) -> Self {
         for &id in &self.functions {
             let address = id.function().address.load(Relaxed) as usize;
             let address = address.wrapping_sub(self.module.bias).wrapping_add(module.bias) as u64;

@@ -8,7 +8,7 @@
 
 use super::super::functions::{self, Id};
 use super::super::sharing;
-use super::super::sites::{self, Planted, Site, UNKNOWN};
+use super::super::sites::{self, InstalledSite, Site, UNKNOWN};
 use super::super::stub::Stub;
 use super::super::threads::room;
 use super::NO_RECORD;
@@ -21,12 +21,12 @@ use wordpatch::os::signals::Blocked;
 
 /// Makes the trampoline of a site, and puts it into the table: in a new place, or in the one that
 /// it had. Returns its number.
-pub(super) fn plant_site(
+pub(super) fn install_site(
     islands: &mut Islands,
     call: CallSite,
     found: &FoundSite,
     partners: &[Id],
-    bed: (u32, bool),
+    entry: (u32, bool),
     former: Option<u32>,
 ) -> Result<u32, String> {
     let former = match former {
@@ -58,7 +58,7 @@ pub(super) fn plant_site(
     // No record, until its first event has shown which function it belongs to.
     let slots =
         islands.slot_pair(stub.address(false), shared.unwrap_or(NO_RECORD).into()).map_err(text)?;
-    let (module, transient) = bed;
+    let (module, transient) = entry;
     // A thread without a record takes the slow path with each call, and times none.
     let recorded = function.filter(|&id| is_enter && room::have_records(id));
     let counted = recorded.filter(|_| !transient);
@@ -71,11 +71,12 @@ pub(super) fn plant_site(
         unsafe { islands.gate(trampoline) }
     });
     let home = call.destination().address();
-    let planted = Planted { call, gate, slots, trampoline, home, is_pun: false, is_point: false };
+    let installed =
+        InstalledSite { call, gate, slots, trampoline, home, is_pun: false, is_point: false };
     match former {
-        Some((_, site)) => site.replant(planted, shared),
+        Some((_, site)) => site.reinstall(installed, shared),
         None => sites::push(Site::new(
-            planted,
+            installed,
             found.kind,
             module,
             function.map_or(UNKNOWN, |id| id.0),
@@ -100,18 +101,18 @@ pub(super) fn lead_all(
             site.trampoline()
         };
         // SAFETY: (1) trampolines lead to stubs, which are hooks; (2) the module is loaded; (3) no
-        // switchboard holds the site yet.
+        // list holds the site yet.
         unsafe {
             batch.push_shared(site.call(), to).map_err(|error| error.to_string())?;
         }
     }
-    carry_out(batch)
+    commit_batch(batch)
 }
 
 /// Redirects the sites of a batch. While the process has one thread, no displacement needs a trap:
 /// the profiler of a program that was compiled with `-pg` may already have its timer tick, with a
 /// handler that blocks the trap's signal.
-pub(in crate::runtime) fn carry_out(batch: Retarget<'_>) -> Result<(), String> {
+pub(in crate::runtime) fn commit_batch(batch: Retarget<'_>) -> Result<(), String> {
     // Before the check for other threads: a handler could make one.
     let blocked = Blocked::all();
     let result = if is_alone() {
