@@ -21,11 +21,11 @@
 use crate::names::Names;
 use crate::probe::{Kind, ProbeId};
 use crate::runtime::functions::{self, Id};
-use crate::runtime::guest;
 use crate::runtime::loader;
 use crate::runtime::registry::{self, ModuleRegistry};
 use crate::runtime::sites::{self, Site};
 use crate::runtime::stub::Stub;
+use crate::runtime::target;
 use crate::symbols::{Pattern, PatternError, Subject};
 use callpatch::{SetError, Switch};
 use std::path::PathBuf;
@@ -128,7 +128,7 @@ impl Session {
     /// Finds the probes of all loaded modules. All are off, except those of a profiler in this
     /// process, which keeps them until they are activated here.
     pub fn start() -> Result<&'static Self, Error> {
-        guest::begin_in_child();
+        target::begin_in_child();
         SESSION.get_or_init(Self::set_up).as_ref().map_err(Clone::clone)
     }
 
@@ -137,8 +137,8 @@ impl Session {
         let policy = wordpatch::Config::from_env()
             .and_then(|config| config.policy())
             .map_err(|error| setup(error.to_string()))?;
-        guest::prepare_tables().map_err(setup)?;
-        loader::look();
+        target::prepare_tables().map_err(setup)?;
+        loader::find_published_state();
         let (known, has_begun) = Default::default();
         let session = Self { policy, known, has_begun };
         session.scan();
@@ -147,7 +147,7 @@ impl Session {
 
     /// Searches for modules that were loaded since, and reports their probes to listeners.
     pub fn scan(&self) {
-        if !guest::is_running() {
+        if !target::is_running() {
             let mut registry = registry::lock_registry();
             let is_later = self.has_begun.swap(true, AcqRel);
             registry.install_all(&self.policy, is_later, None);
@@ -158,14 +158,14 @@ impl Session {
                 let _ = site.call().set(Switch::Off);
             }
         }
-        self.tell();
+        self.notify_listeners();
     }
 
     /// Calls `listener` now for every known probe, and later for every new one: on the thread that
     /// loads a library, before its code runs, or, if the loader gives no notification (musl's, or
     /// one that a debugger listens to), in [`scan`](Self::scan).
     pub fn on_discovery(&self, listener: impl Fn(&Probe) + Send + Sync + 'static) {
-        self.tell();
+        self.notify_listeners();
         let listener: Discovered = Box::new(listener);
         self.probes().iter().for_each(&listener);
         self.known().listeners.push(std::sync::Arc::new(listener));
@@ -173,7 +173,7 @@ impl Session {
     }
 
     /// Reports new probes to listeners, without holding a lock: listeners may call this interface.
-    fn tell(&self) {
+    fn notify_listeners(&self) {
         let listeners = self.known().listeners.clone();
         let is_new = |site: &Site| !site.gone.load(Acquire) && !site.is_told.swap(true, AcqRel);
         let new = sites::all().filter(|(_, site)| is_new(site)).map(|(id, _)| id);

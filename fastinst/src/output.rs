@@ -127,7 +127,7 @@ pub(crate) fn describe(
         let function = profile.functions.iter().find(|function| function.id.0 == id.0)?;
         Some(function.label.name.clone())
     };
-    profile.header.arguments = crate::runtime::arguments::told(facts.clock.hz, name);
+    profile.header.arguments = crate::runtime::arguments::report(facts.clock.hz, name);
     profile.reconcile(evidence);
 }
 

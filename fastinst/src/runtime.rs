@@ -16,42 +16,42 @@
 //! - [`clock`] is the program's CPU clock, on which the policy depends; [`measure`] knows the
 //!   counter, and the cost of the stubs.
 //! - [`registry`] has an entry for each module; [`install`] redirects the sites of a module to
-//!   their trampolines. `arrivals` requests that for modules that are loaded later, `loader`
+//!   their trampolines. `load_handshake` requests that for modules that are loaded later, `loader`
 //!   reports when; `unloading` handles their removal. [`registered`] is code that a runtime has
 //!   made and switches itself. [`unmodified`] installs probes in functions that no compiler has
 //!   prepared, with stubs of `keeping`.
 //! - [`agent`] is the thread that drains, decides and writes; `handover` passes the profile to
-//!   `fastinst run`; `wishes` holds other threads' requests to the agent. [`guest`] is the
-//!   profiler's interface to the program: beginning, end, fork; `attached` is how the profiler
-//!   enters a running process, and leaves it. [`doors`] are the interposed functions of the C
-//!   library, `sandbox` those that install filters of system calls, which `filter` judges.
+//!   `fastinst run`; `request_queue` holds other threads' requests to the agent. [`target`] is the
+//!   target process: start, end, fork; `attached` is how the profiler enters a running process, and
+//!   leaves it. [`interposed`] has the interposed functions of the C library, `sandbox` those that
+//!   install filters of system calls, which `filter` judges.
 //! - [`witness`] is the sampling clock: it shows which functions used the CPU time, independently
 //!   of probes.
 
 pub(crate) mod agent;
 pub(crate) mod arguments;
-mod arrivals;
 mod attached;
 mod cancellation;
 pub(crate) mod clock;
 mod complaint;
-pub(crate) mod doors;
 pub(crate) mod drain;
 pub(crate) mod event;
 mod execution;
 mod filter;
 pub(crate) mod functions;
-pub(crate) mod guest;
 pub(crate) mod handover;
 pub(crate) mod install;
+pub(crate) mod interposed;
 mod keeping;
 pub(crate) mod layout;
+mod load_handshake;
 pub(crate) mod loader;
 pub(crate) mod measure;
 pub(crate) mod modes;
 mod protection;
 pub(crate) mod registered;
 pub(crate) mod registry;
+mod request_queue;
 mod sandbox;
 pub(crate) mod scope;
 mod sharing;
@@ -62,8 +62,8 @@ pub(crate) mod skip;
 pub(crate) mod spans;
 pub(crate) mod stub;
 pub(crate) mod tally;
+pub(crate) mod target;
 pub(crate) mod threads;
 mod unloading;
 pub(crate) mod unmodified;
-mod wishes;
 pub(crate) mod witness;

@@ -10,12 +10,12 @@ use super::functions::{self, Id};
 use super::handover::{self, Pace};
 use super::layout::{Function, RECORD, RING_COUNT, Record};
 use super::registry::{ModuleRegistry, lock_registry};
+use super::request_queue::{self, RequestQueue, RoundStep, TakenRequests};
 use super::sites::SiteList;
-use super::wishes::{self, Step, Taken, Wishes};
 use super::witness::Witness;
 use super::{
-    arrivals, attached, clock, guest, measure, modes, registered, scope, sharing, spans, tally,
-    threads, unloading,
+    attached, clock, load_handshake, measure, modes, registered, scope, sharing, spans, tally,
+    target, threads, unloading,
 };
 use crate::heap;
 use crate::names::Names;
@@ -38,7 +38,7 @@ mod writing;
 
 /// Incremented by every call; the agent sleeps on it.
 static CALLS: AtomicU32 = AtomicU32::new(0);
-static WISHES: Wishes = Wishes::new();
+static REQUESTS: RequestQueue = RequestQueue::new();
 /// The agent's thread; zero if there is none.
 static THREAD: AtomicU32 = AtomicU32::new(0);
 /// The CPU time, in nanoseconds, of the agent's threads that have ended.
@@ -99,7 +99,7 @@ const ARRIVAL: Duration = Duration::from_secs(1);
 /// Whether an agent is running. There is none in a child that was created without the C library,
 /// although its copy of the memory says so.
 pub(crate) fn is_there() -> bool {
-    THREAD.load(Relaxed) != 0 && guest::is_known_process()
+    THREAD.load(Relaxed) != 0 && target::is_known_process()
 }
 
 /// Has the profile written, and waits for it. Returns whether it was written.
@@ -111,15 +111,15 @@ pub(crate) fn write_now(patience: Duration) -> bool {
     if !is_there() || current() == Tid(THREAD.load(Relaxed) as i32) {
         return false;
     }
-    let wish = WISHES.ask();
+    let number = REQUESTS.post();
     call();
-    WISHES.await_answer(wish, patience)
-        || (output::is_unhindered() && WISHES.await_answer(wish, WORK))
+    REQUESTS.await_answer(number, patience)
+        || (output::is_unhindered() && REQUESTS.await_answer(number, WORK))
 }
 
 /// Has the profile written some time soon. Usable in a signal handler.
 pub(crate) fn ask_to_write() {
-    let _ = WISHES.ask();
+    let _ = REQUESTS.post();
     call();
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn dismiss(patience: Duration) -> bool {
     if thread == 0 {
         return true;
     }
-    WISHES.dismiss();
+    REQUESTS.dismiss();
     call();
     await_until(patience, || {
         THREAD.load(Acquire) == 0 && !wordpatch::os::threads::lives(Tid(thread as i32))
@@ -158,7 +158,7 @@ pub(super) fn await_until(patience: Duration, done: impl Fn() -> bool) -> bool {
 /// In a forked child: the thread is the parent's.
 pub(crate) fn forget() {
     THREAD.store(0, Release);
-    WISHES.forget();
+    REQUESTS.forget();
     BEFORE.store(0, Relaxed);
     clock::forget();
 }
@@ -167,11 +167,11 @@ pub(crate) fn forget() {
 pub(crate) fn start(mut agent: Agent) -> Result<(), OsError> {
     // Done here, where opening a file takes no descriptor that another thread of the program may
     // expect.
-    handover::claim(guest::config().handover.as_deref());
+    handover::claim(target::config().handover.as_deref());
     agent.open_control();
     arrives();
     let blocked = wordpatch::os::signals::Blocked::all();
-    let life = move || live(agent);
+    let life = move || run_as_agent(agent);
     let started = wordpatch::os::threads::start(c"fastinst", 512 << 10, life);
     drop(blocked);
     if started.is_err() {
@@ -194,16 +194,16 @@ pub(super) fn arrives() {
 }
 
 /// The calling thread is the agent's from now on, until it leaves.
-pub(crate) fn live(agent: Agent) {
+pub(crate) fn run_as_agent(agent: Agent) {
     threads::ours();
-    guest::block_signals();
+    target::block_signals();
     // Hash tables draw random numbers, once for each thread. This draws them now: a filter of
     // system calls may be installed by the time that a table is first used.
     let _ = std::hash::RandomState::new();
     THREAD.store(current().0 as u32, Release);
     wordpatch::os::threads::wake_all(&THREAD);
     if std::panic::catch_unwind(AssertUnwindSafe(|| agent.run())).is_err() {
-        guest::give_up("an invariant of ours is broken");
+        target::give_up("an invariant of ours is broken");
         THREAD.store(0, Release);
     }
 }
@@ -294,16 +294,16 @@ impl Agent {
         let all = self.meet();
         let mut registry = lock_registry();
         self.discover(&all, &mut registry);
-        self.witness.knows(registered::spans(&registry));
+        self.witness.set_registered_code(registered::spans(&registry));
     }
 
     /// Without any function.
     fn blank(clock: Clock, seed: u64) -> Self {
         let has_puns = lock_registry().unmodified.is_some();
         let costs = measure::costs(has_puns, clock.hz);
-        clock::begin(clock.hz);
-        let (now, busy) = clock::look();
-        let controller = Controller::new(guest::config().policy.clone(), clock, costs, seed, now);
+        clock::set_speed(clock.hz);
+        let (now, busy) = clock::publish_work();
+        let controller = Controller::new(target::config().policy.clone(), clock, costs, seed, now);
         let mut agent = Self {
             controller,
             functions: Vec::new(),
@@ -318,14 +318,14 @@ impl Agent {
             samples: 0,
             nestings: HashMap::new(),
             tally: profiler::Tally::default(),
-            is_exact: guest::config().policy == profiler::Policy::Exact,
+            is_exact: target::config().policy == profiler::Policy::Exact,
             drained: Instant::now(),
             filling: LATEST,
             names: Names::default(),
             began: std::time::SystemTime::UNIX_EPOCH
                 .elapsed()
                 .map_or(0, |since| since.as_nanos() as u64),
-            witness: Witness::begin(guest::config().witness, &guest::config().policy, has_puns),
+            witness: Witness::begin(target::config().witness, &target::config().policy, has_puns),
             has_puns,
             installed_all: false,
             arrived: Instant::now(),
@@ -430,9 +430,9 @@ impl Agent {
             if scope::is_used() {
                 let unmodified = registry.unmodified.as_ref();
                 let is_untimed = unmodified.is_some_and(|code| code.is_untimed(id));
-                scope::set_role(id, guest::opens_scope(registry, address), is_untimed);
+                scope::set_role(id, target::opens_scope(registry, address), is_untimed);
             }
-            if self.frozen.is_none() && guest::is_selected(registry, address) {
+            if self.frozen.is_none() && target::is_selected(registry, address) {
                 let others =
                     sharing::others(id).into_iter().map(|id| profiler::FuncId(id.0)).collect();
                 self.controller.discovered(profiler::FuncId(id.0), sites_of(id));
@@ -449,11 +449,11 @@ impl Agent {
         }
         let mut changes = Changes::default();
         self.controller.first(&mut changes);
-        self.carry_out(changes);
+        self.apply_modes(changes);
         // Only after they have got their modes: a span that began earlier would miss their calls.
         for &id in changed.iter().filter(|_| spans::are_used()) {
             let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
-            spans::set_role(id, guest::role_of(registry, address));
+            spans::set_role(id, target::role_of(registry, address));
         }
         if spans::are_used() || scope::is_used() {
             changed.iter().copied().for_each(modes::renew);
@@ -461,7 +461,7 @@ impl Agent {
     }
 
     fn run(mut self) {
-        let (mut pause, mut taken) = (SOONEST, Taken::default());
+        let (mut pause, mut taken) = (SOONEST, TakenRequests::default());
         loop {
             self.sleep(if handover::writer().is_some() {
                 pause.min(self.pace.pause())
@@ -469,18 +469,18 @@ impl Agent {
                 pause
             });
             self.leftovers = None;
-            for step in wishes::ROUND {
+            for step in request_queue::ROUND {
                 match step {
-                    Step::Take => taken = WISHES.take(),
-                    Step::Look => pause = self.tick(taken.write || taken.leave),
-                    Step::Write if taken.write || self.is_due() => self.write(),
-                    Step::Write => self.hand_over_if_due(),
-                    Step::Answer => WISHES.answer(taken),
+                    RoundStep::Take => taken = REQUESTS.take(),
+                    RoundStep::Look => pause = self.tick(taken.write || taken.leave),
+                    RoundStep::Write if taken.write || self.is_due() => self.write(),
+                    RoundStep::Write => self.hand_over_if_due(),
+                    RoundStep::Answer => REQUESTS.answer(taken),
                 }
             }
             if heap::is_short() {
                 modes::silence_all();
-                guest::give_up("the program's memory limits leave none for the profiler");
+                target::give_up("the program's memory limits leave none for the profiler");
                 THREAD.store(0, Release);
                 return;
             }
@@ -517,7 +517,7 @@ impl Agent {
         self.control = control::Control::default();
         self.leftovers = None;
         if !attached::is_over() {
-            guest::agent_leaves(self);
+            target::agent_leaves(self);
         }
         THREAD.store(0, Release);
     }
@@ -530,21 +530,22 @@ impl Agent {
     fn sleep(&mut self, pause: Duration) {
         let calls = CALLS.load(Acquire);
         let end = Instant::now() + pause;
-        while !WISHES.is_waiting() {
+        while !REQUESTS.is_waiting() {
             let rest = end.saturating_duration_since(Instant::now());
             let filling = if self.is_exact { rest } else { self.filling };
             let least = filling.min(self.witness.pause()).min(self.control.pause());
             sleep_while_for(&CALLS, calls, rest.min(least));
-            if CALLS.load(Acquire) != calls || Instant::now() >= end || self.control.look() {
+            if CALLS.load(Acquire) != calls || Instant::now() >= end || self.control.take_requests()
+            {
                 break;
             }
             self.drain();
-            self.witness.look();
+            self.witness.take_samples();
         }
     }
 
-    /// Whether all threads of the program have ended, and none of them through a door: then this
-    /// thread must not keep the process alive.
+    /// Whether all threads of the program have ended, and none of them by an interposed function:
+    /// then this thread must not keep the process alive.
     fn is_left_alone(&mut self) -> bool {
         if self.looked_around.elapsed() < LATEST {
             return false;
@@ -558,10 +559,10 @@ impl Agent {
 
     /// Whether a profile is due by the time that has passed.
     fn is_due(&self) -> bool {
-        if guest::end_is_lost() && self.written.elapsed() >= LATEST {
+        if target::end_is_lost() && self.written.elapsed() >= LATEST {
             return true;
         }
-        guest::config().interval.is_some_and(|interval| self.written.elapsed() >= interval)
+        target::config().interval.is_some_and(|interval| self.written.elapsed() >= interval)
     }
 
     /// Drains, decides, switches. Returns how long to sleep. It switches nothing while another
@@ -571,7 +572,7 @@ impl Agent {
         if self.frozen.is_some() {
             // What has ended since, and has come while probes were switched off.
             self.drain();
-            self.settle_registered();
+            self.notify_runtimes();
             return LATEST;
         }
         let next_switch = self.attend_to_spans();
@@ -582,9 +583,9 @@ impl Agent {
         let before = clocks::of_caller();
         let busy = self.drain_while_busy();
         let now = self.count_by_the_clock();
-        self.retirements();
-        self.witness.look();
-        let hz = guest::clock().hz;
+        self.report_retired();
+        self.witness.take_samples();
+        let hz = target::clock().hz;
         self.looks.took(clocks::of_caller().saturating_sub(before));
         let mut changes = Changes::default();
         self.learn_toggle();
@@ -596,9 +597,9 @@ impl Agent {
             Vec::new()
         } else {
             let _registry = lock_registry();
-            self.carry_out(changes)
+            self.apply_modes(changes)
         };
-        self.settle_registered();
+        self.notify_runtimes();
         if !elsewhere.is_empty() {
             clock::mark();
             let switched = clock::marked();
@@ -610,44 +611,44 @@ impl Agent {
         // The program's clock advances by the CPUs that the program uses. If the clock never
         // reaches the instant, the agent waits for [`LATEST`] at most.
         let until = next.since(now).0 as f64 / self.busy.max(SLOWEST);
-        let is_soon = next.since(now) < guest::clock().ticks(SOON);
+        let is_soon = next.since(now) < target::clock().ticks(SOON);
         let pause = Duration::from_secs_f64(until / hz).max(self.looks.pause(is_soon));
         let pause = pause.clamp(SOONEST, LATEST);
-        let interval = guest::config().interval;
+        let interval = target::config().interval;
         interval.into_iter().chain(next_switch).fold(pause, Duration::min)
     }
 
     fn look_for_modules(&mut self) {
-        let news = guest::take_new_functions() | guest::take_lessons() | !self.unready.is_empty();
-        if !news && !arrivals::are_wanted() {
+        let news = target::take_new_functions() | target::take_lessons() | !self.unready.is_empty();
+        if !news && !load_handshake::is_requested() {
             return;
         }
         let mut registry = lock_registry();
         let is_unloading = unloading::is_going_on();
-        let wanted = arrivals::take(is_unloading);
+        let wanted = load_handshake::take_requests(is_unloading);
         if is_unloading && wanted.is_none() {
             // Later: a thread that waits for a module gets no answer yet, and what hooks have
             // learnt is kept.
-            guest::keep_lessons();
+            target::keep_lessons();
             return;
         }
         let mut changed = self.meet();
         changed.extend(registry.learn());
         if let Some(wanted) = &wanted {
             changed.extend(registry.install_all(
-                guest::policy(),
+                target::policy(),
                 true,
                 wanted.functions.as_deref(),
             ));
             if wanted.functions.is_none() && may_install() {
-                changed.extend(guest::install_late(&mut registry));
+                changed.extend(target::install_late(&mut registry));
                 self.installed_all = false;
             }
         }
         self.discover(&changed, &mut registry);
-        self.witness.knows(registered::spans(&registry));
+        self.witness.set_registered_code(registered::spans(&registry));
         if let Some(wanted) = &wanted {
-            arrivals::answer(wanted);
+            load_handshake::answer_requests(wanted);
         }
     }
 
@@ -672,7 +673,7 @@ impl Agent {
         // Checked under the lock: a thread that forbids installing waits for the lock, or is seen
         // here.
         let Some(unmodified) = registry.unmodified.as_ref() else { return };
-        if !may_install() || !guest::installs_when_sampled(&registry) || unloading::is_going_on() {
+        if !may_install() || !target::installs_when_sampled(&registry) || unloading::is_going_on() {
             return;
         }
         // Without a clock that shows which functions run, any may.
@@ -708,13 +709,13 @@ impl Agent {
     }
 
     /// Passes the wanted states of registered functions to their runtimes.
-    fn settle_registered(&mut self) {
-        let refused = registered::settle();
+    fn notify_runtimes(&mut self) {
+        let refused = registered::notify_runtimes();
         modes::ACCOUNT.failures.fetch_add(refused as u64, Relaxed);
     }
 
     /// Reports the functions to the controller that hooks have retired.
-    fn retirements(&mut self) {
+    fn report_retired(&mut self) {
         let (controller, functions) = (&mut self.controller, &mut self.functions);
         self.armed.retain(|&id| {
             let function = id.function();
@@ -730,7 +731,7 @@ impl Agent {
     }
 
     /// Switches functions. Returns those that a runtime switches itself, once the agent calls it.
-    fn carry_out(&mut self, changes: Changes) -> Vec<profiler::FuncId> {
+    fn apply_modes(&mut self, changes: Changes) -> Vec<profiler::FuncId> {
         let mut elsewhere = Vec::new();
         for (at, (function, mode)) in changes.0.into_iter().enumerate() {
             let id = Id(function.0);
@@ -787,7 +788,7 @@ fn refill(record: &Record, function: &Function, quota: i32) {
 /// Discards what is in the threads' rings.
 fn drain_unseen() {
     for block in threads::all() {
-        while drain::take(block, &mut [Done::default(); drain::BATCH]) > 0 {}
+        while drain::take_entries(block, &mut [Done::default(); drain::BATCH]) > 0 {}
     }
 }
 

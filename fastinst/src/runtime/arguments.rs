@@ -25,7 +25,7 @@ use super::registry::{ModuleEntry, ModuleRegistry};
 use super::signal_stack::SignalStack;
 use super::sites::{self, Site};
 use super::stub::Stub;
-use super::{guest, modes};
+use super::{modes, target};
 use crate::arguments::{Form, Place, Question, Value, signature};
 use crate::discovery::Module;
 use crate::selection::Selector;
@@ -142,7 +142,7 @@ fn way(id: Id) -> impl Iterator<Item = &'static AtomicPtr<Capture>> {
     (0..FUNCTIONS).map(move |step| &CAPTURES[(id.0 as usize + step) % FUNCTIONS])
 }
 
-fn of<'c>(id: Id) -> Option<&'c Capture> {
+fn capture_of<'c>(id: Id) -> Option<&'c Capture> {
     for place in way(id) {
         // SAFETY: (1) as above.
         let capture = unsafe { place.load(Acquire).as_ref() }?;
@@ -212,7 +212,7 @@ impl ModuleRegistry {
     }
 
     /// Reports functions whose arguments are requested and that call hooks after their prologue.
-    pub(super) fn tell_unreadable(&mut self) {
+    pub(super) fn report_unreadable(&mut self) {
         let owners = |entry: &ModuleEntry| -> BTreeSet<Id> {
             let sites = entry.sites.clone().filter_map(sites::get).filter(|site| !site.is_pun());
             sites.filter_map(Site::owner).collect()
@@ -260,7 +260,7 @@ fn arm(id: Id, [arguments, returned]: [Vec<Value>; 2], facts: &Facts) -> Result<
     if !arguments.is_empty() && !facts.keeps_arguments {
         return Err(Unread::Changed);
     }
-    if let Some(capture) = of(id) {
+    if let Some(capture) = capture_of(id) {
         capture.found_again(facts);
         return Ok(());
     }
@@ -271,7 +271,7 @@ fn arm(id: Id, [arguments, returned]: [Vec<Value>; 2], facts: &Facts) -> Result<
         parts: [arguments, returned].map(Part::new),
         second: AtomicU64::new(0),
         calls: AtomicU32::new(0),
-        hz: guest::clock().hz as u64,
+        hz: target::clock().hz as u64,
         stopped: AtomicBool::new(false),
     });
     free.store(Box::into_raw(capture), Release);
@@ -286,7 +286,7 @@ fn lead(id: Id, here: bool) {
         site.captures.store(here, Release);
         site.inline.store(false, Release);
     }
-    if let Some(slots) = of(id).and_then(|capture| capture.facts().whole) {
+    if let Some(slots) = capture_of(id).and_then(|capture| capture.facts().whole) {
         let stub = if here { Stub::ExitCapture } else { Stub::TimeExit };
         slots.first().lead_to(stub.address(true));
     }
@@ -322,7 +322,7 @@ pub(super) extern "C" fn enter(
     let id = Id::of_record(record);
     let missed = || {
         event::count_late(id);
-        if let Some(capture) = of(id) {
+        if let Some(capture) = capture_of(id) {
             capture.parts[0].unknown.fetch_add(1, Relaxed);
         }
     };
@@ -337,7 +337,9 @@ fn enter_on(block: &Header, id: Id, saved: &Saved, (sp, signals): (u64, &SignalS
     if modes::mode_counts(function) {
         record.count.fetch_add(1, Relaxed);
     }
-    let Some(capture) = of(id).filter(|capture| !capture.stopped.load(Relaxed)) else { return };
+    let Some(capture) = capture_of(id).filter(|capture| !capture.stopped.load(Relaxed)) else {
+        return;
+    };
     if !capture.may(now) {
         return;
     }
@@ -362,7 +364,8 @@ pub(super) extern "C" fn exit(
     site: u32,
     signals: *const libc::stack_t,
 ) {
-    let capture = of(Id::of_record(record)).filter(|capture| !capture.stopped.load(Relaxed));
+    let capture =
+        capture_of(Id::of_record(record)).filter(|capture| !capture.stopped.load(Relaxed));
     let Some(capture) = capture else { return };
     event::in_hook(
         (sp, signals),
@@ -480,7 +483,7 @@ impl Part {
         })
     }
 
-    fn told(&self, hz: f64, stopped: bool) -> Option<Arguments> {
+    fn report(&self, hz: f64, stopped: bool) -> Option<Arguments> {
         if self.values.is_empty() {
             return None;
         }
@@ -503,7 +506,7 @@ impl Part {
                 histogram,
             })
         };
-        let mut told = Arguments {
+        let mut reported = Arguments {
             what: what.join(", "),
             other: self.other.load(Relaxed),
             unknown: self.unknown.load(Relaxed),
@@ -511,8 +514,8 @@ impl Part {
             values: self.cells.iter().filter_map(value).filter(|value| value.calls > 0).collect(),
             ..Arguments::default()
         };
-        told.sort();
-        Some(told)
+        reported.sort();
+        Some(reported)
     }
 
     fn clear(&self) {
@@ -639,13 +642,13 @@ fn read(address: usize, text: &mut [u8; TEXT]) -> Option<(usize, bool)> {
 }
 
 /// What was read, of functions that have such a number.
-pub(crate) fn told(hz: f64, mut name: impl FnMut(Id) -> Option<String>) -> Vec<Arguments> {
+pub(crate) fn report(hz: f64, mut name: impl FnMut(Id) -> Option<String>) -> Vec<Arguments> {
     let mut all = Vec::new();
     for capture in captures() {
         let Some(function) = name(capture.id) else { continue };
         let stopped = capture.stopped.load(Relaxed);
-        for told in capture.parts.iter().filter_map(|part| part.told(hz, stopped)) {
-            all.push(Arguments { function: function.clone(), ..told });
+        for reported in capture.parts.iter().filter_map(|part| part.report(hz, stopped)) {
+            all.push(Arguments { function: function.clone(), ..reported });
         }
     }
     all
@@ -681,12 +684,12 @@ mod tests {
             let words = saved(value | 0xdead_0000_0000, text.as_ptr() as u64);
             part.count(&Saved(words.as_ptr()));
         }
-        let told = part.told(1e9, false).unwrap();
-        assert_eq!((told.values.len(), told.calls()), (CELLS, 100));
-        assert!(told.other > 0);
-        assert_eq!(told.what, "arg1/i32, arg2/s");
-        assert!(told.values.iter().all(|value| value.values[1] == "\"a \\\"text\\\"\""));
-        assert!(told.values[0].calls == 2, "the most frequent comes first");
+        let reported = part.report(1e9, false).unwrap();
+        assert_eq!((reported.values.len(), reported.calls()), (CELLS, 100));
+        assert!(reported.other > 0);
+        assert_eq!(reported.what, "arg1/i32, arg2/s");
+        assert!(reported.values.iter().all(|value| value.values[1] == "\"a \\\"text\\\"\""));
+        assert!(reported.values[0].calls == 2, "the most frequent comes first");
     }
 
     #[test]
@@ -698,8 +701,8 @@ mod tests {
             let words = saved(address, 0);
             part.count(&Saved(words.as_ptr()));
         }
-        let told = part.told(1e9, false).unwrap();
-        let shown: Vec<&str> = told.values.iter().map(|value| &*value.values[0]).collect();
+        let reported = part.report(1e9, false).unwrap();
+        let shown: Vec<&str> = reported.values.iter().map(|value| &*value.values[0]).collect();
         let expected = [
             "NULL".to_owned(),
             "0x8 (unreadable)".to_owned(),
@@ -726,10 +729,10 @@ mod tests {
                 });
             }
         });
-        let told = part.told(1e9, false).unwrap();
-        assert_eq!((told.values.len(), told.other), (50, 0));
-        assert!(told.values.iter().all(|value| value.calls == 1600));
-        assert!(told.values.iter().all(|value| value.histogram.weight() == 1600.0));
+        let reported = part.report(1e9, false).unwrap();
+        assert_eq!((reported.values.len(), reported.other), (50, 0));
+        assert!(reported.values.iter().all(|value| value.calls == 1600));
+        assert!(reported.values.iter().all(|value| value.histogram.weight() == 1600.0));
     }
 
     #[test]

@@ -10,9 +10,9 @@
 //!   threads may want.
 //! - **The thread that calls the entry point becomes the agent's**: no further thread is made, for
 //!   which the C library would allocate.
-//! - **Modules that the program names stay for ever; others may be unloaded**, and no door reports
-//!   that. So only the former's unmodified functions get probes; the loader reports the others, as
-//!   it reports modules that are loaded (see [`loader`]).
+//! - **Modules that the program names stay for ever; others may be unloaded**, and no interposed
+//!   function reports that. So only the former's unmodified functions get probes; the loader
+//!   reports the others, as it reports modules that are loaded (see [`loader`]).
 //! - **Children of a fork are left alone**: no function of the C library is interposed.
 //! - **The library is never unloaded.** Threads may be in a trampoline for any time, and thread
 //!   data, keys and fork handlers lead to it. What stays: the library, trampolines, tables.
@@ -26,7 +26,7 @@
 use super::agent::{self, Agent};
 use super::stub::Stub;
 use super::threads;
-use super::{cancellation, functions, guest, handover, loader, modes, registry, scope, sites};
+use super::{cancellation, functions, handover, loader, modes, registry, scope, sites, target};
 use crate::attachment::{REFUSED, Request, STARTED, ThreadData, VERSION, put};
 use crate::config::{Config, Provider};
 use crate::discovery::Module;
@@ -93,10 +93,10 @@ pub(super) fn end() -> bool {
 pub unsafe extern "C" fn fastinst_attached(request: *mut Request) -> *mut c_void {
     // SAFETY: (1) a name.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"fastinst".as_ptr(), 0, 0, 0) };
-    guest::block_signals();
+    target::block_signals();
     // SAFETY: (1) the caller: other threads write to it only by atomics.
     let request_ref = unsafe { &mut *request };
-    let begun = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| begin(request_ref)))
+    let begun = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| attach(request_ref)))
         .unwrap_or_else(|_| Err("an invariant of ours is broken".to_owned()));
     let agent = match begun {
         Ok((agent, handover)) => {
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn fastinst_attached(request: *mut Request) -> *mut c_void
         {
             tether.set_attachment(Attachment::Ending);
         }
-        agent::live(agent);
+        agent::run_as_agent(agent);
         leave();
     }
     null_mut()
@@ -167,19 +167,19 @@ unsafe fn release(request: *mut Request) {
 }
 
 /// Returns the agent, and the memory in which its profile lies.
-fn begin(request: &Request) -> Result<(Agent, Option<Handover>), String> {
+fn attach(request: &Request) -> Result<(Agent, Option<Handover>), String> {
     if request.version != VERSION {
         return Err(
             "the library in the process has another version than this command: use the command of that version"
                 .to_owned(),
         );
     }
-    if guest::is_running() || TAKEN.swap(true, AcqRel) {
+    if target::is_running() || TAKEN.swap(true, AcqRel) {
         return Err("it is already being profiled".to_owned());
     }
     let begun = begin_alone(request);
     if begun.is_err() {
-        guest::stop_running();
+        target::deactivate_hooks();
         handover::release();
         untie();
         TAKEN.store(false, Release);
@@ -189,18 +189,18 @@ fn begin(request: &Request) -> Result<(Agent, Option<Handover>), String> {
 
 fn begin_alone(request: &Request) -> Result<(Agent, Option<Handover>), String> {
     static CAME: AtomicBool = AtomicBool::new(false);
-    let start = guest::prepare_clocks()?;
+    let start = target::prepare_clocks()?;
     cancellation::require_none()?;
     let (settings, reader) = settings(&request.settings)?;
     let stays = settings.0.stays;
     let memory = if stays { None } else { Some(tie(reader)?) };
     STAY.store(if stays { STAYS } else { NO }, Release);
     if CAME.swap(true, AcqRel) {
-        come_back(settings, start)?;
-    } else if guest::is_prepared() {
+        attach_again(settings, start)?;
+    } else if target::is_prepared() {
         return Err("its profiling was stopped: restart the program".to_owned());
     } else {
-        guest::prepare_for_good()?;
+        target::prepare_for_good()?;
         if !threads::key_is_free_to_set() {
             return Err(
                 "the program has used the first 32 thread-specific keys, which are needed to see threads end: start it with fastinst run".to_owned(),
@@ -212,19 +212,19 @@ fn begin_alone(request: &Request) -> Result<(Agent, Option<Handover>), String> {
         let makers = Provider::Hooks;
         let takes_any = settings.0.takes_any(false, 0);
         let stays = |module: &Module| own.contains(&module.span.start);
-        let begun = guest::set_up(settings, start, makers, stays)?;
+        let begun = target::install_loaded(settings, start, makers, stays)?;
         if let Some(why) = begun.refusal {
             return Err(why);
         }
         if sites::count() == 0 && !begun.is_open {
             return Err(without_probes(takes_any).to_owned());
         }
-        guest::run();
-        guest::install_initial_probes();
+        target::activate_hooks();
+        target::install_initial_probes();
     }
-    loader::hear(true)?;
+    loader::set_listening(true)?;
     let mut agent =
-        Agent::late(guest::clock(), u64::from(wordpatch::os::threads::process() as u32));
+        Agent::late(target::clock(), u64::from(wordpatch::os::threads::process() as u32));
     agent.open_control();
     Ok((agent, memory))
 }
@@ -254,7 +254,7 @@ fn tie(reader: i32) -> Result<Handover, String> {
 }
 
 /// Settings as the environment has them; and the process that reads the profile.
-fn settings(field: &[u8]) -> Result<(guest::Settings, i32), String> {
+fn settings(field: &[u8]) -> Result<(target::Settings, i32), String> {
     let end = field.windows(2).position(|pair| pair == [0, 0]).unwrap_or(field.len());
     let pairs = field[..end].split(|&byte| byte == 0).filter_map(|pair| {
         let at = pair.iter().position(|&byte| byte == b'=')?;
@@ -301,27 +301,27 @@ fn own_modules() -> HashSet<CodeAddr> {
 }
 
 /// Attaches again, to a process in which the profiler was before.
-fn come_back(settings: guest::Settings, start: super::measure::Instants) -> Result<(), String> {
+fn attach_again(settings: target::Settings, start: super::measure::Instants) -> Result<(), String> {
     let policy = settings.1;
-    scope::begin(&settings.0)?;
+    scope::apply_settings(&settings.0)?;
     for (_, site) in sites::all().filter(|(_, site)| site.is_shared_exit()) {
         site.lead_to(Stub::SharedExit);
     }
-    guest::begin_guest(settings, start)?;
+    target::use_settings(settings, start)?;
     modes::close_open_calls();
     let mut registry = registry::lock_registry();
     // Modules that were unloaded meanwhile.
     registry.mark_unloaded();
-    registry.come_back(&policy)?;
+    registry.redirect_again(&policy)?;
     drop(registry);
     modes::let_hooks_switch(true);
-    guest::run();
+    target::activate_hooks();
     modes::end_silence();
     for id in functions::all() {
         modes::allow(id, true);
     }
     // More functions may be wanted now.
-    guest::reinstall_initial_probes();
+    target::reinstall_initial_probes();
     Ok(())
 }
 
@@ -342,14 +342,14 @@ fn leave() {
 }
 
 fn put_back() -> Result<(), String> {
-    guest::stop_running();
+    target::deactivate_hooks();
     let are_out = modes::let_hooks_switch(false);
     modes::silence_all();
     if !are_out {
         return Err("a hook does not come back".to_owned());
     }
-    loader::hear(false)?;
-    registry::lock_registry().withdraw(guest::policy())
+    loader::set_listening(false)?;
+    registry::lock_registry().withdraw(target::policy())
 }
 
 fn untie() {

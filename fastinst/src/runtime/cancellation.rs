@@ -1,5 +1,5 @@
-//! Threads that may be cancelled at any instruction (`PTHREAD_CANCEL_ASYNCHRONOUS`): the door
-//! `pthread_setcanceltype`.
+//! Threads that may be cancelled at any instruction (`PTHREAD_CANCEL_ASYNCHRONOUS`): the
+//! interposed `pthread_setcanceltype`.
 //!
 //! The C library ends such a thread in a signal's handler, by unwinding: all cleanups of its
 //! functions run on the way. Trampolines have no unwind information, so a thread that is cancelled
@@ -11,9 +11,9 @@
 //!
 //! This module interposes a function of the C library.
 #![allow(unsafe_code)]
-#![allow(unreachable_pub, reason = "the loader reaches the door, by name")]
+#![allow(unreachable_pub, reason = "the loader reaches it, by name")]
 
-use super::{doors, guest};
+use super::{interposed, target};
 use std::ffi::c_int;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -45,13 +45,13 @@ pub unsafe extern "C" fn pthread_setcanceltype(kind: c_int, old: *mut c_int) -> 
     if kind == ASYNCHRONOUS {
         let errno = os::errno();
         HAS_ANY.store(true, Relaxed);
-        guest::stand_down(ANYWHERE);
+        target::stand_down(ANYWHERE);
         os::set_errno(errno);
     }
     type Next = unsafe extern "C" fn(c_int, *mut c_int) -> c_int;
     // SAFETY: (1) the C library's function has this type.
     let next: Next =
-        unsafe { std::mem::transmute(doors::next(&SETCANCELTYPE, c"pthread_setcanceltype")) };
+        unsafe { std::mem::transmute(interposed::next(&SETCANCELTYPE, c"pthread_setcanceltype")) };
     // SAFETY: (1) the caller.
     unsafe { next(kind, old) }
 }

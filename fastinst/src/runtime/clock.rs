@@ -43,7 +43,7 @@ pub(crate) struct ThreadClock {
 
 impl ThreadClock {
     /// The calling thread gets the block.
-    pub(crate) fn begin(&self) {
+    pub(crate) fn begin_thread(&self) {
         let thread = current();
         let now = nanoseconds(thread).unwrap_or(0);
         self.change(|clock| {
@@ -143,7 +143,7 @@ const TRUST: f64 = 0.3;
 static SPEED: AtomicU64 = AtomicU64::new(0);
 
 /// Readings are in ticks of a counter of this speed from now on.
-pub(crate) fn begin(hz: f64) {
+pub(crate) fn set_speed(hz: f64) {
     SPEED.store(hz.to_bits(), Relaxed);
 }
 
@@ -205,7 +205,7 @@ pub(super) fn hooks_of(block: &Header, costs: &profiler::Costs) -> f64 {
 
 /// The same as [`work`], kept for hooks. By the agent, at every tick. Returns work, and how much of
 /// it is done per tick of the counter.
-pub(crate) fn look() -> (Ticks, f64) {
+pub(crate) fn publish_work() -> (Ticks, f64) {
     let work = work();
     let counter = wordpatch::Ticks::now().0;
     let (before, then, pace) =
@@ -293,7 +293,7 @@ mod tests {
         for _ in 0..3 {
             std::thread::scope(|scope| {
                 scope.spawn(|| {
-                    clock.begin();
+                    clock.begin_thread();
                     work_for(200_000);
                     clock.end();
                 });
@@ -320,7 +320,7 @@ mod tests {
             });
             for _ in 0..200 {
                 let come_and_go = || {
-                    clock.begin();
+                    clock.begin_thread();
                     work_for(20_000);
                     clock.end();
                 };
@@ -337,7 +337,7 @@ mod tests {
         let clock = clock();
         let read = std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
-                clock.begin();
+                clock.begin_thread();
                 work_for(100_000);
                 clock.worked()
             });
@@ -345,7 +345,7 @@ mod tests {
         });
         assert!(clock.worked() >= read && read >= 100_000);
         // Another one gets the block.
-        clock.begin();
+        clock.begin_thread();
         assert!(clock.worked() >= read);
     }
 }

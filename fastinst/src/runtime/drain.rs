@@ -63,7 +63,7 @@ pub(crate) fn has_room(block: &Header) -> bool {
 
 /// Takes entries out of the ring, the oldest first. Returns how many: none if the ring is empty, or
 /// the oldest is not filled yet.
-pub(crate) fn take(block: &Header, batch: &mut [Done; BATCH]) -> usize {
+pub(crate) fn take_entries(block: &Header, batch: &mut [Done; BATCH]) -> usize {
     take_while(block, batch, || ())
 }
 
@@ -122,7 +122,7 @@ pub(crate) fn drain_own(block: &Header) {
     tally::folding(block, || {
         let mut batch = [Done::default(); BATCH];
         for _ in 0..BATCHES {
-            match take(block, &mut batch) {
+            match take_entries(block, &mut batch) {
                 0 => break,
                 taken => batch[..taken].iter().for_each(|done| tally::fold(block, done)),
             }

@@ -20,7 +20,7 @@ use super::signal_stack::SignalStack;
 use super::sites::{self, Owners};
 use super::stub::{BIAS, MULTIPLIER, NO_SITE, PAIR};
 use super::threads::{self, Caller};
-use super::{arrivals, drain, guest, modes, scope, spans, tally};
+use super::{drain, load_handshake, modes, scope, spans, tally, target};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::compiler_fence;
 use wordpatch::Ticks;
@@ -58,7 +58,7 @@ pub(super) extern "C" fn enter_inside(
 
 #[inline(always)]
 fn entered(address: u64, sp: u64, site: u32, signals: *const libc::stack_t, is_inside: bool) {
-    if !guest::is_running() && !guest::awaken() {
+    if !target::is_running() && !target::enter_from_hook() {
         return;
     }
     let now = Ticks::now().0;
@@ -77,7 +77,7 @@ fn entered(address: u64, sp: u64, site: u32, signals: *const libc::stack_t, is_i
             }
             Caller::Observed(block) => {
                 spans::entered(id);
-                let signals = &SignalStack::told(block, signals);
+                let signals = &SignalStack::as_reported(block, signals);
                 guarded(block, (sp, signals), now, late, || match is_point(site) {
                     true => points::begin_on(block, id, now),
                     false if is_inside || scope::enters(block, id, (sp, signals)) => {
@@ -122,7 +122,7 @@ fn left(
     signals: *const libc::stack_t,
     leaves: impl FnOnce(&Header, Id),
 ) {
-    if !guest::is_running() {
+    if !target::is_running() {
         return;
     }
     let now = Ticks::now().0;
@@ -132,7 +132,7 @@ fn left(
     {
         guarded(
             block,
-            (sp, &SignalStack::told(block, signals)),
+            (sp, &SignalStack::as_reported(block, signals)),
             now,
             || (),
             || {
@@ -146,7 +146,7 @@ fn left(
 
 /// The last open call of a function has ended, and its quota is used up.
 pub(super) extern "C" fn enough(record: u32) {
-    if !guest::is_running() {
+    if !target::is_running() {
         return;
     }
     let now = Ticks::now().0;
@@ -164,7 +164,7 @@ const NO_SIGNALS: SignalStack = SignalStack(0..0);
 
 /// A function of registered code was entered; its return address lies at `frame`.
 pub(crate) fn enter_code(id: Id, frame: u64) {
-    if !guest::is_running() {
+    if !target::is_running() {
         return;
     }
     match threads::caller() {
@@ -203,7 +203,7 @@ pub(crate) fn enter_code(id: Id, frame: u64) {
 
 /// A function of registered code returns.
 pub(crate) fn leave_code(id: Id, frame: u64) {
-    if !guest::is_running() {
+    if !target::is_running() {
         return;
     }
     let Caller::Observed(block) = threads::caller() else { return };
@@ -266,7 +266,7 @@ pub(super) fn in_hook(
     late: impl Fn(),
     act: impl FnOnce(&Header, Stacks<'_>, u64),
 ) {
-    if !guest::is_running() {
+    if !target::is_running() {
         return;
     }
     let (now, errno) = (Ticks::now().0, os::errno());
@@ -274,7 +274,7 @@ pub(super) fn in_hook(
         Caller::Ours => {}
         Caller::Passing => late(),
         Caller::Observed(block) => {
-            let stacks = (sp, &SignalStack::told(block, signals));
+            let stacks = (sp, &SignalStack::as_reported(block, signals));
             guarded(block, stacks, now, &late, || act(block, stacks, now));
         }
     }
@@ -345,11 +345,11 @@ fn identify(address: u64, site: u32) -> Option<Id> {
             true
         };
         if is_news && sites::teach(number, id) {
-            guest::saw_lesson();
+            target::saw_lesson();
         }
         return Some(id);
     }
-    arrivals::saw_call_without_site(address);
+    load_handshake::saw_call_without_site(address);
     known(address)
 }
 
@@ -361,7 +361,7 @@ fn is_point(site: u32) -> bool {
 fn known(address: u64) -> Option<Id> {
     functions::find(address).or_else(|| {
         let id = functions::add(address)?;
-        guest::saw_new_function();
+        target::saw_new_function();
         Some(id)
     })
 }

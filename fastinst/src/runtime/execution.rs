@@ -2,9 +2,9 @@
 //! start them, and that of 32-bit programs prints an error. They are executed with an environment
 //! that does not name the library.
 //!
-//! The functions that execute programs are [doors](super::doors). A door leads to the function here
-//! whose name ends in `_without_library` if the program is such a one and the environment names the
-//! library; otherwise, to the C library's.
+//! The functions that execute programs are [interposed](super::interposed). An interposed function
+//! continues to the function here whose name ends in `_without_library` if the program is such a
+//! one and the environment names the library; otherwise, to the C library's.
 //!
 //! A child of `vfork` may call these functions: they use memory of their own stack alone. An
 //! environment or an argument list for which that is too small is passed on as it is.
@@ -14,8 +14,8 @@
 //! This module reads arguments of the program's calls, and makes such calls.
 #![allow(unsafe_code)]
 
-use super::doors::{self, PassedRegisters};
-use super::guest;
+use super::interposed::{self, PassedRegisters};
+use super::target;
 use std::arch::naked_asm;
 use std::ffi::{CStr, c_char, c_int};
 use std::io::{Cursor, Write};
@@ -42,10 +42,10 @@ unsafe extern "C" {
     static environ: List;
 }
 
-/// Where a door leads instead of to the C library's function, if the program cannot load the
-/// library.
+/// Where an interposed function continues instead of in the C library's, if the program cannot load
+/// the library.
 pub(super) fn instead(name: &CStr, given: &PassedRegisters) -> Option<usize> {
-    if !guest::is_running() && !guest::DORMANT.load(Relaxed) {
+    if !target::is_running() && !target::DORMANT.load(Relaxed) {
         return None;
     }
     // SAFETY: (1) the arguments of that function, which the program passes; (2) the pointer to the
@@ -297,12 +297,12 @@ type Spawn = unsafe extern "C" fn(*mut i32, *const c_char, usize, usize, List, L
 /// The C library's functions.
 fn execve() -> Execve {
     // SAFETY: (1) the function of that name has this type.
-    unsafe { std::mem::transmute(doors::behind(c"execve")) }
+    unsafe { std::mem::transmute(interposed::next_of(c"execve")) }
 }
 
 fn execvpe() -> Execve {
     // SAFETY: as above.
-    unsafe { std::mem::transmute(doors::behind(c"execvpe")) }
+    unsafe { std::mem::transmute(interposed::next_of(c"execvpe")) }
 }
 
 unsafe extern "C" fn execve_without_library(path: *const c_char, args: List, list: List) -> c_int {
@@ -329,7 +329,7 @@ unsafe extern "C" fn fexecve_without_library(file: c_int, args: List, list: List
     // SAFETY: (1) the function of that name has this type; (2) the caller's arguments.
     unsafe {
         let fexecve: unsafe extern "C" fn(c_int, List, List) -> c_int =
-            std::mem::transmute(doors::behind(c"fexecve"));
+            std::mem::transmute(interposed::next_of(c"fexecve"));
         without_library(list, |list| fexecve(file, args, list))
     }
 }
@@ -347,7 +347,7 @@ macro_rules! spawns {
             ) -> c_int {
                 // SAFETY: (1) the function of that name has this type; (2) the caller's arguments.
                 unsafe {
-                    let next: Spawn = std::mem::transmute(doors::behind($next));
+                    let next: Spawn = std::mem::transmute(interposed::next_of($next));
                     without_library(list, |list| next(child, path, actions, attributes, args, list))
                 }
             }

@@ -227,7 +227,7 @@ pub(crate) fn add(address: u64) -> Option<Id> {
         };
         let id = match made {
             Some(id) => id,
-            None => *made.insert(make(address)?),
+            None => *made.insert(new_function(address)?),
         };
         if free.compare_exchange(0, id.0 + 1, AcqRel, Acquire).is_ok() {
             return Some(id);
@@ -236,7 +236,7 @@ pub(crate) fn add(address: u64) -> Option<Id> {
 }
 
 /// A function that no lookup finds yet.
-fn make(address: u64) -> Option<Id> {
+fn new_function(address: u64) -> Option<Id> {
     let number = COUNT.load(Relaxed);
     if address == 0 || number >= MOST as u32 || !have_room(number as usize) {
         REFUSED.fetch_add(1, Relaxed);
@@ -247,7 +247,7 @@ fn make(address: u64) -> Option<Id> {
         REFUSED.fetch_add(1, Relaxed);
         return None;
     }
-    modes::begin(id, address);
+    modes::init_function(id, address);
     Some(id)
 }
 
@@ -308,7 +308,7 @@ pub(crate) fn inherit() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::guest;
+    use crate::runtime::target;
     use std::collections::BTreeSet;
 
     /// Addresses that no other test has.
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn threads_that_add_the_same_functions_at_once_agree_about_their_numbers() {
-        guest::prepare_tables().unwrap();
+        target::prepare_tables().unwrap();
         let addresses: Vec<u64> = (0..2000).map(|number| FIRST + number * 4).collect();
         let add_all =
             || addresses.iter().map(|&address| add(address).unwrap()).collect::<Vec<Id>>();
@@ -333,10 +333,10 @@ mod tests {
 
     #[test]
     fn a_function_that_was_never_finished_keeps_nobody_from_adding_it() {
-        guest::prepare_tables().unwrap();
+        target::prepare_tables().unwrap();
         let address = FIRST + 0x10_0000;
         // Interrupted, or in a parent, before it was made known.
-        let unfinished = make(address).unwrap();
+        let unfinished = new_function(address).unwrap();
         let id = add(address).unwrap();
         assert_ne!(id, unfinished);
         assert_eq!(find(address), Some(id));
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn an_address_that_is_unknown_among_many_is_so_after_a_few_looks() {
-        guest::prepare_tables().unwrap();
+        target::prepare_tables().unwrap();
         // As densely as a program's functions can lie.
         let dense = |number: u64| FIRST + 0x1000_0000 + number * 16;
         (0..20_000).for_each(|number| assert!(add(dense(number)).is_some()));
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn what_is_forgotten_leaves_the_way_to_others_open() {
-        guest::prepare_tables().unwrap();
+        target::prepare_tables().unwrap();
         // Neighbours in the index.
         let addresses: Vec<u64> = (0..8).map(|number| FIRST + 0x20_0000 + number).collect();
         let ids: Vec<Id> = addresses.iter().map(|&address| add(address).unwrap()).collect();

@@ -27,7 +27,7 @@ use super::functions::{self, Id};
 use super::registry::{FileIdentity, ModuleEntry, ModuleRegistry, enter_span, mapped_as};
 use super::site_lists::Moves;
 use super::sites::{self, UNKNOWN};
-use super::{guest, modes, sharing};
+use super::{modes, sharing, target};
 use crate::discovery::points::Pair;
 use crate::discovery::{self, Discovery, FoundSite, Module};
 use crate::probe::Kind;
@@ -153,7 +153,8 @@ impl ModuleRegistry {
         is_asked: impl Fn(u32) -> bool,
     ) -> BTreeSet<Id> {
         let Some(unmodified) = &mut self.unmodified else { return BTreeSet::new() };
-        let installed = unmodified.install_points(named, guest::policy(), (is_asked, guest::wants));
+        let installed =
+            unmodified.install_points(named, target::policy(), (is_asked, target::wants));
         self.count(installed)
     }
 
@@ -163,7 +164,7 @@ impl ModuleRegistry {
         let Some(unmodified) = self.unmodified.as_mut().filter(|code| !code.has_points()) else {
             return BTreeSet::new();
         };
-        let installed = unmodified.install(addresses, guest::policy(), guest::wants);
+        let installed = unmodified.install(addresses, target::policy(), target::wants);
         self.count(installed)
     }
 
@@ -172,7 +173,7 @@ impl ModuleRegistry {
         let Some(unmodified) = self.unmodified.as_mut().filter(|code| !code.has_points()) else {
             return BTreeSet::new();
         };
-        let installed = unmodified.install_early(addresses, guest::policy(), guest::wants);
+        let installed = unmodified.install_early(addresses, target::policy(), target::wants);
         self.count(installed)
     }
 

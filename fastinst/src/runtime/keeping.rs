@@ -274,8 +274,8 @@ macro_rules! with_vectors {
 
 with_vectors!(enter_with_vectors, event::enter);
 with_vectors!(exit_with_vectors, event::exit);
-with_vectors!(begin_with_vectors, event::points::begin);
-with_vectors!(end_with_vectors, event::points::end);
+with_vectors!(begin_with_vectors, event::points::begin_pair);
+with_vectors!(end_with_vectors, event::points::end_pair);
 with_vectors!(enter_capture_with_vectors, arguments::enter);
 with_vectors!(exit_capture_with_vectors, arguments::exit);
 with_vectors!(enter_inside_with_vectors, event::enter_inside);

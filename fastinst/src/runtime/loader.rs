@@ -9,14 +9,15 @@
 //! thread inside.
 //!
 //! This is done when the program is about to load its first library. If it is not possible there
-//! (another loader, a breakpoint, no room after the `ret`), [first calls wait](super::arrivals).
+//! (another loader, a breakpoint, no room after the `ret`), [first calls
+//! wait](super::load_handshake).
 //!
 //! # Safety
 //!
 //! This module reads what the loader publishes for debuggers, and is called by the loader.
 #![allow(unsafe_code)]
 
-use super::{arrivals, guest, registry, unloading};
+use super::{load_handshake, registry, target, unloading};
 use callpatch::{CallSite, Form, Islands, Retarget, Role, Survey, Switch, x86};
 use goblin::elf64::dynamic::{DT_NULL, DT_STRSZ, DT_STRTAB, DT_TEXTREL, Dyn};
 use iced_x86::{Decoder, DecoderOptions, Mnemonic};
@@ -70,7 +71,7 @@ struct Ear {
 }
 
 /// Finds where the loader publishes its state, while it starts the program.
-pub(crate) fn look() {
+pub(crate) fn find_published_state() {
     // SAFETY: (1) a name; the loader's own search.
     let shown: *mut Shown = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_r_debug".as_ptr()) }.cast();
     SHOWN.store(shown, Release);
@@ -90,11 +91,11 @@ pub(crate) fn listen(policy: &Policy) {
 }
 
 /// Whether modules that call no hooks may get probes, too.
-static TELLS_ALL: AtomicBool = AtomicBool::new(false);
+static LISTENS_FOR_ALL: AtomicBool = AtomicBool::new(false);
 
 /// Sets whether modules that call no hooks get probes when they are loaded.
-pub(super) fn tell_all_modules(all: bool) {
-    TELLS_ALL.store(all, Release);
+pub(super) fn listen_for_all_modules(all: bool) {
+    LISTENS_FOR_ALL.store(all, Release);
 }
 
 /// A further function that is called when modules were loaded. Set once.
@@ -107,30 +108,30 @@ pub(crate) fn announce(policy: &Policy, listener: fn()) {
 }
 
 /// Restores the loader's code, or has it call the profiler again. By the agent's thread.
-pub(super) fn hear(hears: bool) -> Result<(), String> {
+pub(super) fn set_listening(listens: bool) -> Result<(), String> {
     // SAFETY: (1) null, or made by `listen` and never freed.
     let Some(ear) = (unsafe { EAR.load(Acquire).as_ref() }) else {
-        if hears {
-            listen(guest::policy());
+        if listens {
+            listen(target::policy());
         }
         return Ok(());
     };
     let page = ear.site.address()..ear.site.address().offset(Form::Jump.len() as isize);
     let page = page.start.align_down(PAGE)..page.end;
     let failed = |error: &dyn std::fmt::Display| format!("the loader's code: {error}");
-    if hears {
+    if listens {
         // SAFETY: (1) the loader's code, which is never unloaded.
         unsafe { wordpatch::unlock_again(&page) }.map_err(|error| failed(&error))?;
     } else {
         ear.site.set(Switch::Off).map_err(|error| failed(&error))?;
     }
-    let to = if hears { ear.stub } else { ear.home };
-    let mut batch = Retarget::new(*guest::policy());
+    let to = if listens { ear.stub } else { ear.home };
+    let mut batch = Retarget::new(*target::policy());
     // SAFETY: (1) our function, or what is never jumped to as it stays off; (2) the loader is never
     // unloaded; (3) no other thread switches it.
     unsafe { batch.push_shared(&ear.site, to) }.map_err(|error| failed(&error))?;
     batch.commit().map_err(|error| failed(&error))?;
-    if hears {
+    if listens {
         return ear.site.set(Switch::On).map_err(|error| failed(&error));
     }
     // SAFETY: (1) as above; (2) it is off, and this thread is the one that stores there.
@@ -187,7 +188,7 @@ fn empty_function(start: CodeAddr) -> Option<CodeAddr> {
 
 /// Called by the loader, on the thread that holds it.
 extern "C" fn changed() {
-    let (is_observed, listener) = (guest::is_observed(), LISTENER.get());
+    let (is_observed, listener) = (target::is_observed(), LISTENER.get());
     if !is_observed && listener.is_none() {
         return;
     }
@@ -198,14 +199,14 @@ extern "C" fn changed() {
         CONSISTENT if DELETING.swap(false, AcqRel) => {
             // Before other modules can be mapped there.
             if UNASKED.swap(false, AcqRel) {
-                unloading::end();
+                unloading::end_unloading();
             } else {
                 registry::lock_registry().mark_unloaded();
             }
         }
         CONSISTENT if has_news(shown.map) => {
             if is_observed {
-                arrivals::install_now();
+                load_handshake::install_now();
             }
             if let Some(listener) = listener {
                 listener();
@@ -213,10 +214,10 @@ extern "C" fn changed() {
         }
         DELETE => {
             LATEST.store(std::ptr::null_mut(), Relaxed);
-            // Where the program unloads, the door of `dlclose` has done this already.
+            // Where the program unloads, the interposed `dlclose` has done this already.
             if !DELETING.swap(true, AcqRel) && !unloading::is_by_caller() {
                 UNASKED.store(true, Release);
-                unloading::begin();
+                unloading::begin_unloading();
             }
         }
         _ => {}
@@ -240,7 +241,7 @@ fn has_news(first: *mut Link) -> bool {
         Relaxed,
     );
     let new = &links[known..];
-    !new.is_empty() && TELLS_ALL.load(Acquire) || new.iter().any(|link| link.calls_hooks())
+    !new.is_empty() && LISTENS_FOR_ALL.load(Acquire) || new.iter().any(|link| link.calls_hooks())
 }
 
 impl Link {

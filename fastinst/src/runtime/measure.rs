@@ -209,7 +209,7 @@ fn drained(block: &Header) -> Vec<u64> {
     let mut ticks = Vec::new();
     let mut batch = [drain::Done::default(); drain::BATCH];
     loop {
-        match drain::take(block, &mut batch) {
+        match drain::take_entries(block, &mut batch) {
             0 => return ticks,
             taken => ticks.extend(batch[..taken].iter().map(|done| done.ticks)),
         }

@@ -160,7 +160,7 @@ pub(crate) fn time_every_call() {
 }
 
 /// A new function: its entries are counted until the agent decides, or all its calls are timed.
-pub(crate) fn begin(id: Id, address: u64) {
+pub(crate) fn init_function(id: Id, address: u64) {
     let function = id.function();
     function.rest.store(REST_COUNT, Relaxed);
     let table = EVERY_CALL.load(Acquire);
@@ -327,20 +327,20 @@ pub(crate) fn renew(id: Id) {
 /// In a forked child: finishes what a thread that does not exist here was doing.
 pub(crate) fn inherit(id: Id) {
     let function = id.function();
-    let _ = function.custody.inherit(|_| carry_out(id));
+    let _ = function.custody.inherit(|_| apply_state(id));
 }
 
 fn perform(id: Id, function: &Function, act: Act) {
     debug_assert!(id.0 != 0, "the function of our own has no sites");
     let start = Ticks::now();
-    if function.custody.act(act, |_| carry_out(id)).is_err() {
+    if function.custody.act(act, |_| apply_state(id)).is_err() {
         ACCOUNT.failures.fetch_add(1, Relaxed);
     }
     ACCOUNT.ticks.fetch_add(Ticks::now().since(start).0, Relaxed);
 }
 
 /// Switches all sites as the function's state says. Tries all of them, and returns the first error.
-fn carry_out(id: Id) -> Result<(), SetError> {
+fn apply_state(id: Id) -> Result<(), SetError> {
     let function = id.function();
     let (enter, exit) = stubs_of(id);
     if !matches!(exit, Some(Stub::TimeExit | Stub::UnfollowAndTime)) {

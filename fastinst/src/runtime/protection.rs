@@ -1,5 +1,5 @@
-//! The door of `mprotect`: text with probes stays writable, whatever else the program requests for
-//! it.
+//! The interposed `mprotect`: text with probes stays writable, whatever else the program requests
+//! for it.
 //!
 //! Some programs protect their own text: loaders of their own, interpreters that write to it,
 //! hardened allocators. The agent or a hook switches probes by a store at any time, so a page with

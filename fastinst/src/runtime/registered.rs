@@ -23,7 +23,7 @@ use super::layout::Function;
 use super::modes;
 use super::registry::{ModuleEntry, ModuleRegistry, lock_registry};
 use super::sites::SiteList;
-use super::{agent, event, guest, threads};
+use super::{agent, event, target, threads};
 use crate::discovery::Module;
 use crate::discovery::registered::{self, Registered};
 use fastinst_code::c;
@@ -127,7 +127,7 @@ impl Registration {
 
     /// Passes the states of its functions to the runtime. Returns for how many functions it
     /// refused. By the agent, with nothing locked: the runtime takes locks of its own.
-    fn settle(&self) -> usize {
+    fn notify_runtime(&self) -> usize {
         if !self.has_news.swap(false, AcqRel) {
             return 0;
         }
@@ -145,7 +145,7 @@ impl Registration {
         }
         let refused =
             (0u8..).zip(&wanted).filter(|(_, which)| !which.is_empty()).map(|(state, which)| {
-                match self.tell(which, state) {
+                match self.pass_states(which, state) {
                     true => 0,
                     false => which.len(),
                 }
@@ -155,7 +155,7 @@ impl Registration {
         refused
     }
 
-    fn tell(&self, which: &[u32], state: u8) -> bool {
+    fn pass_states(&self, which: &[u32], state: u8) -> bool {
         self.caller.store(current().0, SeqCst);
         // SAFETY: (1) the runtime's own function, with the pointer that it has asked to be given,
         // as long as it has not unregistered the code, which waits for us; (2) places of its
@@ -227,12 +227,12 @@ fn state_of(function: &Function) -> u8 {
 
 /// Passes the states of registered functions to their runtimes. Returns for how many functions they
 /// refused. By the agent, which holds no lock.
-pub(super) fn settle() -> usize {
+pub(super) fn notify_runtimes() -> usize {
     if !HAS_NEWS.swap(false, AcqRel) {
         return 0;
     }
     let registrations = lock_registry().registrations.clone();
-    registrations.into_iter().map(Registration::settle).sum()
+    registrations.into_iter().map(Registration::notify_runtime).sum()
 }
 
 /// What runtimes have counted themselves since. By the agent, which holds no lock.
@@ -302,16 +302,16 @@ pub(crate) unsafe fn register(code: *const c::Code) -> Result<u64, String> {
     let set = told.set.ok_or("the function pointer that switches probes (set) is null")?;
     // SAFETY: (1) the caller.
     let functions = unsafe { functions_of(told)? };
-    if !guest::is_running() {
+    if !target::is_running() {
         return Err("no profiler is running in this process: preload libfastinst.so".to_owned());
     }
-    guest::begin_in_child();
+    target::begin_in_child();
     // SAFETY: (1) the caller.
     let name = unsafe { text(told.module) }.unwrap_or_else(|| "registered code".to_owned());
     let number = NUMBERS.fetch_add(1, Relaxed);
     let registration = install(number, told, set, &name, functions)?;
-    guest::saw_new_function();
-    guest::start_agent()?;
+    target::saw_new_function();
+    target::start_agent()?;
     agent::call();
     let is_settled = || registration.is_settled.load(Acquire) || !agent::is_there();
     agent::await_until(PATIENCE, is_settled);
@@ -470,7 +470,7 @@ pub(crate) fn also(number: u64, place: u32, code: usize, length: usize) -> Resul
     }
     drop(registry);
     // The agent informs the sampling clock where they lie.
-    guest::saw_new_function();
+    target::saw_new_function();
     Ok(())
 }
 
@@ -494,7 +494,7 @@ pub(crate) fn unregister(number: u64) -> Result<(), String> {
         registry.counted.extend(counts);
         unload(&mut registry, number);
     }
-    guest::saw_new_function();
+    target::saw_new_function();
     // When this returns, threads whose event began earlier have announced it.
     let _ = membarrier::sync_core();
     let this = threads::observed().map(std::ptr::from_ref);

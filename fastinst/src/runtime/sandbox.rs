@@ -1,16 +1,16 @@
-//! Sandboxes that the program puts itself into: the doors `syscall` and `prctl`, by which it
-//! installs a filter of system calls.
+//! Sandboxes that the program puts itself into: the interposed `syscall` and `prctl`, by
+//! which it installs a filter of system calls.
 //!
 //! A filter that kills for one of the profiler's calls, or refuses memory, ends the profile: the
 //! profile is written before the filter is installed, the agent's thread ends, the probes are
 //! switched off, and from then on this library makes no system call. A filter that refuses such
 //! calls is tolerated. The profile ends in the same way where the program forbids its threads the
-//! time stamp counter, without which no hook works. A bare `syscall` instruction passes no door,
-//! and is not seen. A signal stack that changes through the door `syscall` invalidates what is
-//! [known](super::signal_stack) of them.
+//! time stamp counter, without which no hook works. A bare `syscall` instruction calls no
+//! interposed function, and is not seen. A signal stack that changes through the function `syscall`
+//! invalidates what is [known](super::signal_stack) of them.
 //!
-//! Every call of either name passes its door, so the doors compare a number and continue;
-//! everything else is done in Rust.
+//! Every call of either name passes the interposed function, so these compare a number and
+//! continue; everything else is done in Rust.
 //!
 //! # Safety
 //!
@@ -19,9 +19,9 @@
 #![allow(unsafe_code)]
 #![allow(unreachable_pub, reason = "the loader reaches them, by name")]
 
-use super::doors::PassedRegisters;
 use super::filter::{self, Instruction};
-use super::{agent, doors, guest, signal_stack};
+use super::interposed::PassedRegisters;
+use super::{agent, interposed, signal_stack, target};
 use std::arch::naked_asm;
 use std::ffi::CStr;
 use std::sync::atomic::AtomicUsize;
@@ -31,7 +31,7 @@ pub(super) static SYSCALL: AtomicUsize = AtomicUsize::new(0);
 pub(super) static PRCTL: AtomicUsize = AtomicUsize::new(0);
 const NAMES: [(&AtomicUsize, &CStr); 2] = [(&SYSCALL, c"syscall"), (&PRCTL, c"prctl")];
 
-macro_rules! door {
+macro_rules! interposed {
     ($number:literal $name:ident $next:ident $watched:path, $also:path, $third:path) => {
         #[doc = concat!("Looks whether a filter is coming, and goes on to the C library's `", stringify!($name), "`.")]
         ///
@@ -83,15 +83,15 @@ macro_rules! door {
     };
 }
 
-door!(0 syscall SYSCALL libc::SYS_seccomp, libc::SYS_prctl, libc::SYS_sigaltstack);
-door!(1 prctl PRCTL libc::PR_SET_SECCOMP, libc::PR_SET_TSC, libc::PR_SET_TSC);
+interposed!(0 syscall SYSCALL libc::SYS_seccomp, libc::SYS_prctl, libc::SYS_sigaltstack);
+interposed!(1 prctl PRCTL libc::PR_SET_SECCOMP, libc::PR_SET_TSC, libc::PR_SET_TSC);
 
 const FILTERED: &str =
     "the program's system-call filter forbids calls that profiling needs: the profile ends there";
 const NO_COUNTER: &str =
     "the program forbids the time stamp counter (PR_SET_TSC): the profile ends there";
 
-/// Does what is to be done at a door; returns where it leads.
+/// Does what is to be done before; returns where the interposed function continues.
 extern "C" fn pass(number: u32, given: &PassedRegisters) -> usize {
     let errno = os::errno();
     let (next, name) = NAMES[number as usize];
@@ -110,12 +110,12 @@ extern "C" fn pass(number: u32, given: &PassedRegisters) -> usize {
         _ => None,
     };
     if let Some(why) = end {
-        guest::stand_down(why);
-    } else if guest::is_observed() && installs_filter(number, given) {
+        target::stand_down(why);
+    } else if target::is_observed() && installs_filter(number, given) {
         // Installing takes more calls than a profile does: it makes new, writable code.
         agent::do_with_less();
     }
-    let next = doors::next(next, name);
+    let next = interposed::next(next, name);
     os::set_errno(errno);
     next
 }
@@ -147,7 +147,7 @@ fn end_by_prctl(option: usize, value: usize, filter: usize) -> Option<&'static s
 /// Whether the filter at an address (`struct sock_fprog`) kills. One that cannot be read is refused
 /// by the kernel, too.
 fn is_deadly(program: usize) -> bool {
-    if !guest::is_observed() {
+    if !target::is_observed() {
         return false;
     }
     let mut front = [0u64; 2];

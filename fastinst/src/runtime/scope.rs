@@ -19,9 +19,9 @@
 //!
 //! - **Exits pair with the latest open call of their function**; entries above it were left without
 //!   an exit, by an exception or `longjmp`.
-//! - **Entries below an entering stack pointer are dead**, as frames are. `longjmp` is a door where
-//!   a scope is used: it shows how far the stack is left, so that a call that follows at the same
-//!   place is not taken for one inside.
+//! - **Entries below an entering stack pointer are dead**, as frames are. `longjmp` is interposed
+//!   where a scope is used: it shows how far the stack is left, so that a call that follows at the
+//!   same place is not taken for one inside.
 //! - **Functions whose ends have no probes are not followed**: they may be inside of a scope, and
 //!   open none.
 //!
@@ -30,14 +30,14 @@
 //! This module hands out references into mappings that are never unmapped, and interposes functions
 //! of the C library.
 #![allow(unsafe_code)]
-#![allow(unreachable_pub, reason = "the loader reaches the doors, by name")]
+#![allow(unreachable_pub, reason = "the loader reaches them, by name")]
 
 pub(super) mod stubs;
 
 use super::functions::{self, Id};
 use super::layout::{FOLLOWED, FRAME_COUNT, Followed, Header};
 use super::stub::Stub;
-use super::{doors, event, guest, sites, spans, threads};
+use super::{event, interposed, sites, spans, target, threads};
 use crate::config::{Config, Provider};
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::Ordering::Relaxed;
@@ -69,7 +69,7 @@ pub(super) fn is_used() -> bool {
 }
 
 /// Begins as the settings say. Blocks that threads have already get stacks.
-pub(super) fn begin(config: &Config) -> Result<(), String> {
+pub(super) fn apply_settings(config: &Config) -> Result<(), String> {
     let is_used = !config.under.is_empty() || config.depth.is_some();
     if is_used && config.provider == Provider::Points {
         return Err("--under and --depth need functions, and --provider usdt has none".to_owned());
@@ -321,7 +321,7 @@ pub(crate) fn notes() -> Vec<String> {
     if !is_used() {
         return notes;
     }
-    let config = guest::config();
+    let config = target::config();
     let under = match config.under.as_slice() {
         [] => String::new(),
         patterns => format!(" inside of calls of {}", patterns.join(", ")),
@@ -353,8 +353,8 @@ static LONGJMP: AtomicUsize = AtomicUsize::new(0);
 static PLAIN_LONGJMP: AtomicUsize = AtomicUsize::new(0);
 static SIGLONGJMP: AtomicUsize = AtomicUsize::new(0);
 static CHECKED_LONGJMP: AtomicUsize = AtomicUsize::new(0);
-/// Where the doors lead.
-pub(super) static DOORS: [(&AtomicUsize, &CStr); 4] = [
+/// Where the interposed functions continue.
+pub(super) static INTERPOSED: [(&AtomicUsize, &CStr); 4] = [
     (&LONGJMP, c"longjmp"),
     (&PLAIN_LONGJMP, c"_longjmp"),
     (&SIGLONGJMP, c"siglongjmp"),
@@ -393,7 +393,7 @@ macro_rules! jump {
                 // SAFETY: (1) the caller.
                 jumps(unsafe { stack_pointer_of(buffer) });
             }
-            let next = doors::next(&$next, $text);
+            let next = interposed::next(&$next, $text);
             // SAFETY: (1) the C library's function has this type.
             let next: Jump = unsafe { std::mem::transmute(next) };
             // SAFETY: (1) the caller.

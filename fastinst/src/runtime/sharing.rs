@@ -71,7 +71,7 @@ pub(super) fn switch(site: &Site) -> Result<(), SetError> {
 
 /// Records a site's partners, before it is installed. Returns what its cell is to hold; `None` if
 /// there is no room for more such sites.
-pub(super) fn begin(partners: &[Id]) -> Option<u32> {
+pub(super) fn record_partners(partners: &[Id]) -> Option<u32> {
     let (owners, cell) = Owners::new()?;
     partners.iter().for_each(|&id| owners.add(id));
     let partners = Partners(partners.into());
@@ -81,7 +81,7 @@ pub(super) fn begin(partners: &[Id]) -> Option<u32> {
 
 /// The module of a shared site was loaded again: its functions have the numbers that they had, but
 /// may lie at other addresses.
-pub(super) fn begin_again(cell: u32, partners: &[Id]) -> u32 {
+pub(super) fn record_partners_again(cell: u32, partners: &[Id]) -> u32 {
     if let Some(owners) = Owners::of_cell(cell as usize) {
         owners.clear();
         partners.iter().for_each(|&id| owners.add(id));

@@ -13,9 +13,9 @@
 //! - **The key is the page on which the stack pointer lies**, and no byte of the signal stack lies
 //!   on it. A thread that switches to another stack (a coroutine's, a handler's) has another page
 //!   there, and the kernel is queried; how the thread switched does not matter.
-//! - **A term ends with every call of `sigaltstack`**, which is a door: before the call and after
-//!   it, so no entry is used across the change. If a handler changes the stack while an entry is
-//!   being made, that ends the entry's term.
+//! - **A term ends with every call of `sigaltstack`**, which is interposed: before the call and
+//!   after it, so no entry is used across the change. If a handler changes the stack while an entry
+//!   is being made, that ends the entry's term.
 //! - **An entry is made of an answer of its own**: the term is read, then the kernel is queried,
 //!   then the key is stored. A handler that runs meanwhile finds the entry occupied, and leaves it.
 //! - **A stack that disarms itself** (`SS_AUTODISARM`) changes without a call, and one that is
@@ -29,10 +29,10 @@
 //!
 //! This module reads what assembly points to, and interposes a function of the C library.
 #![allow(unsafe_code)]
-#![allow(unreachable_pub, reason = "the loader reaches the door, by name")]
+#![allow(unreachable_pub, reason = "the loader reaches it, by name")]
 
 use super::layout::{Clear, Header};
-use super::{doors, threads};
+use super::{interposed, threads};
 use std::ffi::c_int;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -57,7 +57,7 @@ pub(super) struct SignalStack(pub(super) Range<u64>);
 impl SignalStack {
     /// As the kernel has reported it, if it was queried: just now, or when an entry of the block
     /// was made.
-    pub(super) fn told(block: &Header, by_kernel: *const libc::stack_t) -> Self {
+    pub(super) fn as_reported(block: &Header, by_kernel: *const libc::stack_t) -> Self {
         // SAFETY: (1) null, an entry's, or what the stub's caller has on its stack.
         let Some(stack) = (unsafe { by_kernel.as_ref() }) else { return Self(0..0) };
         let here = std::ptr::from_ref(block).addr();
@@ -134,7 +134,7 @@ pub(super) fn forget(block: &Header) {
 }
 
 /// The same, for a block that no thread has: entries that were left half made are cleared, too.
-pub(super) fn begin(block: &Header) {
+pub(super) fn clear_block(block: &Header) {
     block.clear.iter().for_each(|entry| entry.key.store(0, Relaxed));
     forget(block);
 }
@@ -149,7 +149,7 @@ pub(super) static SIGALTSTACK: AtomicUsize = AtomicUsize::new(0);
 pub unsafe extern "C" fn sigaltstack(new: *const libc::stack_t, old: *mut libc::stack_t) -> c_int {
     type Next = unsafe extern "C" fn(*const libc::stack_t, *mut libc::stack_t) -> c_int;
     // SAFETY: (1) the C library's function has this type.
-    let next: Next = unsafe { std::mem::transmute(doors::next(&SIGALTSTACK, c"sigaltstack")) };
+    let next: Next = unsafe { std::mem::transmute(interposed::next(&SIGALTSTACK, c"sigaltstack")) };
     if new.is_null() {
         // SAFETY: (1) the caller.
         return unsafe { next(new, old) };
@@ -179,12 +179,12 @@ fn changes() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::guest;
+    use crate::runtime::target;
     use crate::runtime::threads::Caller;
 
     #[test]
     fn what_is_known_of_a_page_holds_until_the_signal_stack_changes() {
-        guest::prepare_tables().unwrap();
+        target::prepare_tables().unwrap();
         let test = || {
             let Caller::Observed(block) = threads::caller() else { unreachable!("a new thread") };
             let by_kernel = signals::stack().unwrap();
@@ -192,17 +192,17 @@ mod tests {
             let is_known =
                 || entry(block, page).key.load(Relaxed) == page | block.stack_term.load(Relaxed);
             assert!(!is_known());
-            let told = SignalStack::told(block, &raw const by_kernel);
+            let told = SignalStack::as_reported(block, &raw const by_kernel);
             assert!(is_known() && told == SignalStack::of(&by_kernel));
             // As a stub passes it on.
             let kept = std::ptr::from_ref(&entry(block, page).start).cast();
-            assert_eq!(SignalStack::told(block, kept), told);
+            assert_eq!(SignalStack::as_reported(block, kept), told);
             // SAFETY: (1) the stack that there is.
             assert_eq!(unsafe { sigaltstack(&raw const by_kernel, std::ptr::null_mut()) }, 0);
             assert!(!is_known());
-            SignalStack::told(block, &raw const by_kernel);
+            SignalStack::as_reported(block, &raw const by_kernel);
             assert!(is_known());
-            begin(block);
+            clear_block(block);
             assert!(!is_known());
         };
         std::thread::scope(|scope| scope.spawn(test).join().unwrap());

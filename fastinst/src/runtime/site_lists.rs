@@ -86,16 +86,16 @@ impl SiteLists {
 pub(super) struct Moves(BTreeMap<Id, BTreeSet<Place>>);
 
 impl Moves {
-    fn of(&mut self, function: Id) -> &mut BTreeSet<Place> {
+    fn places_mut(&mut self, function: Id) -> &mut BTreeSet<Place> {
         self.0.entry(function).or_insert_with(|| places_of(function).collect())
     }
 
     pub(super) fn add(&mut self, function: Id, number: u32, kind: Kind) {
-        self.of(function).insert((function, kind == Kind::Exit, number));
+        self.places_mut(function).insert((function, kind == Kind::Exit, number));
     }
 
     pub(super) fn remove(&mut self, function: Id, number: u32, kind: Kind) {
-        self.of(function).remove(&(function, kind == Kind::Exit, number));
+        self.places_mut(function).remove(&(function, kind == Kind::Exit, number));
     }
 }
 

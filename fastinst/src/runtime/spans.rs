@@ -16,7 +16,7 @@
 use super::clock;
 use super::functions::{self, Id};
 use super::modes;
-use super::{agent, guest, scope};
+use super::{agent, scope, target};
 use crate::config::Config;
 use crate::trigger::Trigger;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -138,7 +138,7 @@ pub(super) fn set_role(id: Id, role: u8) {
 }
 
 /// Begins as the settings say: nothing is recorded yet if some event is to begin recording.
-pub(super) fn begin(config: &Config) -> Result<(), String> {
+pub(super) fn apply_settings(config: &Config) -> Result<(), String> {
     let is_used = !config.start_on.is_empty() || !config.stop_on.is_empty();
     let mut triggers = config.start_on.iter().chain(&config.stop_on);
     let has_functions = triggers.any(|trigger| matches!(trigger, Trigger::Function(_)));
@@ -202,14 +202,15 @@ fn take_signals(config: &Config) -> Result<(), String> {
             ));
         }
         place.store(signal | i32::from(role) << ROLE, Relaxed);
-        guest::hear(signal).map_err(|error| format!("{name} cannot be handled: {error}"))?;
+        target::install_signal_handler(signal)
+            .map_err(|error| format!("{name} cannot be handled: {error}"))?;
     }
     Ok(())
 }
 
 /// A signal has arrived. Returns whether it is one that switches recording. Usable in a signal
 /// handler.
-pub(super) fn came(signal: i32) -> bool {
+pub(super) fn signal_arrived(signal: i32) -> bool {
     let roles = SIGNALLED.iter().map(|place| place.load(Relaxed));
     let role = roles.filter(|known| known & 0xff == signal && *known != 0);
     let Some(role) = role.map(|known| (known >> ROLE) as u8).next() else { return false };
@@ -224,7 +225,7 @@ pub(crate) fn notes() -> Vec<String> {
     if !are_used() {
         return notes;
     }
-    let config = guest::config();
+    let config = target::config();
     let both = [("--start-on", &config.start_on, START), ("--stop-on", &config.stop_on, STOP)];
     let mut has_probes = true;
     for (option, triggers, role) in both {
@@ -239,7 +240,7 @@ pub(crate) fn notes() -> Vec<String> {
         notes.push("nothing was recorded: no --start-on event happened".to_owned());
     }
     let known = SIGNALLED.iter().map(|place| place.load(Relaxed) & 0xff);
-    for signal in known.filter(|&signal| signal != 0 && !guest::hears(signal)) {
+    for signal in known.filter(|&signal| signal != 0 && !target::has_signal_handler(signal)) {
         let name = signals::name(signal);
         notes.push(format!(
             "the program installed its own handler for {name}, so it no longer switches recording: name another signal"

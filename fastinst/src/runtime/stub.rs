@@ -701,7 +701,7 @@ pub(super) extern "C" fn slowly() {
         "2:",
         "xor r8d, r8d",
         "jmp rax",
-        running = sym super::guest::RUNNING,
+        running = sym super::target::RUNNING,
         page = const PAGE.trailing_zeros(),
         term = const offset_of!(Header, stack_term),
         clear = const offset_of!(Header, clear),
@@ -758,7 +758,7 @@ macro_rules! compilers_hook {
                 "jmp {slowly}",
                 "2:",
                 "ret",
-                dormant = sym super::guest::DORMANT,
+                dormant = sym super::target::DORMANT,
                 slowly = sym $slowly,
             )
         }

@@ -117,7 +117,7 @@ pub(crate) fn not_ours() {
 pub(crate) fn caller<'b>() -> Caller<'b> {
     let block = stub::thread();
     if block.is_null() {
-        return begin();
+        return begin_thread();
     }
     if std::ptr::eq(block, our_own()) {
         return Caller::Ours;
@@ -138,7 +138,7 @@ pub(crate) fn observed<'b>() -> Option<&'b Header> {
 }
 
 #[cold]
-fn begin<'b>() -> Caller<'b> {
+fn begin_thread<'b>() -> Caller<'b> {
     // A signal handler that interrupts this finds a thread without a block.
     stub::set_thread(gone());
     let Some(block) = reuse().or_else(create) else {
@@ -263,8 +263,8 @@ fn reset(block: &Header) {
     block.busy.store(0, Relaxed);
     block.in_code.store(0, Relaxed);
     block.open_passes.store(0, Relaxed);
-    signal_stack::begin(block);
-    block.clock.begin();
+    signal_stack::clear_block(block);
+    block.clock.begin_thread();
     block.random.store(Ticks::now().0 ^ std::ptr::from_ref(block).addr() as u64, Relaxed);
 }
 

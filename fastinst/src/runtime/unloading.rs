@@ -7,7 +7,7 @@
 use super::layout::Function;
 use super::registry::lock_registry;
 use super::sites::Site;
-use super::{agent, guest, modes};
+use super::{agent, modes, target};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicI32, AtomicU32};
 use wordpatch::os;
@@ -18,7 +18,7 @@ static UNLOADING: AtomicU32 = AtomicU32::new(0);
 static UNLOADERS: [AtomicI32; 32] = [const { AtomicI32::new(0) }; 32];
 
 /// Exchanges one number for another in the list of threads that unload.
-fn note(from: i32, to: i32) {
+fn exchange_unloader(from: i32, to: i32) {
     let _ = UNLOADERS.iter().find(|cell| cell.compare_exchange(from, to, AcqRel, Relaxed).is_ok());
 }
 
@@ -40,30 +40,30 @@ pub(super) fn inherit(unloads: bool) -> bool {
     let others = UNLOADING.swap(u32::from(unloads), SeqCst) > u32::from(unloads);
     UNLOADERS.iter().for_each(|cell| cell.store(0, Relaxed));
     if unloads {
-        note(0, os::threads::current().0);
+        exchange_unloader(0, os::threads::current().0);
     }
     others
 }
 
 /// Whether the sites of a module that may be unloaded have to be left alone: a thread is unloading.
 pub(super) fn is_barred(site: &Site) -> bool {
-    UNLOADING.load(SeqCst) > 0 && site.module as usize >= guest::modules_at_start()
+    UNLOADING.load(SeqCst) > 0 && site.module as usize >= target::modules_at_start()
 }
 
 /// Unloads by `unload`, which is the program's own call: meanwhile no code switches sites that
 /// might be unloaded.
 pub(super) fn during<T>(unload: impl FnOnce() -> T) -> T {
-    begin();
+    begin_unloading();
     let result = unload();
-    end();
+    end_unloading();
     result
 }
 
 /// The calling thread is about to unload modules.
-pub(super) fn begin() {
+pub(super) fn begin_unloading() {
     let registry = lock_registry();
     UNLOADING.fetch_add(1, SeqCst);
-    note(0, os::threads::current().0);
+    exchange_unloader(0, os::threads::current().0);
     // Threads that began to switch earlier are done in a moment.
     for id in registry.transient_functions() {
         wait_for(id.function());
@@ -71,10 +71,10 @@ pub(super) fn begin() {
 }
 
 /// The calling thread is done with that.
-pub(super) fn end() {
+pub(super) fn end_unloading() {
     let mut registry = lock_registry();
     registry.mark_unloaded();
-    note(os::threads::current().0, 0);
+    exchange_unloader(os::threads::current().0, 0);
     UNLOADING.fetch_sub(1, SeqCst);
     // A thread that wanted to switch them meanwhile was refused.
     let renewed = registry.transient_functions();

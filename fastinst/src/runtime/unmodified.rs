@@ -31,7 +31,7 @@ use super::install::{commit_batch, is_alone};
 use super::sites::{self, InstalledSite, Site};
 use super::stub::Stub;
 use super::threads::room;
-use super::{agent, arguments, attached, guest, keeping};
+use super::{agent, arguments, attached, keeping, target};
 use crate::config::Provider;
 use crate::discovery::points::{Point, PointNames, points_of};
 use crate::discovery::unmodified::{
@@ -223,7 +223,7 @@ impl Unmodified {
         let sum = |counts: &mut dyn Iterator<Item = usize>| counts.sum::<usize>();
         let refused = sum(&mut self.refused.values().copied());
         let installed = sum(&mut self.installed.values().copied());
-        let config = guest::config();
+        let config = target::config();
         if installed + refused == 0 {
             return match config.installs_before_run(None) {
                 true => "no function got a probe: -F and -N leave none",

@@ -92,10 +92,10 @@ impl Witness {
     }
 
     /// Takes what has been seen since. By the agent.
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn take_samples(&mut self) {
         match self {
-            Self::Kernel(kernel) => kernel.look(),
-            Self::Frames(frames) => frames.look(),
+            Self::Kernel(kernel) => kernel.take_samples(),
+            Self::Frames(frames) => frames.look_at_threads(),
             Self::Probes | Self::None { .. } => {}
         }
     }
@@ -110,9 +110,9 @@ impl Witness {
     }
 
     /// Informs it where code of runtimes lies, and what they call it. By the agent.
-    pub(crate) fn knows(&mut self, registered: Vec<(PathBuf, usize, usize)>) {
+    pub(crate) fn set_registered_code(&mut self, registered: Vec<(PathBuf, usize, usize)>) {
         if let Self::Kernel(kernel) = self {
-            kernel.knows(registered);
+            kernel.set_registered_code(registered);
         }
     }
 

@@ -50,6 +50,6 @@ UNSEEN int main(int argc, char **argv) {
     for (int i = 0; i < 500; i++)
         leaf(i);
     printf("%d, child %d\n", getpid(), status);
-    /* The child has used up what is called behind main: the door of exit is left. */
+    /* The child has used up what is called behind main: only the interposed exit is left. */
     exit(0);
 }

@@ -1,5 +1,5 @@
 /*
- * Ways of leaving that pass no door. "raw": the only thread ends by the system call that ends a thread. "main": the first thread ends and no
+ * Ways of leaving that call no interposed function. "raw": the only thread ends by the system call that ends a thread. "main": the first thread ends and no
  * other is there. "last": another thread outlives the first and returns. Children of vfork whose exec fails: "vfork-exit" ends by exit,
  * "vfork-_exit" by _exit; the parent works on, and ends by "return", or by exit.
  */

@@ -18,7 +18,7 @@ use crate::config::ControlChoice;
 use crate::format::Format;
 use crate::runtime::registry::lock_registry;
 use crate::runtime::witness::Witness;
-use crate::runtime::{attached, functions, guest, modes, unloading};
+use crate::runtime::{attached, functions, modes, target, unloading};
 use control::registry::Tower;
 use control::{Answer, Request, Visitors};
 use profiler::{Packing, Policy};
@@ -59,7 +59,7 @@ pub(in crate::runtime) fn close_copy() {
 pub(in crate::runtime) fn remove() {
     let process = threads::process();
     if OWNER.load(Acquire) == process && !FORBIDDEN.load(Acquire) {
-        let path = guest::folder_of_sockets().join(Tower::Native.socket(process));
+        let path = target::folder_of_sockets().join(Tower::Native.socket(process));
         let _ = std::fs::remove_file(path);
     }
 }
@@ -74,7 +74,7 @@ pub(super) struct Control {
 impl Control {
     /// Returns without a socket where none is possible, and reports why only if it was requested.
     fn open() -> Self {
-        let choice = guest::config().control;
+        let choice = target::config().control;
         if choice == ControlChoice::Off || FORBIDDEN.load(Acquire) {
             return Self::default();
         }
@@ -89,7 +89,7 @@ impl Control {
             }
             Err(why) => {
                 if choice == ControlChoice::On {
-                    guest::complain(&format!("there is no control socket: {why}"));
+                    target::complain(&format!("there is no control socket: {why}"));
                 }
                 Self::default()
             }
@@ -102,7 +102,7 @@ impl Control {
     }
 
     /// Takes new requests. Returns whether any is unanswered.
-    pub(super) fn look(&mut self) -> bool {
+    pub(super) fn take_requests(&mut self) -> bool {
         let now = Instant::now();
         if self.visitors.as_ref().is_some_and(|visitors| visitors.is_due(now)) {
             // Checked under the lock: a thread that forbids it waits for the lock, or is seen here.
@@ -128,7 +128,7 @@ fn listener(choice: ControlChoice) -> Result<Listener, String> {
     if choice == ControlChoice::Auto && is_filtered() {
         return Err("a filter of system calls was there before".to_owned());
     }
-    Listener::bind_in(guest::folder_of_sockets(), &Tower::Native.socket(threads::process()))
+    Listener::bind_in(target::folder_of_sockets(), &Tower::Native.socket(threads::process()))
         .map_err(|error| error.to_string())
 }
 
@@ -150,7 +150,7 @@ impl Agent {
     pub(super) fn serve(&mut self) -> bool {
         let mut leaves = false;
         // A busy agent hardly sleeps, and sleeping is where it looks otherwise.
-        self.control.look();
+        self.control.take_requests();
         for line in std::mem::take(&mut self.control.asked) {
             let request = Request::parse(&line).map_err(|error| error.to_string());
             leaves |= request == Ok(Request::Stop);
@@ -215,7 +215,7 @@ impl Agent {
         self.silence();
         // The kernel counts the memory of its rings: these are closed before new ones are opened.
         self.witness = Witness::None { why: String::new() };
-        let mut next = Self::blank(guest::clock(), self.began ^ u64::from(self.met));
+        let mut next = Self::blank(target::clock(), self.began ^ u64::from(self.met));
         next.leave_the_past();
         next.agent_before = super::agent_time();
         modes::end_silence();
@@ -234,19 +234,19 @@ impl Agent {
         &mut self,
         change: impl FnOnce(&mut crate::config::Config),
     ) -> Result<String, String> {
-        let before = guest::config().clone();
+        let before = target::config().clone();
         let earlier = selected_functions();
-        guest::change_settings(change)?;
+        target::change_settings(change)?;
         self.install_named();
         let selected = selected_functions();
         if selected.is_empty() {
-            let config = guest::config();
+            let config = target::config();
             let of = |word: &str, patterns: &[String]| match patterns {
                 [] => String::new(),
                 _ => format!(" {word} {}", patterns.join(" ")),
             };
             let named = of("only", &config.include) + &of("exclude", &config.exclude);
-            guest::change_settings(|config| *config = before)?;
+            target::change_settings(|config| *config = before)?;
             return Err(format!(
                 "no function with a probe would be left by{named}; nothing was changed (`probes` lists them)"
             ));
@@ -267,7 +267,7 @@ impl Agent {
     /// Installs probes in the unmodified functions that were requested by name: the sampling clock
     /// may never see them running.
     fn install_named(&mut self) {
-        if !self.has_puns || guest::config().include.is_empty() || !super::may_install() {
+        if !self.has_puns || target::config().include.is_empty() || !super::may_install() {
             return;
         }
         let mut registry = lock_registry();
@@ -278,20 +278,20 @@ impl Agent {
     }
 
     fn set_budget(&mut self, share: f64) -> Result<String, String> {
-        if !matches!(guest::config().policy, Policy::Adaptive { .. }) {
+        if !matches!(target::config().policy, Policy::Adaptive { .. }) {
             return Err(format!(
                 "the policy {} has no budget; only adaptive has",
-                guest::config().policy
+                target::config().policy
             ));
         }
         let policy = Policy::Adaptive { budget: share };
-        guest::change_settings(|config| config.policy = policy.clone())?;
+        target::change_settings(|config| config.policy = policy.clone())?;
         self.controller.set_policy(policy);
         Ok(format!("measuring may take {} % of the program's CPU time\n", percent(share)))
     }
 
     fn status(&mut self) -> String {
-        let config = guest::config();
+        let config = target::config();
         let agent = super::agent_time();
         let programs = self.programs_time(agent).as_secs_f64();
         let spent = (agent.saturating_sub(self.agent_before)).as_secs_f64();
@@ -335,7 +335,7 @@ impl Agent {
         match super::handover::writer().filter(|writer| writer.has_reader()) {
             Some(_) if attached::is_tied() => "to fastinst attach".to_owned(),
             Some(_) => "to fastinst run".to_owned(),
-            None => guest::output_path().display().to_string(),
+            None => target::output_path().display().to_string(),
         }
     }
 
@@ -350,7 +350,7 @@ impl Agent {
             let account = &self.functions[id.0 as usize];
             let module = account.module;
             let state = match () {
-                () if !guest::is_selected(&registry, address) => "left out",
+                () if !target::is_selected(&registry, address) => "left out",
                 () if self.frozen.is_some() => "off",
                 () if modes::mode_is_sample(function) => "timed",
                 () if modes::mode_counts(function) => "counted",
@@ -374,7 +374,7 @@ impl Agent {
     pub(super) fn retire_for_good(&mut self) {
         self.silence();
         self.control = Control::default();
-        guest::end_for_good();
+        target::end_for_good();
     }
 }
 
@@ -395,7 +395,7 @@ fn selected_functions() -> Vec<functions::Id> {
     let registry = lock_registry();
     let is_selected = |id: &functions::Id| {
         let address = id.function().address.load(Acquire);
-        guest::is_selected(&registry, CodeAddr::new(address as usize))
+        target::is_selected(&registry, CodeAddr::new(address as usize))
     };
     functions::all().filter(is_selected).collect()
 }

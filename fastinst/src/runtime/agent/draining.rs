@@ -4,7 +4,7 @@ use super::{Agent, BUSY_FOR, LATEST, NEAR, NEARLY_HALF, SOONEST, refill};
 use crate::runtime::drain::{self, Done};
 use crate::runtime::functions::{self, Id};
 use crate::runtime::layout::{ENDED, FREE, Header, RECORD, RING_COUNT};
-use crate::runtime::{clock, guest, registered, spans, stub, tally, threads};
+use crate::runtime::{clock, registered, spans, stub, tally, target, threads};
 use profiler::{Sample, Slow};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Instant;
@@ -54,7 +54,7 @@ impl Agent {
         let (mut batch, mut all) = ([Done::default(); drain::BATCH], 0);
         // If the thread is faster than the agent, it has to drain its ring itself.
         while all < RING_COUNT {
-            let taken = drain::take(block, &mut batch);
+            let taken = drain::take_entries(block, &mut batch);
             self.take_calls(block, &batch[..taken]);
             all += taken;
             if taken == 0 {
@@ -88,7 +88,7 @@ impl Agent {
             });
             let inside = nesting.end(function, ticks.saturating_sub(bias), children);
             if controller.is_slow(function, ticks) {
-                let at = guest::clock().ticks(started.elapsed().as_secs_f64());
+                let at = target::clock().ticks(started.elapsed().as_secs_f64());
                 controller.keep(
                     function,
                     Slow { ticks, thread: block.clock.thread(), at, inside: inside.to_vec() },
@@ -130,12 +130,12 @@ impl Agent {
         const TRIES: usize = 4;
         // The beginning and the end of a span.
         const SPAN: u32 = 2;
-        let near = guest::clock().ticks(NEAR);
+        let near = target::clock().ticks(NEAR);
         let (mut before, mut switches) = (clock::work(), spans::switches());
         for _ in 0..TRIES {
             self.count();
             self.recorded = spans::recorded();
-            let (now, busy) = clock::look();
+            let (now, busy) = clock::publish_work();
             let switched = spans::switches().wrapping_sub(switches);
             self.busy = busy;
             if now.since(before) <= near && switched <= SPAN {

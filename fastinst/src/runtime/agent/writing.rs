@@ -9,7 +9,7 @@ use crate::output::{self, Unhindered};
 use crate::runtime::functions::{self, Id};
 use crate::runtime::handover::{self, Due};
 use crate::runtime::registry::{ModuleRegistry, lock_registry};
-use crate::runtime::{attached, clock, guest, measure, modes, registered, sites, spans, threads};
+use crate::runtime::{attached, clock, measure, modes, registered, sites, spans, target, threads};
 use profiler::{Clock, ClockEvidence, ClockSource};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -26,15 +26,15 @@ impl Agent {
             return;
         }
         let hoard = heap::Hoard::begin();
-        let (profile, _unhindered) = self.profile(guest::config().format);
-        if profile.functions.is_empty() && !guest::has_probes() {
+        let (profile, _unhindered) = self.profile(target::config().format);
+        if profile.functions.is_empty() && !target::has_probes() {
             // A program without probes, which might have loaded code with some.
             return;
         }
         let is_orphan = handover::writer().is_some_and(|writer| !writer.has_reader());
-        let path = if is_orphan { guest::orphans_path() } else { guest::output_path() };
-        if let Err(error) = output::write(&profile, guest::config(), path) {
-            guest::complain(&error.to_string());
+        let path = if is_orphan { target::orphans_path() } else { target::output_path() };
+        if let Err(error) = output::write(&profile, target::config(), path) {
+            target::complain(&error.to_string());
         }
         self.leftovers = Some((profile, hoard));
     }
@@ -77,7 +77,7 @@ impl Agent {
     }
 
     pub(super) fn profile(&mut self, format: Format) -> (profiler::Profile, Unhindered) {
-        let clock = measure::clock_since(self.started, guest::clock());
+        let clock = measure::clock_since(self.started, target::clock());
         let registry = lock_registry();
         let unhindered = Unhindered::begin();
         if let Some(frozen) = &self.frozen {
@@ -113,7 +113,7 @@ impl Agent {
     /// Switches recording as signals and times request; the witness continues while a span is open.
     /// Returns the time until the next trigger, if one is set.
     pub(super) fn attend_to_spans(&mut self) -> Option<Duration> {
-        let next = spans::attend(guest::config(), guest::clock().hz);
+        let next = spans::attend(target::config(), target::clock().hz);
         let switches = spans::switches();
         let seen = switches.wrapping_sub(std::mem::replace(&mut self.switches, switches));
         if seen > 0 {

@@ -14,7 +14,7 @@ use crate::runtime::{drain, modes};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A point that begins a pair was passed.
-pub(in crate::runtime) extern "C" fn begin(
+pub(in crate::runtime) extern "C" fn begin_pair(
     record: u32,
     _: u64,
     sp: u64,
@@ -26,7 +26,7 @@ pub(in crate::runtime) extern "C" fn begin(
 }
 
 /// A point that ends a pair was passed, while a pass of the pair is open on this thread.
-pub(in crate::runtime) extern "C" fn end(
+pub(in crate::runtime) extern "C" fn end_pair(
     record: u32,
     _: u64,
     sp: u64,

@@ -23,8 +23,8 @@ static NEXT_ADDRESS: AtomicU64 = AtomicU64::new(0x1000);
 
 impl Stage {
     fn new(functions: usize, quota: u32, skip: Skip) -> Self {
-        guest::prepare_tables().unwrap();
-        guest::run_hooks();
+        target::prepare_tables().unwrap();
+        target::activate_hooks_in_test();
         // As they are measured on some machine, and the same for all tests: the rules and the stubs
         // take them off.
         PAIR.store(70, Relaxed);
@@ -66,7 +66,7 @@ impl Stage {
     fn done(&self) -> Vec<(usize, drain::Done)> {
         let (mut batch, mut all) = ([drain::Done::default(); drain::BATCH], Vec::new());
         loop {
-            let taken = drain::take(self.block, &mut batch);
+            let taken = drain::take_entries(self.block, &mut batch);
             all.extend(
                 batch[..taken].iter().map(|done| (self.number(Id::of_record(done.record)), *done)),
             );
@@ -430,7 +430,7 @@ fn two_who_empty_a_ring_take_every_entry_once() {
         let other = scope.spawn(|| {
             let (mut batch, mut all) = ([drain::Done::default(); drain::BATCH], 0);
             while !over.load(Relaxed) {
-                all += drain::take(block, &mut batch) as u64;
+                all += drain::take_entries(block, &mut batch) as u64;
             }
             all
         });

@@ -46,9 +46,9 @@ pub(super) fn install_site(
     // A thread that passes before its function has a mode is counted.
     let is_enter = found.kind == Kind::Enter;
     let shared = match former.and_then(|(_, site)| site.shared_cell()) {
-        Some(cell) => Some(sharing::begin_again(cell, partners)),
+        Some(cell) => Some(sharing::record_partners_again(cell, partners)),
         None if partners.is_empty() => None,
-        None => sharing::begin(partners),
+        None => sharing::record_partners(partners),
     };
     let stub = match shared {
         Some(_) => Stub::SharedExit,

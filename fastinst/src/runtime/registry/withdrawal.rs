@@ -47,7 +47,7 @@ impl ModuleRegistry {
     }
 
     /// Redirects all sites to their trampolines again.
-    pub(in crate::runtime) fn come_back(&mut self, policy: &Policy) -> Result<(), String> {
+    pub(in crate::runtime) fn redirect_again(&mut self, policy: &Policy) -> Result<(), String> {
         for entry in self.entries.iter().filter(|entry| entry.is_loaded()) {
             // SAFETY: (1) a module that is loaded.
             #[allow(unsafe_code)]

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::*;
-use crate::runtime::{guest, stub};
+use crate::runtime::{stub, target};
 use callpatch::Switch;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
@@ -77,7 +77,7 @@ fn unmodified() -> MutexGuard<'static, Unmodified> {
 
 /// Installs probes in all functions of a library.
 fn install(unmodified: &mut Unmodified, library: &Path) -> Vec<&'static Site> {
-    guest::prepare_tables().unwrap();
+    target::prepare_tables().unwrap();
     let module = Module::loaded().into_iter().find(|module| module.path == library).unwrap();
     let policy = Policy::new().unwrap();
     unmodified.open(OpenModule::new(&module, 0, Provider::Symbols).unwrap(), &policy).unwrap();

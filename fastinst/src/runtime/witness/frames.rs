@@ -76,7 +76,7 @@ impl Frames {
     }
 
     /// Looks at all threads, if it is time.
-    pub(super) fn look(&mut self) {
+    pub(super) fn look_at_threads(&mut self) {
         if self.looked.elapsed() >= self.pause() {
             self.looked = Instant::now();
             self.look_now();
@@ -115,7 +115,7 @@ impl Frames {
         self.look_now();
         let hz = self.looks as f64 / self.began.elapsed().as_secs_f64().max(1e-3);
         let source = ClockSource::Frames { hz, why: self.why.clone() };
-        tell(&self.stacks, source)
+        as_evidence(&self.stacks, source)
     }
 }
 
@@ -140,7 +140,7 @@ fn timed(block: &Header) -> Vec<FuncId> {
 }
 
 /// As evidence: time without a timed call is unknown.
-fn tell(stacks: &BTreeMap<Box<[FuncId]>, (u64, u64)>, source: ClockSource) -> ClockEvidence {
+fn as_evidence(stacks: &BTreeMap<Box<[FuncId]>, (u64, u64)>, source: ClockSource) -> ClockEvidence {
     let mut evidence = ClockEvidence { source, ..ClockEvidence::default() };
     let mut functions = BTreeMap::<FuncId, ClockFunction>::new();
     let blank = |function| ClockFunction { function, ..ClockFunction::default() };
@@ -181,7 +181,7 @@ mod tests {
             ([one, two].into(), (30, 3)),
             ([one, two, one].into(), (40, 4)),
         ];
-        let evidence = tell(&BTreeMap::from(stacks), ClockSource::Probes);
+        let evidence = as_evidence(&BTreeMap::from(stacks), ClockSource::Probes);
         assert_eq!((evidence.processor, evidence.unknown, evidence.samples), (100.0, 10.0, 10));
         let [first, second] = evidence.functions[..] else { panic!("{evidence:?}") };
         assert_eq!(

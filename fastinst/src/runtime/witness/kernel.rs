@@ -109,7 +109,7 @@ struct Agent {
 
 impl Agent {
     /// By the agent: its thread, and what its clock says.
-    fn look(&mut self) {
+    fn read_clock(&mut self) {
         let this = threads::current();
         match self.now {
             Some((tid, time)) if tid != this => self.earlier += time,
@@ -206,10 +206,10 @@ impl Kernel {
     }
 
     /// Takes what lies in the rings, and reads the clocks when it is time.
-    pub(super) fn look(&mut self) {
-        self.agent.look();
+    pub(super) fn take_samples(&mut self) {
+        self.agent.read_clock();
         let has_names = self.jit.follow(&self.mappings);
-        self.mappings.look(has_names);
+        self.mappings.begin_epoch_if_due(has_names);
         self.drain();
         let pause = if self.threads.len() > MANY { CLOCKS_OF_MANY } else { CLOCKS };
         if self.looked.elapsed() >= pause {
@@ -227,7 +227,7 @@ impl Kernel {
     /// Takes the samples until now; those that follow are skipped.
     pub(super) fn pause_recording(&mut self) {
         if self.paused.is_none() {
-            self.agent.look();
+            self.agent.read_clock();
             self.drain();
             self.read_clocks();
             self.paused = Some((clocks::of_process(), self.agent.processor()));
@@ -236,7 +236,7 @@ impl Kernel {
 
     /// Time that was not recorded does not count as the threads' time.
     pub(super) fn resume_recording(&mut self) {
-        self.agent.look();
+        self.agent.read_clock();
         self.drain();
         let Some((process, agent)) = self.paused.take() else { return };
         let agents = self.agent.processor().saturating_sub(agent);
@@ -250,8 +250,8 @@ impl Kernel {
         }
     }
 
-    pub(super) fn knows(&mut self, registered: Vec<(PathBuf, usize, usize)>) {
-        self.mappings.knows(registered);
+    pub(super) fn set_registered_code(&mut self, registered: Vec<(PathBuf, usize, usize)>) {
+        self.mappings.set_registered_code(registered);
     }
 
     pub(super) fn jit(&self) -> &Jit {
@@ -344,8 +344,8 @@ impl Kernel {
         registry: &ModuleRegistry,
         names: &mut Names,
     ) -> ClockEvidence {
-        self.agent.look();
-        self.mappings.look(false);
+        self.agent.read_clock();
+        self.mappings.begin_epoch_if_due(false);
         self.drain();
         self.read_clocks();
         self.jit.catch_up(&self.mappings);

@@ -144,7 +144,7 @@ impl Mappings {
 
     /// The samples that follow are taken now. If runtimes have reported the code that they make,
     /// begins a new epoch when it is time.
-    pub(super) fn look(&mut self, has_names: bool) {
+    pub(super) fn begin_epoch_if_due(&mut self, has_names: bool) {
         if self.made.is_empty() {
             return;
         }
@@ -181,7 +181,7 @@ impl Mappings {
     }
 
     /// Informs it where code lies that runtimes have made.
-    pub(super) fn knows(&mut self, registered: Vec<(PathBuf, usize, usize)>) {
+    pub(super) fn set_registered_code(&mut self, registered: Vec<(PathBuf, usize, usize)>) {
         if self.registered != registered {
             (self.registered, self.read) = (registered, None);
         }

@@ -13,7 +13,7 @@ use crate::names::Names;
 use crate::probe::Kind;
 use crate::runtime::functions::{self, Id};
 use crate::runtime::registry::ModuleRegistry;
-use crate::runtime::{guest, sites};
+use crate::runtime::{sites, target};
 use crate::symbols::Subject;
 use profiler::FuncId;
 use std::cell::OnceCell;
@@ -49,7 +49,7 @@ impl Probed {
         for (site, id) in enter_sites.filter_map(|(_, site)| Some((site, site.owner()?))) {
             let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
             let module = site.module as usize;
-            if guest::is_selected(registry, address) {
+            if target::is_selected(registry, address) {
                 functions.push(((module, address.get()), FuncId(id.0)));
                 enters.push((site.call().address().get(), module, FuncId(id.0)));
             }
@@ -58,7 +58,7 @@ impl Probed {
         for id in functions::all() {
             let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
             if let Some((module, _)) =
-                registry.entry_of(address).filter(|_| guest::is_selected(registry, address))
+                registry.entry_of(address).filter(|_| target::is_selected(registry, address))
             {
                 functions.push(((module, address.get()), FuncId(id.0)));
             }
@@ -158,7 +158,7 @@ impl<'o> Owners<'o> {
         start: usize,
     ) -> (Vec<FuncId>, usize) {
         let Some(function) = registered.at(address) else { return (Vec::new(), start) };
-        let is_selected = guest::is_selected(self.registry, address);
+        let is_selected = target::is_selected(self.registry, address);
         (is_selected.then_some(function.id).into_iter().collect(), function.span.start.get())
     }
 
@@ -174,7 +174,7 @@ impl<'o> Owners<'o> {
             file: label.file.as_deref(),
             size: None,
         };
-        let is_selected = guest::is_named(&subject);
+        let is_selected = target::is_named(&subject);
         // A function that begins before the window gets the window's beginning.
         let offset = (place.offset as usize).saturating_sub(address - start) as u32;
         Some(Owner {

@@ -13,7 +13,7 @@ fn behaves_and_counts(source: &str, flags: &[&str], exact: bool) {
     if !has(if source.ends_with(".cc") { "g++" } else { "gcc" }) {
         return;
     }
-    let to = folder("guest");
+    let to = folder("preload");
     let program = compile(source, &to, &[&["-finstrument-functions"], flags].concat());
     let plain = run(&mut clean(std::process::Command::new(&program)));
     let truth = exact.then(|| counted(&program, &[]));

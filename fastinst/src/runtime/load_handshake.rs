@@ -5,19 +5,19 @@
 //! not seen. So the sites of a module have to be installed while no thread is inside. The loader
 //! reports such a moment, where it lets the profiler [listen](super::loader): the module is
 //! complete, and no code has its addresses yet. Where it does not, the module's first call of a
-//! hook waits, and only the modules of waiting calls are installed; another thread that enters at that
-//! moment may pass sites that are off.
+//! hook waits, and only the modules of waiting calls are installed; another thread that enters at
+//! that moment may pass sites that are off.
 //!
 //! Both post a request to the agent, and wait as long as the agent may take on a busy machine.
 
-use super::wishes::{Taken, Wishes};
-use super::{agent, guest, registry, unloading};
+use super::request_queue::{RequestQueue, TakenRequests};
+use super::{agent, registry, target, unloading};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 use wordpatch::{Ticks, os};
 
 /// Requests to look for modules.
-static LOOKS: Wishes = Wishes::new();
+static MODULE_REQUESTS: RequestQueue = RequestQueue::new();
 /// Whether everything that is loaded is complete, and no thread is in new modules: because a thread
 /// holds the loader, and waits.
 ///
@@ -31,18 +31,18 @@ const NO: u32 = 0;
 const ASKED: u32 = 1;
 const INSTALLING: u32 = 2;
 /// Functions whose modules are to be installed; zero in free entries.
-static WANTED: [AtomicU64; 32] = [const { AtomicU64::new(0) }; 32];
+static REQUESTED: [AtomicU64; 32] = [const { AtomicU64::new(0) }; 32];
 /// Whether the program has begun to load a module whose probes were not found yet.
 static LOADING: AtomicBool = AtomicBool::new(false);
 /// How often a first call has waited without result: for code that the loader does not know.
-static DISAPPOINTMENTS: AtomicUsize = AtomicUsize::new(0);
-const ENDURED: usize = 16;
+static FAILED_WAITS: AtomicUsize = AtomicUsize::new(0);
+const MOST_FAILED_WAITS: usize = 16;
 /// How long a thread waits for the agent at most, in seconds: usually some hundred microseconds.
-const PATIENCE: f64 = 1.0;
+const LONGEST_WAIT: f64 = 1.0;
 
 /// What the agent has to look for.
-pub(super) struct Wanted {
-    taken: Taken,
+pub(super) struct RequestedModules {
+    taken: TakenRequests,
     /// Functions of the modules; `None` if every module may be installed, also while others wait
     /// for the loader to unload theirs.
     pub(super) functions: Option<Vec<u64>>,
@@ -55,20 +55,21 @@ pub(super) fn saw_call_without_site(function: u64) {
         // A conditional jump to a hook, for instance.
         return;
     }
-    let expected = LOADING.load(Acquire) || DISAPPOINTMENTS.load(Relaxed) < ENDURED;
+    let expected = LOADING.load(Acquire) || FAILED_WAITS.load(Relaxed) < MOST_FAILED_WAITS;
     if !expected || unloading::is_by_caller() || !agent::is_there() {
         return;
     }
     let mut asked = None;
     wait_until(|| {
-        if asked.is_none() && want(function) {
-            asked = Some(LOOKS.ask());
+        if asked.is_none() && request_module(function) {
+            asked = Some(MODULE_REQUESTS.post());
             agent::call();
         }
-        registry::is_installed(function) || asked.is_some_and(|wish| LOOKS.is_answered(wish))
+        registry::is_installed(function)
+            || asked.is_some_and(|number| MODULE_REQUESTS.is_answered(number))
     });
     if !registry::is_installed(function) {
-        DISAPPOINTMENTS.fetch_add(1, Relaxed);
+        FAILED_WAITS.fetch_add(1, Relaxed);
     }
 }
 
@@ -90,7 +91,7 @@ pub(super) fn install_now() {
 }
 
 fn wait_until(mut done: impl FnMut() -> bool) {
-    let end = Ticks(Ticks::now().0 + guest::clock().ticks(PATIENCE).0);
+    let end = Ticks(Ticks::now().0 + target::clock().ticks(LONGEST_WAIT).0);
     let mut looks = 0;
     while !done() && Ticks::now() < end {
         looks += 1;
@@ -100,8 +101,8 @@ fn wait_until(mut done: impl FnMut() -> bool) {
 
 /// Requests the module of a function. Returns whether there was room for that: if not, the caller
 /// has to repeat it.
-fn want(function: u64) -> bool {
-    WANTED.iter().any(|cell| {
+fn request_module(function: u64) -> bool {
+    REQUESTED.iter().any(|cell| {
         let known = cell.load(Relaxed);
         known == function
             || (known == 0 && cell.compare_exchange(0, function, AcqRel, Relaxed).is_ok())
@@ -109,42 +110,45 @@ fn want(function: u64) -> bool {
 }
 
 /// The program is about to load a module.
-pub(super) fn expect() {
+pub(super) fn expect_module() {
     LOADING.store(true, Release);
-    DISAPPOINTMENTS.store(0, Relaxed);
+    FAILED_WAITS.store(0, Relaxed);
 }
 
 /// Whether a thread waits. By the agent.
-pub(super) fn are_wanted() -> bool {
-    LOOKS.is_waiting() || ALL.load(Acquire) == ASKED
+pub(super) fn is_requested() -> bool {
+    MODULE_REQUESTS.is_waiting() || ALL.load(Acquire) == ASKED
 }
 
 /// Takes the requests made until now, if they may be carried out: while a thread is `unloading`,
 /// only the request of the thread that holds the loader. By the agent.
-pub(super) fn take(unloading: bool) -> Option<Wanted> {
+pub(super) fn take_requests(unloading: bool) -> Option<RequestedModules> {
     let all = ALL.compare_exchange(ASKED, INSTALLING, AcqRel, Acquire).is_ok();
-    if !all && (unloading || !LOOKS.is_waiting()) {
+    if !all && (unloading || !MODULE_REQUESTS.is_waiting()) {
         return None;
     }
-    let taken = LOOKS.take();
-    let functions: Vec<u64> =
-        WANTED.iter().map(|cell| cell.swap(0, AcqRel)).filter(|&function| function != 0).collect();
-    Some(Wanted { taken, functions: (!all).then_some(functions) })
+    let taken = MODULE_REQUESTS.take();
+    let functions: Vec<u64> = REQUESTED
+        .iter()
+        .map(|cell| cell.swap(0, AcqRel))
+        .filter(|&function| function != 0)
+        .collect();
+    Some(RequestedModules { taken, functions: (!all).then_some(functions) })
 }
 
 /// The modules are installed. If a waiting thread does not find its module installed now, it was
 /// called from other code. By the agent.
-pub(super) fn answer(wanted: &Wanted) {
+pub(super) fn answer_requests(wanted: &RequestedModules) {
     LOADING.store(false, Release);
-    LOOKS.answer(wanted.taken);
+    MODULE_REQUESTS.answer(wanted.taken);
     if wanted.functions.is_none() {
         ALL.store(NO, Release);
     }
 }
 
 /// In a forked child: the waiting threads are in the parent.
-pub(super) fn forget() {
-    LOOKS.forget();
+pub(super) fn forget_requests() {
+    MODULE_REQUESTS.forget();
     ALL.store(NO, Release);
-    WANTED.iter().for_each(|cell| cell.store(0, Relaxed));
+    REQUESTED.iter().for_each(|cell| cell.store(0, Relaxed));
 }

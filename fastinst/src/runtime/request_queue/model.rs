@@ -4,7 +4,7 @@
 //! A thread counts its calls one by one, makes a request, and ends when it is answered. What it had
 //! counted when it made the request must be in the profile that was written by then.
 
-use super::Step;
+use super::RoundStep;
 use std::collections::HashSet;
 
 const THREADS: usize = 2;
@@ -13,7 +13,7 @@ const CALLS: u8 = 2;
 /// How a thread knows that it was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Known {
-    /// By the number of its wish.
+    /// By the number of its request.
     Number,
     /// By any answer since it asked.
     AnyAnswer,
@@ -22,7 +22,7 @@ enum Known {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum At {
     Calling,
-    /// With the number of the wish, and how many answers there had been.
+    /// With the number of the request, and how many answers there had been.
     Waiting(u8, u8),
     Over,
 }
@@ -67,9 +67,9 @@ impl World {
                 next.asked += 1;
                 next.threads[i] = At::Waiting(next.asked, self.answers);
             }
-            At::Waiting(wish, answers) => {
+            At::Waiting(number, answers) => {
                 let answered = match known {
-                    Known::Number => self.answered >= wish,
+                    Known::Number => self.answered >= number,
                     Known::AnyAnswer => self.answers != answers,
                 };
                 if !answered {
@@ -83,19 +83,19 @@ impl World {
     }
 
     /// After the agent's next step.
-    fn agent(&self, round: &[Step]) -> Self {
+    fn agent(&self, round: &[RoundStep]) -> Self {
         let mut next = self.clone();
         next.step = (self.step + 1) % round.len();
         match round[self.step] {
-            Step::Take => next.taken = (self.asked != self.answered).then_some(self.asked),
-            Step::Look => next.seen = self.counted,
-            Step::Write if self.taken.is_some() => next.written = self.seen,
-            Step::Answer if self.taken.is_some() => {
+            RoundStep::Take => next.taken = (self.asked != self.answered).then_some(self.asked),
+            RoundStep::Look => next.seen = self.counted,
+            RoundStep::Write if self.taken.is_some() => next.written = self.seen,
+            RoundStep::Answer if self.taken.is_some() => {
                 next.answered = self.taken.unwrap_or_default();
                 next.answers += 1;
                 next.taken = None;
             }
-            Step::Write | Step::Answer => {}
+            RoundStep::Write | RoundStep::Answer => {}
         }
         next
     }
@@ -103,7 +103,7 @@ impl World {
 
 /// Whether some thread can end with calls of its own that are not in the profile, or can wait for
 /// ever.
-fn loses_calls(round: &[Step], known: Known) -> bool {
+fn loses_calls(round: &[RoundStep], known: Known) -> bool {
     let (mut seen, mut open) = (HashSet::new(), vec![World::new()]);
     let mut all_end = false;
     while let Some(world) = open.pop() {
@@ -120,7 +120,7 @@ fn loses_calls(round: &[Step], known: Known) -> bool {
     !all_end
 }
 
-fn orders(steps: &[Step]) -> Vec<Vec<Step>> {
+fn orders(steps: &[RoundStep]) -> Vec<Vec<RoundStep>> {
     if steps.is_empty() {
         return vec![Vec::new()];
     }
@@ -138,12 +138,12 @@ fn orders(steps: &[Step]) -> Vec<Vec<Step>> {
 }
 
 /// The same order of steps for ever, wherever it begins.
-fn is_the_round(order: &[Step]) -> bool {
+fn is_the_round(order: &[RoundStep]) -> bool {
     (0..order.len()).any(|turn| [&super::ROUND[turn..], &super::ROUND[..turn]].concat() == order)
 }
 
 #[test]
-fn whoever_is_answered_finds_his_calls_in_the_profile() {
+fn a_thread_that_is_answered_finds_its_calls_in_the_profile() {
     assert!(!loses_calls(&super::ROUND, Known::Number));
 }
 
@@ -158,6 +158,6 @@ fn in_any_other_order_calls_are_lost() {
 }
 
 #[test]
-fn without_numbers_another_ones_answer_is_taken_for_ones_own() {
+fn without_numbers_a_thread_takes_the_answer_of_another_for_its_own() {
     assert!(loses_calls(&super::ROUND, Known::AnyAnswer));
 }

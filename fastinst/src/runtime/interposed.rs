@@ -1,10 +1,10 @@
-//! Doors: interposed functions of the C library, after which the process is not what it was before.
+//! Interposed functions of the C library, after which the process is not what it was before.
 //!
 //! Each continues to the next definition in the loader's order, with all of its arguments, as if it
 //! were not interposed: also with the caller's return address on the stack, by which `dlopen`
 //! identifies its caller.
 //!
-//! | door | what is done before |
+//! | function | what is done before |
 //! |---|---|
 //! | `_exit`, `_Exit`, exec | the profile is written, the control socket removed (not for exec) |
 //! | exec, `posix_spawn` | programs that cannot load the library: see [execution](super::execution) |
@@ -25,8 +25,8 @@
 #![allow(unreachable_pub, reason = "the loader reaches them, by name")]
 
 use super::{
-    agent, arrivals, cancellation, execution, guest, loader, protection, sandbox, scope,
-    signal_stack, stub, unloading,
+    agent, cancellation, execution, load_handshake, loader, protection, sandbox, scope,
+    signal_stack, stub, target, unloading,
 };
 use std::arch::naked_asm;
 use std::ffi::CStr;
@@ -38,10 +38,11 @@ use wordpatch::os;
 /// How long a namespace waits for the agent.
 const STEP_ASIDE: Duration = Duration::from_secs(1);
 
-macro_rules! doors {
+macro_rules! interposed {
     ($($number:literal $name:ident $text:literal $before:path;)*) => {
-        const DOORS: &[(&CStr, fn())] = &[$(($text, $before)),*];
-        static NEXT: [AtomicUsize; DOORS.len()] = [const { AtomicUsize::new(0) }; DOORS.len()];
+        const INTERPOSED: &[(&CStr, fn())] = &[$(($text, $before)),*];
+        static NEXT: [AtomicUsize; INTERPOSED.len()] =
+            [const { AtomicUsize::new(0) }; INTERPOSED.len()];
         $(
             #[doc = concat!("Does what is to be done before, and goes on to the C library's `", stringify!($name), "`.")]
             ///
@@ -81,26 +82,26 @@ macro_rules! doors {
     };
 }
 
-doors! {
-    0 _exit c"_exit" guest::before_end;
-    1 _Exit c"_Exit" guest::before_end;
-    2 execve c"execve" guest::before_exec;
-    3 execv c"execv" guest::before_exec;
-    4 execvp c"execvp" guest::before_exec;
-    5 execvpe c"execvpe" guest::before_exec;
-    6 execl c"execl" guest::before_exec;
-    7 execlp c"execlp" guest::before_exec;
-    8 execle c"execle" guest::before_exec;
-    9 fexecve c"fexecve" guest::before_exec;
+interposed! {
+    0 _exit c"_exit" target::before_end;
+    1 _Exit c"_Exit" target::before_end;
+    2 execve c"execve" target::before_exec;
+    3 execv c"execv" target::before_exec;
+    4 execvp c"execvp" target::before_exec;
+    5 execvpe c"execvpe" target::before_exec;
+    6 execl c"execl" target::before_exec;
+    7 execlp c"execlp" target::before_exec;
+    8 execle c"execle" target::before_exec;
+    9 fexecve c"fexecve" target::before_exec;
     10 dlopen c"dlopen" before_dlopen;
     11 dlmopen c"dlmopen" before_dlopen;
-    12 quick_exit c"quick_exit" guest::before_end;
-    13 exit c"exit" guest::before_exit;
+    12 quick_exit c"quick_exit" target::before_end;
+    13 exit c"exit" target::before_exit;
     14 posix_spawn c"posix_spawn" before_spawn;
     15 posix_spawnp c"posix_spawnp" before_spawn;
 }
 
-/// The registers in which arguments are passed, as a door stores them.
+/// The registers in which arguments are passed, as an interposed function stores them.
 #[repr(C)]
 pub(super) struct PassedRegisters {
     pub(super) rax: usize,
@@ -122,10 +123,10 @@ impl PassedRegisters {
 /// The parent continues as it is.
 fn before_spawn() {}
 
-/// Does what is to be done at a door; returns where it leads.
+/// Does what is to be done before; returns where the interposed function continues.
 extern "C" fn pass(number: u32, given: &PassedRegisters) -> usize {
     let errno = os::errno();
-    let (name, before) = DOORS[number as usize];
+    let (name, before) = INTERPOSED[number as usize];
     before();
     let instead = execution::instead(name, given);
     let next = instead.unwrap_or_else(|| next(&NEXT[number as usize], name));
@@ -133,19 +134,19 @@ extern "C" fn pass(number: u32, given: &PassedRegisters) -> usize {
     next
 }
 
-/// Where the door of that name leads.
-pub(super) fn behind(name: &CStr) -> usize {
-    let place = DOORS.iter().position(|(door, _)| *door == name);
+/// Where the interposed function of that name continues.
+pub(super) fn next_of(name: &CStr) -> usize {
+    let place = INTERPOSED.iter().position(|(known, _)| *known == name);
     place.map_or(0, |place| next(&NEXT[place], name))
 }
 
-/// Finds out where all doors lead, while the loader starts the program: a later search might have
-/// to wait, or to allocate.
+/// Finds out where all of them continue, while the loader starts the program: a later search might
+/// have to wait, or to allocate.
 pub(super) fn resolve() {
-    for ((name, _), next) in DOORS.iter().zip(&NEXT) {
+    for ((name, _), next) in INTERPOSED.iter().zip(&NEXT) {
         look_up(next, name);
     }
-    for (next, name) in OTHERS.iter().chain(&scope::DOORS) {
+    for (next, name) in OTHERS.iter().chain(&scope::INTERPOSED) {
         look_up(next, name);
     }
 }
@@ -172,13 +173,13 @@ pub(super) fn next(known: &AtomicUsize, name: &CStr) -> usize {
 }
 
 fn before_dlopen() {
-    if let Err(why) = guest::start_agent() {
-        guest::complain(&why);
+    if let Err(why) = target::start_agent() {
+        target::complain(&why);
     }
-    if guest::is_observed() {
-        loader::listen(guest::policy());
+    if target::is_observed() {
+        loader::listen(target::policy());
     }
-    arrivals::expect();
+    load_handshake::expect_module();
 }
 
 static DLCLOSE: AtomicUsize = AtomicUsize::new(0);
@@ -187,7 +188,7 @@ static SETNS: AtomicUsize = AtomicUsize::new(0);
 static FORK: AtomicUsize = AtomicUsize::new(0);
 static FORKPTY: AtomicUsize = AtomicUsize::new(0);
 static DAEMON: AtomicUsize = AtomicUsize::new(0);
-/// Doors that also do something after the call.
+/// Functions that also do something after the call.
 static OTHERS: [(&AtomicUsize, &CStr); 11] = [
     (&cancellation::SETCANCELTYPE, c"pthread_setcanceltype"),
     (&signal_stack::SIGALTSTACK, c"sigaltstack"),
@@ -214,7 +215,7 @@ pub unsafe extern "C" fn fork() -> libc::pid_t {
         unsafe { std::mem::transmute(next(&FORK, c"fork")) };
     // SAFETY: (1) the caller.
     let result = unsafe { next() };
-    guest::begin_in_child();
+    target::begin_in_child();
     result
 }
 
@@ -239,7 +240,7 @@ pub unsafe extern "C" fn forkpty(
     let next: Next = unsafe { std::mem::transmute(next(&FORKPTY, c"forkpty")) };
     // SAFETY: (1) the caller.
     let result = unsafe { next(terminal, name, settings, size) };
-    guest::begin_in_child();
+    target::begin_in_child();
     result
 }
 
@@ -254,7 +255,7 @@ pub unsafe extern "C" fn daemon(stay: libc::c_int, keep_open: libc::c_int) -> li
         unsafe { std::mem::transmute(next(&DAEMON, c"daemon")) };
     // SAFETY: (1) the caller.
     let result = unsafe { next(stay, keep_open) };
-    guest::begin_in_child();
+    target::begin_in_child();
     result
 }
 
@@ -269,7 +270,7 @@ pub unsafe extern "C" fn dlclose(handle: *mut libc::c_void) -> libc::c_int {
         unsafe { std::mem::transmute(next(&DLCLOSE, c"dlclose")) };
     // SAFETY: (1) the caller.
     let close = || unsafe { next(handle) };
-    if guest::is_running() { unloading::during(close) } else { close() }
+    if target::is_running() { unloading::during(close) } else { close() }
 }
 
 /// Leaves namespaces, without the agent's thread.
@@ -306,8 +307,8 @@ fn alone(act: impl FnOnce() -> libc::c_int) -> libc::c_int {
     agent::dismiss(STEP_ASIDE);
     let result = act();
     let errno = os::errno();
-    if let Err(why) = guest::start_agent() {
-        guest::complain(&why);
+    if let Err(why) = target::start_agent() {
+        target::complain(&why);
     }
     os::set_errno(errno);
     result
