@@ -4,8 +4,8 @@
 #![allow(unsafe_code)]
 
 use callpatch::{
-    Act, Begun, CallSite, Carrier, Custody, Destination, Form, Islands, Retarget, Role, SetError,
-    State, Strategy, Survey, Switch, set_all,
+    Act, Begun, CallSite, Destination, Form, Islands, Owner, Ownership, ProbeState, Retarget, Role,
+    SetError, Strategy, Survey, Switch, set_all,
 };
 use std::error::Error;
 use std::hint::black_box;
@@ -96,14 +96,14 @@ fn main() -> Result<()> {
         |face| timed(|| (byte(face), live::fence())),
     )?;
 
-    let custody = Custody::new(State::On);
+    let ownership = Ownership::new(ProbeState::On);
     let act = |face| {
-        let act = if face == Face::New { Act::Retire(custody.term()) } else { Act::Rearm };
-        custody.act(act, |to| site.set(to)).expect("our own site")
+        let act = if face == Face::New { Act::Retire(ownership.term()) } else { Act::Rearm };
+        ownership.act(act, |to| site.set(to)).expect("our own site")
     };
     beside(
         &target,
-        ["custody + set/issued", "store/issued"],
+        ["ownership + set/issued", "store/issued"],
         |face| timed(|| act(face)),
         |face| timed(|| byte(face)),
     )?;
@@ -129,8 +129,8 @@ fn main() -> Result<()> {
     many(policy)
 }
 
-fn taken(begun: Begun<'_>) -> Option<Carrier<'_>> {
-    if let Begun::Carrier(carrier) = begun { Some(carrier) } else { None }
+fn taken(begun: Begun<'_>) -> Option<Owner<'_>> {
+    if let Begun::Owner(owner) = begun { Some(owner) } else { None }
 }
 
 /// Twenty thousand sites that no thread executes.
@@ -170,26 +170,27 @@ fn many(policy: Policy) -> Result<()> {
     let start = Ticks::now();
     batch.commit()?;
     println!("retarget, each                   {:>8.1}", each(Ticks::now().since(start)));
-    let custodies: Vec<Custody> = (1..SITES).map(|_| Custody::new(State::Retired)).collect();
+    let ownerships: Vec<Ownership> =
+        (1..SITES).map(|_| Ownership::new(ProbeState::Retired)).collect();
     set_all(&sites, Switch::Off);
     let start = Ticks::now();
-    for (custody, site) in custodies.iter().zip(&sites) {
-        let _ = custody.act(Act::Rearm, |to| site.set(to))?;
+    for (ownership, site) in ownerships.iter().zip(&sites) {
+        let _ = ownership.act(Act::Rearm, |to| site.set(to))?;
     }
-    println!("rearm with custody, each         {:>8.1}", each(Ticks::now().since(start)));
-    let _ = custodies
+    println!("rearm with ownership, each         {:>8.1}", each(Ticks::now().since(start)));
+    let _ = ownerships
         .iter()
-        .map(|custody| custody.act(Act::Disable, |_| Ok::<(), SetError>(())))
+        .map(|ownership| ownership.act(Act::Disable, |_| Ok::<(), SetError>(())))
         .collect::<Vec<_>>();
     set_all(&sites, Switch::Off);
     let start = Ticks::now();
-    let carriers: Vec<Carrier<'_>> =
-        custodies.iter().filter_map(|custody| taken(custody.begin(Act::Enable))).collect();
+    let owners: Vec<Owner<'_>> =
+        ownerships.iter().filter_map(|ownership| taken(ownership.begin_act(Act::Enable))).collect();
     set_all(&sites, Switch::On);
-    carriers
+    owners
         .into_iter()
         .zip(&sites)
-        .try_for_each(|(carrier, site)| carrier.lay_down(|to| site.set(to)))?;
+        .try_for_each(|(owner, site)| owner.release(|to| site.set(to)))?;
     println!("the same in bulk, each           {:>8.1}", each(Ticks::now().since(start)));
     Ok(())
 }

@@ -25,7 +25,7 @@ pub struct Gate {
     /// Its writable address.
     at: CodeAddr,
     /// Its value while it is off, and while it is on.
-    faces: [u8; 2],
+    encodings: [u8; 2],
 }
 
 /// The bytes of a jump out of line, off and on.
@@ -43,7 +43,7 @@ impl Gate {
     pub(crate) unsafe fn at(address: CodeAddr, alias: isize) -> Option<Self> {
         // SAFETY: (1) the caller.
         let found = unsafe { live::load_byte(address) };
-        (found == Form::Jump.on()).then_some(Self { at: address.offset(alias), faces: DETOUR })
+        (found == Form::Jump.on()).then_some(Self { at: address.offset(alias), encodings: DETOUR })
     }
 
     /// The gate of the byte that is written at `at`, with its values while it is off and while it
@@ -53,19 +53,19 @@ impl Gate {
     /// 1. It is mapped and writable, and stays so while the gate is used. 2. Both paths are valid
     ///    whenever it is switched, and flags are dead at its instruction. 3. No other code writes
     ///    there.
-    pub const unsafe fn new(at: CodeAddr, faces: [u8; 2]) -> Self {
-        Self { at, faces }
+    pub const unsafe fn new(at: CodeAddr, encodings: [u8; 2]) -> Self {
+        Self { at, encodings }
     }
 
     /// Switches it: one byte, which is never torn (A3). Usable in a signal handler.
     #[inline]
     pub fn set(self, to: Switch) {
-        let face = self.faces[to as usize];
+        let encoding = self.encodings[to as usize];
         // SAFETY: (1) mapped and writable, by construction; (2) either byte is valid there, as the
         // caller of `new` has promised.
         unsafe {
-            if live::load_byte(self.at) != face {
-                live::store(self.at, Width::One, face.into());
+            if live::load_byte(self.at) != encoding {
+                live::store(self.at, Width::One, encoding.into());
             }
         }
     }

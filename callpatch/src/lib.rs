@@ -34,8 +34,8 @@
 //!   order of its steps.
 //! - [`Islands`] are stubs within reach of a module, wherever their bodies are; [`Landings`] are
 //!   jumps at the targets of puns.
-//! - [`Custody`] coordinates the owners of one probe: the hook that retires it, the agent that arms
-//!   it again, and its user.
+//! - [`Ownership`] coordinates the actors that switch one probe: the hook that retires it, the
+//!   agent that arms it again, and its user.
 //! - [`x86`] has the encodings of all instructions that the crate writes by hand.
 //! - [`capi`] is the C interface.
 //! - [`Strategy::Paper`] toggles calls as the literature does, for comparison.
@@ -45,7 +45,6 @@
 //! [`wordpatch`], whose assumptions A1 to A5 it cites; a switch needs only A3, A4 and A5.
 
 pub mod capi;
-mod custody;
 mod destination;
 mod error;
 mod gate;
@@ -53,6 +52,7 @@ mod island;
 mod landing;
 mod lanes;
 mod near;
+mod ownership;
 mod paper;
 mod reach;
 pub mod retarget;
@@ -60,12 +60,12 @@ mod site;
 mod survey;
 pub mod x86;
 
-pub use custody::{Act, Begun, Carrier, Custody, State, Term, Verdict};
 pub use destination::Destination;
 pub use error::{AdoptError, Broken, IslandError, RetargetError, SetError};
 pub use gate::Gate;
 pub use island::{Islands, Slot, SlotPair, Stub};
 pub use landing::{Landings, NoLanding};
+pub use ownership::{Act, Begun, Owner, Ownership, ProbeState, Term, Verdict};
 pub use reach::{Grid, Reach};
 pub use retarget::{Retarget, Retargeted};
 pub use site::{CallSite, Switched, set_all};

@@ -25,7 +25,7 @@
 #![allow(unsafe_code)]
 
 use crate::error::AdoptError;
-use crate::site::Stroke;
+use crate::site::PatchKind;
 use crate::x86::{Form, NOP5, SKIP_THREE};
 use wordpatch::live::Width;
 use wordpatch::{CodeAddr, Granule, Layout, Word};
@@ -68,7 +68,7 @@ impl Case {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cut {
     Whole([Word; 2]),
-    Part { at: u8, width: Width, faces: [u32; 2] },
+    Part { at: u8, width: Width, encodings: [u32; 2] },
 }
 
 impl Paper {
@@ -79,13 +79,13 @@ impl Paper {
             Case::Uncut => Some(Cut::Whole([Word::new(&NOP5)?, Word::new(&on)?])),
             Case::Displacement => {
                 let ret = Form::Call.displacement(address, self.ret)?;
-                let faces = [ret, displacement].map(|d| d as u32);
-                Some(Cut::Part { at: 1, width: Width::Four, faces })
+                let encodings = [ret, displacement].map(|d| d as u32);
+                Some(Cut::Part { at: 1, width: Width::Four, encodings })
             }
             Case::Skip => {
-                let faces =
+                let encodings =
                     [SKIP_THREE, [on[0], on[1]]].map(|pair| u16::from_le_bytes(pair).into());
-                Some(Cut::Part { at: 0, width: Width::Two, faces })
+                Some(Cut::Part { at: 0, width: Width::Two, encodings })
             }
         }
     }
@@ -94,18 +94,18 @@ impl Paper {
     ///
     /// # Safety
     /// As for [`Survey::adopt`](crate::Survey::adopt).
-    pub(crate) unsafe fn stroke(
+    pub(crate) unsafe fn patch_kind(
         self,
         address: CodeAddr,
         displacement: i32,
         survey: &mut wordpatch::Survey,
-    ) -> Result<Stroke, AdoptError> {
+    ) -> Result<PatchKind, AdoptError> {
         match self.cut(address, displacement).ok_or(AdoptError::ReturnOutOfReach { address })? {
-            Cut::Part { at, width, faces } => Ok(Stroke::Part { at, width, faces }),
-            Cut::Whole(faces) => {
+            Cut::Part { at, width, encodings } => Ok(PatchKind::Part { at, width, encodings }),
+            Cut::Whole(encodings) => {
                 // SAFETY: (1) the caller; a call and a nop are one instruction each.
                 let site = unsafe { survey.adopt(address, Form::Call.len(), Layout::One)? };
-                Ok(Stroke::Whole(Box::new((site, faces))))
+                Ok(PatchKind::Whole(Box::new((site, encodings))))
             }
         }
     }

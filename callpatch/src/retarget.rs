@@ -9,7 +9,7 @@
 //!                      Barrier        no thread runs on an E8 that it fetched earlier
 //!   A9 b0 a1 b2 a3     Displacement   in pieces of any width, in any order
 //!   A9 b0 b1 b2 b3     (Barrier)      where fetch may see the back late
-//!   E8 b0 b1 b2 b3     Face           one byte each: on, where it was on before
+//!   E8 b0 b1 b2 b3     Encoding       one byte each: on, where it was on before
 //! ```
 //!
 //! If the new displacement can be the end of a nop, a site that is off becomes that nop at the end:
@@ -151,7 +151,7 @@ impl<'site> Retarget<'site> {
                     changed = true;
                     self.write_displacements().map(|barriers| done.barriers += barriers)
                 }
-                Step::Face => self.show(),
+                Step::Encoding => self.show(),
             };
             match result {
                 Ok(()) => {}

@@ -35,7 +35,7 @@ pub struct CallSite {
     pub(crate) region: PatchRegion,
     form: Form,
     role: Role,
-    stroke: Stroke,
+    kind: PatchKind,
     /// | value | meaning | changed by |
     /// |---|---|---|
     /// | `true` | the displacement is complete | a retarget, after its last displacement |
@@ -48,11 +48,11 @@ pub struct CallSite {
 
 /// How a site is toggled between its two encodings.
 #[derive(Debug)]
-pub(crate) enum Stroke {
+pub(crate) enum PatchKind {
     /// One byte.
     Byte(Byte),
     /// Two or four bytes within one granule: the literature's strategy.
-    Part { at: u8, width: Width, faces: [u32; 2] },
+    Part { at: u8, width: Width, encodings: [u32; 2] },
     /// All bytes within one granule: the literature's strategy, where no boundary cuts the site;
     /// and an instruction's beginning that becomes a jump by more than its first byte.
     Whole(Box<(PatchSite, [Word; 2])>),
@@ -81,7 +81,7 @@ impl Byte {
         Some(Self { at: form.switch_at() as u8, on: form.on(), off, guard: form.off(role)? })
     }
 
-    fn face(&self, of: Switch) -> u8 {
+    fn encoding(&self, of: Switch) -> u8 {
         match of {
             Switch::On => self.on,
             Switch::Off => self.off.load(Ordering::Relaxed),
@@ -92,14 +92,14 @@ impl Byte {
         if found == self.on {
             Some(Switch::On)
         } else {
-            (found == self.face(Switch::Off) || found == self.guard).then_some(Switch::Off)
+            (found == self.encoding(Switch::Off) || found == self.guard).then_some(Switch::Off)
         }
     }
 }
 
 impl CallSite {
-    pub(crate) fn new(region: PatchRegion, form: Form, role: Role, stroke: Stroke) -> Self {
-        Self { region, form, role, stroke, settled: AtomicBool::new(true) }
+    pub(crate) fn new(region: PatchRegion, form: Form, role: Role, kind: PatchKind) -> Self {
+        Self { region, form, role, kind, settled: AtomicBool::new(true) }
     }
 
     /// Its address.
@@ -122,15 +122,15 @@ impl CallSite {
     /// returns.
     ///
     /// If several threads switch one site at the same time, the last store counts;
-    /// [`Custody`](crate::Custody) coordinates them. Usable in a signal handler.
+    /// [`Ownership`](crate::Ownership) coordinates them. Usable in a signal handler.
     #[inline]
     pub fn set(&self, to: Switch) -> Result<(), SetError> {
-        let Stroke::Byte(byte) = &self.stroke else {
+        let PatchKind::Byte(byte) = &self.kind else {
             return self.set_word(to);
         };
         self.region.fetch();
         let (at, found) = (usize::from(byte.at), self.region.byte(byte.at.into()));
-        let new = byte.face(to);
+        let new = byte.encoding(to);
         if found == new {
             return Ok(());
         }
@@ -152,7 +152,7 @@ impl CallSite {
         if let Some(byte) = self.byte() {
             return byte.state(self.region.byte(byte.at.into()));
         }
-        let [off, on] = self.faces();
+        let [off, on] = self.encodings();
         match self.seen() {
             seen if seen == off => Some(Switch::Off),
             seen if seen == on => Some(Switch::On),
@@ -191,41 +191,45 @@ impl CallSite {
 
     /// The byte that is its switch, if it has one; a retarget needs one.
     pub(crate) fn byte(&self) -> Option<&Byte> {
-        match &self.stroke {
-            Stroke::Byte(byte) => Some(byte),
-            Stroke::Part { .. } | Stroke::Whole(_) => None,
+        match &self.kind {
+            PatchKind::Byte(byte) => Some(byte),
+            PatchKind::Part { .. } | PatchKind::Whole(_) => None,
         }
     }
 
     /// The bytes that a toggle changes, off and on.
-    fn faces(&self) -> [Word; 2] {
+    fn encodings(&self) -> [Word; 2] {
         let word = |value, len| {
             Word::from_u64(value, len)
-                .unwrap_or_else(|| unreachable!("a stroke has one to eight bytes"))
+                .unwrap_or_else(|| unreachable!("a patch has one to eight bytes"))
         };
-        match &self.stroke {
-            Stroke::Byte(byte) => [Switch::Off, Switch::On].map(|of| word(byte.face(of).into(), 1)),
-            Stroke::Part { width, faces, .. } => faces.map(|face| word(face.into(), width.bytes())),
-            Stroke::Whole(whole) => whole.1,
+        match &self.kind {
+            PatchKind::Byte(byte) => {
+                [Switch::Off, Switch::On].map(|of| word(byte.encoding(of).into(), 1))
+            }
+            PatchKind::Part { width, encodings, .. } => {
+                encodings.map(|encoding| word(encoding.into(), width.bytes()))
+            }
+            PatchKind::Whole(whole) => whole.1,
         }
     }
 
     /// The bytes found in their place.
     fn seen(&self) -> Word {
-        let (at, len) = match &self.stroke {
-            Stroke::Byte(byte) => (byte.at.into(), 1),
-            Stroke::Part { at, width, .. } => (usize::from(*at), width.bytes()),
-            Stroke::Whole(_) => (0, self.region.len()),
+        let (at, len) = match &self.kind {
+            PatchKind::Byte(byte) => (byte.at.into(), 1),
+            PatchKind::Part { at, width, .. } => (usize::from(*at), width.bytes()),
+            PatchKind::Whole(_) => (0, self.region.len()),
         };
         self.region
             .read()
             .part(at..at + len)
-            .unwrap_or_else(|| unreachable!("a stroke lies inside of its site"))
+            .unwrap_or_else(|| unreachable!("a patch lies inside of its site"))
     }
 
     #[cold]
     fn why_not(&self, found: u8) -> SetError {
-        let ([off, on], address) = (self.faces(), self.address());
+        let ([off, on], address) = (self.encodings(), self.address());
         let is_ours = self.byte().is_some_and(|byte| byte.state(found).is_some());
         match Word::from_u64(found.into(), 1).filter(|_| !is_ours) {
             Some(found) => SetError::Foreign { address, off, on, found },
@@ -235,7 +239,7 @@ impl CallSite {
 
     /// Switches a site whose toggle changes more than one byte.
     fn set_word(&self, to: Switch) -> Result<(), SetError> {
-        let ([off, on], found) = (self.faces(), self.seen());
+        let ([off, on], found) = (self.encodings(), self.seen());
         let new = if to == Switch::On { on } else { off };
         if found == new {
             return Ok(());
@@ -243,8 +247,8 @@ impl CallSite {
         if found != off && found != on {
             return Err(SetError::Foreign { address: self.address(), off, on, found });
         }
-        match &self.stroke {
-            Stroke::Part { at, width, .. } => {
+        match &self.kind {
+            PatchKind::Part { at, width, .. } => {
                 // SAFETY: (1) a part of the site, by construction in `paper`; (2) both values are
                 // valid and lie within one granule (A1); (3) the adopter.
                 unsafe { self.region.store((*at).into(), *width, new.to_u64()) }
@@ -252,8 +256,8 @@ impl CallSite {
             }
             // SAFETY: (1) a five-byte nop replaces a call, or a jump replaces the beginning of one
             // instruction, or the reverse; no thread resumes in the middle of either (A4).
-            Stroke::Whole(whole) => Ok(unsafe { whole.0.patch(new) }?),
-            Stroke::Byte(_) => unreachable!("`set` does it"),
+            PatchKind::Whole(whole) => Ok(unsafe { whole.0.patch(new) }?),
+            PatchKind::Byte(_) => unreachable!("`set` does it"),
         }
     }
 }
@@ -317,7 +321,7 @@ impl CallSite {
             Some(_) if to == Switch::Off || self.is_settled() => {}
             _ => return Err(self.why_not(found)),
         }
-        self.store_through(opening, byte.at, byte.face(to))?;
+        self.store_through(opening, byte.at, byte.encoding(to))?;
         Ok(true)
     }
 
@@ -338,7 +342,7 @@ impl CallSite {
     /// Replaces the guard by the switching byte of `state`, when the displacement is complete.
     pub(crate) fn show_through(&self, opening: &Opening, state: Switch) -> Result<(), SetError> {
         let Some(byte) = self.byte() else { return Ok(()) };
-        let (found, new) = (self.region.byte(byte.at.into()), byte.face(state));
+        let (found, new) = (self.region.byte(byte.at.into()), byte.encoding(state));
         if found == new {
             return Ok(());
         }

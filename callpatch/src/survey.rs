@@ -18,7 +18,7 @@
 use crate::Destination;
 use crate::error::AdoptError;
 use crate::paper::Paper;
-use crate::site::{Byte, CallSite, Stroke};
+use crate::site::{Byte, CallSite, PatchKind};
 use crate::x86::{self, Form, Role, Switch, Transfer};
 use wordpatch::live::Width;
 use wordpatch::os::maps::Mapping;
@@ -162,7 +162,7 @@ impl Survey {
         }
         // SAFETY: (1) the caller.
         let region = unsafe { self.region.patch_region(address, form.len())? };
-        Ok(CallSite::new(region, form, role, Stroke::Byte(byte)))
+        Ok(CallSite::new(region, form, role, PatchKind::Byte(byte)))
     }
 
     /// Turns the bytes that a compiler reserved for a site into a site that is off, if they are
@@ -225,8 +225,8 @@ impl Survey {
         }
         // SAFETY: (1) the caller.
         let region = unsafe { self.region.patch_region(address, PUN)? };
-        let stroke = Stroke::Byte(Byte::fixed(0, bytes[0], Form::Jump.on()));
-        Ok(CallSite::new(region, Form::Jump, Role::Pun, stroke))
+        let kind = PatchKind::Byte(Byte::fixed(0, bytes[0], Form::Jump.on()));
+        Ok(CallSite::new(region, Form::Jump, Role::Pun, kind))
     }
 
     /// Adopts the beginning of one instruction as a [`Role::Pun`], if `was` is there. When the site
@@ -265,8 +265,8 @@ impl Survey {
             }
             (region, self.region.adopt(address, len, Layout::One)?)
         };
-        let stroke = Stroke::Whole(Box::new((site, [off, on])));
-        Ok(CallSite::new(region, Form::Jump, Role::Pun, stroke))
+        let kind = PatchKind::Whole(Box::new((site, [off, on])));
+        Ok(CallSite::new(region, Form::Jump, Role::Pun, kind))
     }
 
     /// Adopts the end of a jump as a [`Role::Pun`], if these five bytes are there: the last four
@@ -287,14 +287,14 @@ impl Survey {
     ) -> Result<CallSite, AdoptError> {
         // SAFETY: (1) the caller.
         unsafe { self.require(address, &bytes)? };
-        let faces = [bytes[PUN - 1], last];
-        if faces[0] == last {
+        let encodings = [bytes[PUN - 1], last];
+        if encodings[0] == last {
             return Err(AdoptError::Role { address, form: Form::Jump, role: Role::Pun });
         }
         // SAFETY: (1) the caller.
         let region = unsafe { self.region.patch_region(address, PUN)? };
-        let stroke = Stroke::Byte(Byte::fixed(PUN as u8 - 1, faces[0], faces[1]));
-        Ok(CallSite::new(region, Form::Jump, Role::Pun, stroke))
+        let kind = PatchKind::Byte(Byte::fixed(PUN as u8 - 1, encodings[0], encodings[1]));
+        Ok(CallSite::new(region, Form::Jump, Role::Pun, kind))
     }
 
     /// Adopts a `ret` that another instruction follows, as a [`Role::Pun`]. When the site is on,
@@ -312,8 +312,8 @@ impl Survey {
             self.require(address, &[x86::RET])?;
             self.region.patch_region(address, 1)?
         };
-        let stroke = Stroke::Byte(Byte::fixed(0, x86::RET, x86::NOP));
-        Ok(CallSite::new(region, Form::Jump, Role::Pun, stroke))
+        let kind = PatchKind::Byte(Byte::fixed(0, x86::RET, x86::NOP));
+        Ok(CallSite::new(region, Form::Jump, Role::Pun, kind))
     }
 
     /// Checks that these bytes are there.
@@ -408,8 +408,8 @@ impl Survey {
     ) -> Result<CallSite, AdoptError> {
         // SAFETY: (1) the caller of `adopt`.
         let region = unsafe { self.region.patch_region(address, form.len())? };
-        let stroke = match self.strategy {
-            Strategy::OneByte => Stroke::Byte(byte),
+        let kind = match self.strategy {
+            Strategy::OneByte => PatchKind::Byte(byte),
             Strategy::Paper { .. }
                 if form != Form::Call
                     || region.access() == Access::ProcMem
@@ -420,10 +420,10 @@ impl Survey {
             Strategy::Paper { ret } => {
                 let paper = Paper { granule: self.granule, ret };
                 // SAFETY: (1) the caller of `adopt`; the bytes are a call of five.
-                unsafe { paper.stroke(address, displacement, &mut self.region)? }
+                unsafe { paper.patch_kind(address, displacement, &mut self.region)? }
             }
         };
-        Ok(CallSite::new(region, form, role, stroke))
+        Ok(CallSite::new(region, form, role, kind))
     }
 }
 

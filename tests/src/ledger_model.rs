@@ -3,7 +3,7 @@
 
 use crate::addr::CodeAddr;
 use crate::address_map::{self, Entry};
-use crate::ledger::{Flight, Front, Phase, Whose};
+use crate::ledger::{PatchInProgress, Phase, TrapWindow, Whose};
 use crate::range_lock::{Quad, RangeLock};
 use crate::sync::{AtomicU32, Ordering};
 use loom::thread;
@@ -64,61 +64,73 @@ pub fn entering_an_address_map() {
     assert!(here.1 != there.1 && here.1 != here.0 && there.1 != here.0, "two keys, one entry");
 }
 
-fn flight(front: &Front<u32>, range_lock: RangeLock, manner: u32) -> &'static Flight<u32> {
-    Flight::of(front, CodeAddr::new(6)..CodeAddr::new(11), 2, range_lock, manner)
+fn patch(
+    window: &TrapWindow<u32>,
+    range_lock: RangeLock,
+    parameters: u32,
+) -> &'static PatchInProgress<u32> {
+    PatchInProgress::find_or_add(
+        window,
+        CodeAddr::new(6)..CodeAddr::new(11),
+        2,
+        range_lock,
+        parameters,
+    )
 }
 
-/// A thread that finds a flight finds it complete, and a flight that is entered at the same time
-/// never displaces it.
-pub fn entering_flights() {
-    let (front, quads) = (leak(Front::vacant()), quads());
-    let of = move |manner| flight(front, range_lock(quads, 6, 11), manner);
-    let other = thread::spawn(move || std::ptr::from_ref(of(1)) as usize);
-    let here = std::ptr::from_ref(of(2)) as usize;
-    assert!(front.flights().all(|flight| flight.front == 2 && flight.traps(CodeAddr::new(7))));
+/// A thread that finds a patch in progress finds it complete, and one that is entered at the same
+/// time never displaces it.
+pub fn entering_patches() {
+    let (window, quads) = (leak(TrapWindow::vacant()), quads());
+    let enter = move |parameters| patch(window, range_lock(quads, 6, 11), parameters);
+    let other = thread::spawn(move || std::ptr::from_ref(enter(1)) as usize);
+    let here = std::ptr::from_ref(enter(2)) as usize;
+    assert!(window.patches().all(|patch| patch.front == 2 && patch.traps(CodeAddr::new(7))));
     let there = other.join().unwrap();
     let found: Vec<usize> =
-        front.flights().map(|flight| std::ptr::from_ref(flight) as usize).collect();
-    assert!(found.contains(&here) && found.contains(&there), "a flight was lost");
+        window.patches().map(|patch| std::ptr::from_ref(patch) as usize).collect();
+    assert!(found.contains(&here) && found.contains(&there), "a patch was lost");
 }
 
-/// A trap handler that reads the word in replacement never confuses the words of two flights.
+/// A trap handler that reads the word in replacement never confuses the words of two patches.
 pub fn reading_the_word_that_is_replaced() {
-    let flight = flight(leak(Front::vacant()), range_lock(quads(), 6, 11), 0);
+    let patch = patch(leak(TrapWindow::vacant()), range_lock(quads(), 6, 11), 0);
     let patcher = thread::spawn(move || {
         for (old, new) in [(10, 20), (20, 30)] {
-            flight.take_off(old, new);
-            flight.set_phase(Phase::Trapped);
-            flight.set_phase(Phase::Idle);
+            patch.begin_patch(old, new);
+            patch.set_phase(Phase::Trapped);
+            patch.set_phase(Phase::Idle);
         }
     });
-    if let Some((number, old)) = flight.replaced() {
-        assert_eq!(old, 10 * number, "the word of another flight");
+    if let Some((number, old)) = patch.replaced() {
+        assert_eq!(old, 10 * number, "the word of another patch");
     }
     patcher.join().unwrap();
 }
 
-/// A thread that has hit a trap searches for its owner, by `look`, while the flight ends and the
+/// A thread that has hit a trap searches for its owner, by `look`, while the patch ends and the
 /// next begins.
-fn trapping_while_flights_pass(look: impl Fn(&'static Front<u32>, &'static AtomicU32) -> bool) {
-    let (front, byte) = (leak(Front::vacant()), leak(AtomicU32::new(0)));
-    let flight = flight(front, range_lock(quads(), 6, 11), 0);
+fn trapping_while_patches_pass(
+    look: impl Fn(&'static TrapWindow<u32>, &'static AtomicU32) -> bool,
+) {
+    let (window, byte) = (leak(TrapWindow::vacant()), leak(AtomicU32::new(0)));
+    let patch = patch(window, range_lock(quads(), 6, 11), 0);
     let trap = move |old| {
-        flight.take_off(old, old + 1);
+        patch.begin_patch(old, old + 1);
         byte.store(TRAP, Ordering::Release);
-        flight.set_phase(Phase::Trapped);
+        patch.set_phase(Phase::Trapped);
     };
-    let land = move || {
+    let end_patch = move || {
         byte.store(0, Ordering::Release);
-        flight.set_phase(Phase::Idle);
+        patch.set_phase(Phase::Idle);
     };
     trap(1);
     let patcher = thread::spawn(move || {
-        land();
+        end_patch();
         trap(2);
-        land();
+        end_patch();
     });
-    assert!(!look(front, byte), "a trap of ours was taken for the program's own");
+    assert!(!look(window, byte), "a trap of ours was taken for the program's own");
     patcher.join().unwrap();
 }
 
@@ -128,43 +140,45 @@ fn is_trap(byte: &AtomicU32) -> bool {
 
 /// With the search of the trap handler.
 pub fn finding_the_owner_of_a_trap() {
-    trapping_while_flights_pass(|front, byte| {
-        matches!(front.whose(CodeAddr::new(6), || is_trap(byte)), Whose::Foreign)
+    trapping_while_patches_pass(|window, byte| {
+        matches!(window.whose(CodeAddr::new(6), || is_trap(byte)), Whose::Foreign)
     });
 }
 
 /// Without a second check of the byte; the model has to detect the fault.
 pub fn finding_the_owner_of_a_trap_at_one_glance() {
-    trapping_while_flights_pass(|front, byte| {
-        let began = || front.flights().map(Flight::number).sum::<u64>();
+    trapping_while_patches_pass(|window, byte| {
+        let began = || window.patches().map(PatchInProgress::number).sum::<u64>();
         let before = began();
         let trapped = is_trap(byte);
-        trapped && front.flights().all(|flight| flight.phase() == Phase::Idle) && began() == before
+        trapped && window.patches().all(|patch| patch.phase() == Phase::Idle) && began() == before
     });
 }
 
 /// Of two threads that try to perform the next step, one does.
-pub fn seizing_a_flight() {
-    let flight = flight(leak(Front::vacant()), range_lock(quads(), 6, 11), 0);
-    flight.take_off(1, 2);
-    flight.set_phase(Phase::Trapped);
-    let other = thread::spawn(move || flight.seize(Phase::Trapped));
-    let here = flight.seize(Phase::Trapped);
+pub fn seizing_a_patch() {
+    let patch = patch(leak(TrapWindow::vacant()), range_lock(quads(), 6, 11), 0);
+    patch.begin_patch(1, 2);
+    patch.set_phase(Phase::Trapped);
+    let other = thread::spawn(move || patch.seize(Phase::Trapped));
+    let here = patch.seize(Phase::Trapped);
     assert!(here != other.join().unwrap());
-    assert_eq!(flight.phase(), Phase::Busy);
+    assert_eq!(patch.phase(), Phase::Busy);
 }
 
-/// One thread ends a flight, by `end`, while another begins the next one.
-fn ending_beside_a_beginning(end: impl Fn(&'static Flight<u32>, RangeLock) + Send + 'static) {
+/// One thread ends a patch in progress, by `end`, while another begins the next one.
+fn ending_beside_a_beginning(
+    end: impl Fn(&'static PatchInProgress<u32>, RangeLock) + Send + 'static,
+) {
     let range_lock = range_lock(quads(), 6, 11);
-    let flight = flight(leak(Front::vacant()), range_lock, 0);
+    let patch = patch(leak(TrapWindow::vacant()), range_lock, 0);
     assert!(range_lock.take());
-    flight.take_off(1, 2);
-    let ending = thread::spawn(move || end(flight, range_lock));
+    patch.begin_patch(1, 2);
+    let ending = thread::spawn(move || end(patch, range_lock));
     if range_lock.take() {
-        flight.take_off(2, 3);
+        patch.begin_patch(2, 3);
         ending.join().unwrap();
-        assert_eq!(flight.phase(), Phase::Busy, "the end of one flight ended the next");
+        assert_eq!(patch.phase(), Phase::Busy, "the end of one patch ended the next");
     } else {
         ending.join().unwrap();
     }
@@ -172,14 +186,14 @@ fn ending_beside_a_beginning(end: impl Fn(&'static Flight<u32>, RangeLock) + Sen
 
 /// As `wordpatch` ends it.
 pub fn landing() {
-    ending_beside_a_beginning(|flight, _| flight.land());
+    ending_beside_a_beginning(|patch, _| patch.end_patch());
 }
 
 /// In the wrong order: the bytes are released before the phase is set. The model has to detect the
 /// fault.
 pub fn landing_in_the_wrong_order() {
-    ending_beside_a_beginning(|flight, range_lock| {
+    ending_beside_a_beginning(|patch, range_lock| {
         range_lock.give_back();
-        flight.set_phase(Phase::Idle);
+        patch.set_phase(Phase::Idle);
     });
 }

@@ -30,12 +30,12 @@ fn threads_that_enter_one_key_meet_at_one_entry() {
 }
 
 #[test]
-fn no_flight_is_lost_or_seen_half_made() {
-    check(model::entering_flights);
+fn no_patch_is_lost_or_seen_half_made() {
+    check(model::entering_patches);
 }
 
 #[test]
-fn the_trap_handler_never_takes_one_flights_word_for_anothers() {
+fn the_trap_handler_never_takes_one_patchs_word_for_anothers() {
     check(model::reading_the_word_that_is_replaced);
 }
 
@@ -52,11 +52,11 @@ fn the_model_notices_a_trap_handler_that_looks_once() {
 
 #[test]
 fn one_thread_carries_out_a_step() {
-    check(model::seizing_a_flight);
+    check(model::seizing_a_patch);
 }
 
 #[test]
-fn a_landing_never_ends_the_flight_after_it() {
+fn an_end_never_ends_the_patch_after_it() {
     check(model::landing);
 }
 

@@ -30,7 +30,7 @@ const KNOTS: &[(&str, &[&str])] = &[
             "config",
             "effect",
             "error",
-            "flight",
+            "patch_in_progress",
             "fork",
             "gate",
             "lock",

@@ -14,10 +14,10 @@ use crate::access::{Access, Refusal, Window};
 use crate::barrier::BarrierError;
 use crate::completion;
 use crate::error::PatchError;
-use crate::flight::Flight;
 use crate::gate::{self, Inside};
 use crate::ledger::Phase;
 use crate::os::signals::Blocked;
+use crate::patch_in_progress::PatchInProgress;
 use crate::site::PatchSite;
 use crate::trap;
 use crate::word::Word;
@@ -39,8 +39,8 @@ pub struct Committed {
     pub barriers: usize,
 }
 
-/// A flight (patch in progress) of this batch, with its site.
-type Leg<'a> = (&'a PatchSite, &'static Flight);
+/// A patch in progress of this batch, with its site.
+type Started<'a> = (&'a PatchSite, &'static PatchInProgress);
 
 impl<'site> Batch<'site> {
     /// An empty batch.
@@ -85,9 +85,9 @@ impl<'site> Batch<'site> {
         let mut barriers = 0;
         if let Some((first, _)) = trapped.first() {
             trap::check().map_err(|why| PatchError::Trap { address: first.address(), why })?;
-            let legs = held.take_off(&trapped, &plain);
-            plant(&legs, &accesses)?;
-            barriers = fly(&legs, &accesses)?;
+            let started = held.begin_patches(&trapped, &plain);
+            store_traps(&started, &accesses)?;
+            barriers = advance_all(&started, &accesses)?;
         }
         let store = |&&(site, new): &&Edit<'_>, window: &Window, _: &Inside| {
             // SAFETY: (1) the caller of `push`; the bytes are held.
@@ -102,7 +102,7 @@ impl<'site> Batch<'site> {
 type Edit<'a> = (&'a PatchSite, Word);
 
 /// The locked bytes of a batch's sites. They are released when the batch ends, except those of
-/// sites whose flights have started: a flight releases its bytes itself.
+/// sites whose patches have started: a patch in progress releases its bytes itself.
 struct Held<'a> {
     sites: Vec<&'a PatchSite>,
 }
@@ -118,11 +118,11 @@ impl<'a> Held<'a> {
         Ok(held)
     }
 
-    /// Starts flights for the words that need a trap, and keeps the locks of the others.
-    fn take_off(&mut self, trapped: &[&Edit<'a>], others: &[&Edit<'a>]) -> Vec<Leg<'a>> {
+    /// Starts the patches of the words that need a trap, and keeps the locks of the others.
+    fn begin_patches(&mut self, trapped: &[&Edit<'a>], others: &[&Edit<'a>]) -> Vec<Started<'a>> {
         self.sites.clear();
         self.sites.extend(others.iter().map(|(site, _)| site));
-        trapped.iter().filter_map(|&&(site, new)| Some((site, site.take_off(new)?))).collect()
+        trapped.iter().filter_map(|&&(site, new)| Some((site, site.begin_patch(new)?))).collect()
     }
 }
 
@@ -132,47 +132,47 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Plants all traps, or none.
-fn plant(legs: &[Leg<'_>], accesses: &[Access]) -> Result<(), PatchError> {
-    let planted = in_windows(
+/// Stores all traps, or none.
+fn store_traps(started: &[Started<'_>], accesses: &[Access]) -> Result<(), PatchError> {
+    let stored = in_windows(
         accesses,
-        legs,
+        started,
         |(site, _)| site,
-        |(_, flight), window, inside| {
-            flight.trap(window, inside)?;
-            flight.set_phase(Phase::Trapped);
+        |(_, patch), window, inside| {
+            patch.trap(window, inside)?;
+            patch.set_phase(Phase::Trapped);
             Ok(())
         },
     );
-    planted.map_err(|refusal| {
-        for (_, flight) in legs {
-            match flight.phase() {
-                Phase::Busy => flight.land(),
-                phase => take_back(flight, phase),
+    stored.map_err(|refusal| {
+        for (_, patch) in started {
+            match patch.phase() {
+                Phase::Busy => patch.end_patch(),
+                phase => take_back(patch, phase),
             }
         }
         PatchError::Refused(refusal)
     })
 }
 
-/// Rolls back a flight that no other thread has seized meanwhile.
-fn take_back(flight: &'static Flight, phase: Phase) {
-    if flight.seize(phase) {
-        flight.retreat(phase);
+/// Rolls back a patch that no other thread has seized meanwhile.
+fn take_back(patch: &'static PatchInProgress, phase: Phase) {
+    if patch.seize(phase) {
+        patch.retreat(phase);
     }
 }
 
-/// Advances all flights step by step: one barrier for all, then the stores of all. Returns the
+/// Advances all patches step by step: one barrier for all, then the stores of all. Returns the
 /// number of barriers.
-fn fly(legs: &[Leg<'_>], accesses: &[Access]) -> Result<usize, PatchError> {
-    let barriers = distinct(legs.iter().map(|(_, flight)| flight.manner.barrier));
+fn advance_all(started: &[Started<'_>], accesses: &[Access]) -> Result<usize, PatchError> {
+    let barriers = distinct(started.iter().map(|(_, patch)| patch.parameters.barrier));
     let mut passed = 0;
     for phase in [Phase::Trapped, Phase::Backed] {
         // A thread that hit a trap on an instruction that cannot be emulated may have finished that
-        // flight already.
-        let mine: Vec<&Leg<'_>> = legs
+        // patch already.
+        let mine: Vec<&Started<'_>> = started
             .iter()
-            .filter(|(_, flight)| flight.phase() == phase && flight.seize(phase))
+            .filter(|(_, patch)| patch.phase() == phase && patch.seize(phase))
             .collect();
         if mine.is_empty() {
             continue;
@@ -181,7 +181,8 @@ fn fly(legs: &[Leg<'_>], accesses: &[Access]) -> Result<usize, PatchError> {
             return Err(give_up(&mine, phase, error));
         }
         passed += barriers.len();
-        let failures = accesses.iter().filter_map(|&access| store_leg(&mine, phase, access).err());
+        let failures =
+            accesses.iter().filter_map(|&access| store_phase(&mine, phase, access).err());
         // Every group continues, even if the one before has failed.
         if let Some(error) = failures.fold(None, |first, error| first.or(Some(error))) {
             return Err(error);
@@ -190,35 +191,35 @@ fn fly(legs: &[Leg<'_>], accesses: &[Access]) -> Result<usize, PatchError> {
     Ok(passed)
 }
 
-/// The stores between two barriers of all flights with one access.
-fn store_leg(mine: &[&Leg<'_>], phase: Phase, access: Access) -> Result<(), PatchError> {
+/// The stores between two barriers of all patches with one access.
+fn store_phase(mine: &[&Started<'_>], phase: Phase, access: Access) -> Result<(), PatchError> {
     let group = || mine.iter().filter(|(site, _)| site.access() == access);
     match Window::open(access, group().map(|(site, _)| site.range())) {
         Ok(window) => {
             let inside = gate::enter();
             let results: Vec<_> =
-                group().map(|(_, flight)| flight.store_leg(phase, &window, &inside)).collect();
+                group().map(|(_, patch)| patch.store_phase(phase, &window, &inside)).collect();
             // All stores are made, and the first failure is returned.
             let whole = group().zip(&results).filter(|(_, result)| matches!(result, Ok(true)));
-            whole.for_each(|((_, flight), _)| flight.land());
+            whole.for_each(|((_, patch), _)| patch.end_patch());
             results.into_iter().find_map(Result::err).map_or(Ok(()), Err)
         }
         Err(refusal) => {
-            for (_, flight) in group() {
-                flight.set_phase(phase);
-                completion::enqueue(flight);
+            for (_, patch) in group() {
+                patch.set_phase(phase);
+                completion::enqueue(patch);
             }
             Err(PatchError::Refused(refusal))
         }
     }
 }
 
-/// Rolls back the flights that can be rolled back, and leaves the rest to the completion thread.
-fn give_up(mine: &[&Leg<'_>], phase: Phase, error: BarrierError) -> PatchError {
-    for (_, flight) in mine {
-        flight.retreat(phase);
-        if flight.phase() != Phase::Idle {
-            completion::enqueue(flight);
+/// Rolls back the patches that can be rolled back, and leaves the rest to the completion thread.
+fn give_up(mine: &[&Started<'_>], phase: Phase, error: BarrierError) -> PatchError {
+    for (_, patch) in mine {
+        patch.retreat(phase);
+        if patch.phase() != Phase::Idle {
+            completion::enqueue(patch);
         }
     }
     error.into()

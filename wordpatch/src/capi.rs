@@ -16,8 +16,8 @@ use crate::completion;
 use crate::config::Config;
 use crate::effect;
 use crate::error::{AdoptError, PatchError};
-use crate::flight::Flight;
 use crate::live;
+use crate::patch_in_progress::PatchInProgress;
 use crate::pending::Pending;
 use crate::policy::Policy;
 use crate::protocol::Layout;
@@ -40,7 +40,7 @@ struct Named {
     /// | `NONE` | nothing | the thread that starts: to `STARTING` |
     /// | `STARTING` | a thread is starting | that thread; a forked child, which has only one |
     /// | `AT_ONCE` | a patch that finished at once | the thread that finishes: to `NONE` |
-    /// | any other | the number of the flight | the thread that finishes: to `NONE` |
+    /// | any other | the number of the patch | the thread that finishes: to `NONE` |
     ///
     /// No lock: its holder could be missing in a forked child.
     pending: AtomicU64,
@@ -62,8 +62,8 @@ impl Named {
         unsafe { self.site.load(Ordering::Acquire).as_ref() }
     }
 
-    /// The flight of the pending patch, while it is in progress.
-    fn under_way(&self) -> Option<&'static Flight> {
+    /// The pending patch, while it is in progress.
+    fn under_way(&self) -> Option<&'static PatchInProgress> {
         self.site()?.under_way(self.pending()?)
     }
 
@@ -73,8 +73,8 @@ impl Named {
         let taken =
             self.pending.compare_exchange(pending, NONE, Ordering::AcqRel, Ordering::Relaxed);
         let number = taken.ok()?;
-        let flown = self.site().filter(|_| number != AT_ONCE);
-        Some(flown.map_or_else(Pending::landed, |site| site.stand_for(number)))
+        let site = self.site().filter(|_| number != AT_ONCE);
+        Some(site.map_or_else(Pending::complete, |site| site.stand_for(number)))
     }
 }
 
@@ -188,8 +188,8 @@ pub extern "C" fn wordpatch_finish_in_background(address: *mut c_void) -> bool {
     answer(|| {
         let named = pending_at(address)
             .ok_or(PatchError::NotPending { address: CodeAddr::from_ptr(address) })?;
-        if let Some(flight) = named.under_way() {
-            completion::enqueue(flight);
+        if let Some(patch) = named.under_way() {
+            completion::enqueue(patch);
         }
         Ok(())
     })

@@ -25,13 +25,13 @@
 
 use crate::access::Access;
 use crate::addr::CodeAddr;
-use crate::flight;
 use crate::fork;
 use crate::lock::{Guard, Lock};
 use crate::os::{
     OsError,
     pages::{self, PAGE, Place, Protection},
 };
+use crate::patch_in_progress;
 use crate::patch_region::PatchRegion;
 use std::ops::Range;
 
@@ -258,7 +258,7 @@ impl CodeMemory {
 impl Drop for CodeMemory {
     fn drop(&mut self) {
         let Span { base, len, .. } = self.span;
-        flight::abandon(&(base..base.offset(len as isize)));
+        patch_in_progress::abandon(&(base..base.offset(len as isize)));
         regions().retain(|region| region.span != self.span);
         // SAFETY: (1) both mappings were made in `placed` and are owned by `self`; (2) code in them
         // is no longer executed: code that calls into a region keeps its `CodeMemory`.

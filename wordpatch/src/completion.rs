@@ -1,22 +1,22 @@
 //! The completion thread: it finishes patches in the background.
 //!
-//! Other threads push flights (patches in progress) onto a lock-free stack. The completion thread
+//! Other threads push patches in progress onto a lock-free stack. The completion thread
 //! takes all of them at once, passes one barrier for all, and continues their stores; so under load
-//! it works in batches. It is started with the first flight, sleeps when there is none, and blocks
+//! it works in batches. It is started with the first patch, sleeps when there is none, and blocks
 //! every signal that it can, so that the program's handlers never run on it.
 
 use crate::barrier::Barrier;
 use crate::error::PatchError;
-use crate::flight::{Flight, Pace};
 use crate::fork;
 use crate::ledger::Phase;
 use crate::lock::Lock;
 use crate::os::{self, signals::Blocked};
+use crate::patch_in_progress::{Pace, PatchInProgress};
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Queued flights: a stack linked by `queued`, emptied as a whole.
-static QUEUE: AtomicPtr<Flight> = AtomicPtr::new(std::ptr::null_mut());
+/// Queued patches: a stack linked by `queued`, emptied as a whole.
+static QUEUE: AtomicPtr<PatchInProgress> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The state of the thread.
 ///
@@ -33,10 +33,10 @@ const ASLEEP: u32 = 2;
 /// How long the thread waits before it retries a barrier that failed.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// Flights that could not be finished at the first try.
+/// Patches that could not be finished at the first try.
 static FAILURES: AtomicU64 = AtomicU64::new(0);
 
-/// The number of errors of the completion thread, and the latest. A flight whose back was not
+/// The number of errors of the completion thread, and the latest. A patch whose back was not
 /// written yet is rolled back; any other is retried.
 pub fn background_failures() -> (u64, Option<PatchError>) {
     (FAILURES.load(Ordering::Relaxed), *LATEST.lock())
@@ -44,13 +44,13 @@ pub fn background_failures() -> (u64, Option<PatchError>) {
 
 pub(crate) static LATEST: Lock<Option<PatchError>> = Lock::new(None);
 
-/// Queues a flight for the completion thread. A flight that is queued already stays queued; the
+/// Queues a patch for the completion thread. A patch that is queued already stays queued; the
 /// thread may still have to be created.
 #[allow(unsafe_code)]
-pub(crate) fn enqueue(flight: &'static Flight) {
-    let this = std::ptr::from_ref(flight).cast_mut();
+pub(crate) fn enqueue(patch: &'static PatchInProgress) {
+    let this = std::ptr::from_ref(patch).cast_mut();
     // The end of the stack is marked by a link to itself, so that null means "in no queue".
-    if flight
+    if patch
         .queued
         .compare_exchange(std::ptr::null_mut(), this, Ordering::Relaxed, Ordering::Relaxed)
         .is_err()
@@ -59,8 +59,8 @@ pub(crate) fn enqueue(flight: &'static Flight) {
     }
     let mut top = QUEUE.load(Ordering::Relaxed);
     loop {
-        flight.queued.store(if top.is_null() { this } else { top }, Ordering::Relaxed);
-        // Release pairs with the Acquire in `drain`: the link is stored before the flight becomes
+        patch.queued.store(if top.is_null() { this } else { top }, Ordering::Relaxed);
+        // Release pairs with the Acquire in `drain`: the link is stored before the patch becomes
         // visible.
         match QUEUE.compare_exchange_weak(top, this, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => break,
@@ -70,7 +70,7 @@ pub(crate) fn enqueue(flight: &'static Flight) {
     wake();
 }
 
-/// In a forked child: the thread does not exist here, and the child is about to finish its flights.
+/// In a forked child: the thread does not exist here, and the child is about to finish its patches.
 pub(crate) fn forget_thread() {
     QUEUE.store(std::ptr::null_mut(), Ordering::Relaxed);
     STATE.store(NONE, Ordering::Relaxed);
@@ -113,42 +113,43 @@ fn work() {
     }
 }
 
-/// Finishes the queued flights. Returns whether any must be retried.
+/// Finishes the queued patches. Returns whether any must be retried.
 #[allow(unsafe_code)]
 fn drain() -> bool {
     let mut top = QUEUE.swap(std::ptr::null_mut(), Ordering::Acquire);
-    let mut flights: Vec<&'static Flight> = Vec::new();
-    // SAFETY: (1) the stack holds flights only, which are never freed; (2) Acquire above pairs with
+    let mut patches: Vec<&'static PatchInProgress> = Vec::new();
+    // SAFETY: (1) the stack holds patches only, which are never freed; (2) Acquire above pairs with
     // the Release in `enqueue`.
-    while let Some(flight) = unsafe { top.as_ref() } {
-        let next = flight.queued.swap(std::ptr::null_mut(), Ordering::Relaxed);
-        flights.push(flight);
-        top = if std::ptr::eq(next, flight) { std::ptr::null_mut() } else { next };
+    while let Some(patch) = unsafe { top.as_ref() } {
+        let next = patch.queued.swap(std::ptr::null_mut(), Ordering::Relaxed);
+        patches.push(patch);
+        top = if std::ptr::eq(next, patch) { std::ptr::null_mut() } else { next };
     }
     let mut failed = false;
     for phase in [Phase::Trapped, Phase::Backed] {
-        fly_together(&flights, phase);
+        advance_together(&patches, phase);
     }
-    for flight in flights {
-        failed |= finish(flight);
+    for patch in patches {
+        failed |= finish(patch);
     }
     failed
 }
 
-/// One barrier for all flights in `phase` that need a barrier which is not a wait.
-fn fly_together(flights: &[&'static Flight], phase: Phase) {
+/// One barrier for all patches in `phase` that need a barrier which is not a wait.
+fn advance_together(patches: &[&'static PatchInProgress], phase: Phase) {
     for barrier in [Barrier::Membarrier, Barrier::Signal] {
-        let together = |flight: &&&Flight| flight.manner.barrier == barrier && flight.seize(phase);
-        let seized: Vec<&&Flight> = flights.iter().filter(together).collect();
+        let together =
+            |patch: &&&PatchInProgress| patch.parameters.barrier == barrier && patch.seize(phase);
+        let seized: Vec<&&PatchInProgress> = patches.iter().filter(together).collect();
         if seized.is_empty() {
             continue;
         }
         let passed = barrier.pass();
-        for flight in seized {
+        for patch in seized {
             match passed {
-                Ok(()) => flight.fly_after_barrier(phase).unwrap_or_else(note),
+                Ok(()) => patch.advance_after_barrier(phase).unwrap_or_else(note),
                 Err(error) => {
-                    flight.retreat(phase);
+                    patch.retreat(phase);
                     note(error.into());
                 }
             }
@@ -156,20 +157,20 @@ fn fly_together(flights: &[&'static Flight], phase: Phase) {
     }
 }
 
-/// Finishes one flight alone: those with waits, and those that another thread seized meanwhile.
+/// Finishes one patch alone: those with waits, and those that another thread seized meanwhile.
 /// Returns whether it must be retried.
-fn finish(flight: &'static Flight) -> bool {
-    match flight.proceed(Pace::Finish) {
+fn finish(patch: &'static PatchInProgress) -> bool {
+    match patch.proceed(Pace::Finish) {
         Ok(Phase::Idle) => false,
         Ok(_) => {
-            enqueue(flight);
+            enqueue(patch);
             true
         }
         Err(error) => {
             note(error);
-            let pending = flight.phase() != Phase::Idle;
+            let pending = patch.phase() != Phase::Idle;
             if pending {
-                enqueue(flight);
+                enqueue(patch);
             }
             pending
         }

@@ -2,10 +2,10 @@
 //!
 //! The child has one thread, a copy of the one that forked; no other thread of the parent exists in
 //! it. So locks are taken before the fork and released in both processes after it, and the gate is
-//! closed, so that no flight (patch in progress) stores while the process is being copied. Code
-//! memory is still shared with the parent. The parent copies it before the fork, since its next
-//! patch must not appear in the child, and the child maps the copy in place of it. So neither
-//! process waits for the other, and the child needs no resource that it may not get. Flights in
+//! closed, so that no patch in progress stores while the process is being copied. Code memory is
+//! still shared with the parent. The parent copies it before the fork, since its next patch must
+//! not appear in the child, and the child maps the copy in place of it. So neither process waits
+//! for the other, and the child needs no resource that it may not get. Patches in progress in
 //! progress have lost their threads, so the child finishes them. All of that happens in this order,
 //! with system calls and stores only.
 //!
@@ -27,7 +27,7 @@ use crate::os::{
 };
 use crate::sync::{AtomicU32, Ordering};
 use crate::trap::chain::INSTALLING;
-use crate::{barrier, capi, code_memory, completion, flight, gate};
+use crate::{barrier, capi, code_memory, completion, gate, patch_in_progress};
 use std::cell::UnsafeCell;
 use std::sync::MutexGuard;
 use std::sync::atomic::AtomicBool;
@@ -154,7 +154,7 @@ extern "C" fn in_child() {
     barrier::forget_call();
     completion::forget_thread();
     // Addresses are checked one by one only if some code memory is foreign.
-    flight::land_all(|at| !owns_code && code_memory::is_foreign(at));
+    patch_in_progress::finish_all(|at| !owns_code && code_memory::is_foreign(at));
     capi::forget_callers();
     gate::open_in_child();
 }

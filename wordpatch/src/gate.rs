@@ -1,8 +1,8 @@
-//! The gate: flights store only while no thread forks.
+//! The gate: a thread stores for a patch only while no thread forks.
 //!
 //! A forked child gets a copy of the ledger as of one point in time, and must get the code as of
 //! the same point: a trap that the parent plants later, without an entry in the child's ledger,
-//! would kill the child. So a thread that stores for a flight (patch in progress) is inside the
+//! would kill the child. So a thread that stores for a patch in progress is inside the
 //! gate meanwhile, and a fork closes the gate until parent and child are separate. Words that one
 //! store replaces need no gate: each quadword is copied whole.
 //!
@@ -26,7 +26,7 @@ static INSIDE: AtomicU32 = AtomicU32::new(0);
 /// slices.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The right to store for a flight: its thread is inside the gate.
+/// The right to store for a patch in progress: its thread is inside the gate.
 #[must_use = "a fork may come between once this is dropped"]
 #[derive(Debug)]
 pub(crate) struct Inside {

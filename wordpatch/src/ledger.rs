@@ -1,14 +1,13 @@
-//! The ledger: records where traps were planted, and which words are being replaced there.
+//! The ledger: records where traps were stored, and which words are being replaced there.
 //!
-//! A *flight* is a patch in progress: the replacement of one word, from its trap to its end. A
-//! *front* is an aligned quadword of code that may hold traps (a trap window); it leads to the
-//! flights whose traps lie in it. Both are entered once and never removed: the trap handler walks
-//! them without a lock, and the scheduler may suspend a thread between the trap and the handler for
-//! any time. After a flight has ended, its entry still tells the handler that a trap at this
-//! address was one of this crate.
+//! A *patch in progress* is the replacement of one word, from its trap to its end. A *trap window*
+//! is an aligned quadword of code that may hold traps; it leads to the patches whose traps lie in
+//! it. Both are entered once and never removed: the trap handler walks them without a lock, and the
+//! scheduler may suspend a thread between the trap and the handler for any time. After a patch has
+//! ended, its entry still tells the handler that a trap at this address was one of this crate.
 //!
 //! ```text
-//!   front of 0x…40 → flight of [0x…45, 0x…4a) → flight of [0x…46, 0x…4b)
+//!   window of 0x…40 → patch of [0x…45, 0x…4a) → patch of [0x…46, 0x…4b)
 //! ```
 //!
 //! There is no unsafe code here, and nothing but atomics: the loom models compile this very file.
@@ -19,18 +18,18 @@ use crate::range_lock::RangeLock;
 use crate::sync::{AtomicIsize, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::ops::Range;
 
-/// An aligned quadword of code in which the fronts of words begin.
+/// An aligned quadword of code in which the fronts of words begin: where traps may lie.
 #[derive(Debug)]
-pub(crate) struct Front<X: 'static> {
+pub(crate) struct TrapWindow<X: 'static> {
     /// Its address; zero while the entry is vacant. Set once.
     key: AtomicUsize,
-    /// The flights whose front lies here, newest first. Entries are only added.
-    flights: AtomicPtr<Flight<X>>,
+    /// The patches whose front lies here, newest first. Entries are only added.
+    patches: AtomicPtr<PatchInProgress<X>>,
 }
 
-impl<X> Entry for Front<X> {
+impl<X> Entry for TrapWindow<X> {
     fn vacant() -> Self {
-        Self { key: AtomicUsize::new(0), flights: AtomicPtr::new(std::ptr::null_mut()) }
+        Self { key: AtomicUsize::new(0), patches: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
     fn key(&self) -> &AtomicUsize {
@@ -38,34 +37,34 @@ impl<X> Entry for Front<X> {
     }
 }
 
-impl<X: PartialEq> Front<X> {
-    /// The flights whose front lies here.
-    pub(crate) fn flights(&self) -> impl Iterator<Item = &'static Flight<X>> {
-        let mut next = follow(&self.flights);
+impl<X: PartialEq> TrapWindow<X> {
+    /// The patches whose front lies here.
+    pub(crate) fn patches(&self) -> impl Iterator<Item = &'static PatchInProgress<X>> {
+        let mut next = follow(&self.patches);
         std::iter::from_fn(move || {
-            let flight = next?;
-            next = follow(&flight.sibling);
-            Some(flight)
+            let patch = next?;
+            next = follow(&patch.sibling);
+            Some(patch)
         })
     }
 
-    /// Enters a new flight permanently. A word that two threads enter at the same time gets two
-    /// flights, which is harmless: only one of them can lock the bytes.
-    fn add(&self, flight: Flight<X>) -> &'static Flight<X> {
-        let flight: &'static Flight<X> = Box::leak(Box::new(flight));
-        let mut first = self.flights.load(Ordering::Relaxed);
+    /// Enters a new patch permanently. A word that two threads enter at the same time gets two
+    /// entries, which is harmless: only one of them can lock the bytes.
+    fn add(&self, patch: PatchInProgress<X>) -> &'static PatchInProgress<X> {
+        let patch: &'static PatchInProgress<X> = Box::leak(Box::new(patch));
+        let mut first = self.patches.load(Ordering::Relaxed);
         loop {
-            flight.sibling.store(first, Ordering::Relaxed);
-            // Release pairs with the Acquire in `follow`: the flight is complete before it can be
+            patch.sibling.store(first, Ordering::Relaxed);
+            // Release pairs with the Acquire in `follow`: the patch is complete before it can be
             // seen.
-            let entered = std::ptr::from_ref(flight).cast_mut();
-            match self.flights.compare_exchange_weak(
+            let entered = std::ptr::from_ref(patch).cast_mut();
+            match self.patches.compare_exchange_weak(
                 first,
                 entered,
                 Ordering::Release,
                 Ordering::Relaxed,
             ) {
-                Ok(_) => return flight,
+                Ok(_) => return patch,
                 Err(found) => first = found,
             }
         }
@@ -77,50 +76,50 @@ impl<X: PartialEq> Front<X> {
 pub(crate) enum Whose<X: 'static> {
     /// None any more: the current bytes are to be run.
     Gone,
-    /// This flight, which was in progress just now.
-    Flight(&'static Flight<X>),
+    /// This patch, which was in progress just now.
+    Patch(&'static PatchInProgress<X>),
     /// The program itself.
     Foreign,
 }
 
-impl<X: PartialEq> Front<X> {
+impl<X: PartialEq> TrapWindow<X> {
     /// Finds the owner of the trap at `address`; `is_trap` checks whether there is one now.
     ///
-    /// A flight may end, and another begin, between any two checks. If no flight was found, none
+    /// A patch may end, and another begin, between any two checks. If no patch was found, none
     /// began since before the search, and a trap is there afterwards, then the trap was there all
-    /// the time and belongs to no flight.
+    /// the time and belongs to no patch.
     pub(crate) fn whose(&self, address: CodeAddr, is_trap: impl Fn() -> bool) -> Whose<X> {
         loop {
-            let before = self.flights_so_far();
+            let before = self.patches_so_far();
             if !is_trap() {
                 return Whose::Gone;
             }
-            if let Some(flight) =
-                self.flights().find(|flight| flight.traps(address) && flight.phase() != Phase::Idle)
+            if let Some(patch) =
+                self.patches().find(|patch| patch.traps(address) && patch.phase() != Phase::Idle)
             {
-                return Whose::Flight(flight);
+                return Whose::Patch(patch);
             }
-            if is_trap() && self.flights_so_far() == before {
+            if is_trap() && self.patches_so_far() == before {
                 return Whose::Foreign;
             }
         }
     }
 
-    /// The number of flights that began here.
-    fn flights_so_far(&self) -> u64 {
-        self.flights().map(Flight::number).sum()
+    /// The number of patches that began here.
+    fn patches_so_far(&self) -> u64 {
+        self.patches().map(PatchInProgress::number).sum()
     }
 }
 
-/// The flight that a link leads to.
+/// The patch that a link leads to.
 #[allow(unsafe_code)]
-fn follow<X>(link: &AtomicPtr<Flight<X>>) -> Option<&'static Flight<X>> {
-    // SAFETY: (1) links hold null or a result of `Box::leak` in `Front::add`, which is never freed;
-    // (2) Acquire pairs with the Release that published it.
+fn follow<X>(link: &AtomicPtr<PatchInProgress<X>>) -> Option<&'static PatchInProgress<X>> {
+    // SAFETY: (1) links hold null or a result of `Box::leak` in `TrapWindow::add`, which is never
+    // freed; (2) Acquire pairs with the Release that published it.
     unsafe { link.load(Ordering::Acquire).as_ref() }
 }
 
-/// The phase of a flight.
+/// The phase of a patch in progress.
 ///
 /// | phase | meaning | changed by |
 /// |---|---|---|
@@ -155,16 +154,15 @@ impl Phase {
 
 /// The replacement of one word, in progress or ended.
 #[derive(Debug)]
-pub(crate) struct Flight<X: 'static> {
+pub(crate) struct PatchInProgress<X: 'static> {
     pub(crate) word: Range<CodeAddr>,
     /// The number of its bytes that traps cover while it is in progress.
     pub(crate) front: usize,
     pub(crate) range_lock: RangeLock,
-    /// The parameters of the flight.
-    pub(crate) manner: X,
+    /// The parameters of the patch.
+    pub(crate) parameters: X,
     phase: AtomicU32,
-    /// Counts the flights of this word; changed while its bytes are locked, before `old` and
-    /// `new`.
+    /// Counts the patches of this word; changed while its bytes are locked, before `old` and `new`.
     number: AtomicU64,
     old: AtomicU64,
     new: AtomicU64,
@@ -172,37 +170,38 @@ pub(crate) struct Flight<X: 'static> {
     pub(crate) alias: AtomicIsize,
     /// The time of the latest step, for barriers that are waits.
     pub(crate) stamp: AtomicU64,
-    /// The number of the latest flight that was rolled back instead of finished.
+    /// The number of the latest patch that was rolled back instead of finished.
     pub(crate) taken_back: AtomicU64,
     /// A word that the trap handler is known to be able to emulate from any byte of the front.
     /// Never the word zero.
     pub(crate) answerable: AtomicU64,
-    /// The next flight of the same front.
+    /// The next patch of the same window.
     sibling: AtomicPtr<Self>,
-    /// The next flight in the completion queue.
+    /// The next patch in the completion queue.
     pub(crate) queued: AtomicPtr<Self>,
 }
 
-impl<X: PartialEq> Flight<X> {
-    /// The flight of this word with these parameters, entered if it is new.
-    pub(crate) fn of(
-        place: &Front<X>,
+impl<X: PartialEq> PatchInProgress<X> {
+    /// The patch of this word with these parameters, entered if it is new.
+    pub(crate) fn find_or_add(
+        window: &TrapWindow<X>,
         word: Range<CodeAddr>,
         front: usize,
         range_lock: RangeLock,
-        manner: X,
+        parameters: X,
     ) -> &'static Self {
-        let known =
-            place.flights().find(|f| f.word == word && f.front == front && f.manner == manner);
-        known.unwrap_or_else(|| place.add(Self::new(word, front, range_lock, manner)))
+        let known = window
+            .patches()
+            .find(|f| f.word == word && f.front == front && f.parameters == parameters);
+        known.unwrap_or_else(|| window.add(Self::new(word, front, range_lock, parameters)))
     }
 
-    fn new(word: Range<CodeAddr>, front: usize, range_lock: RangeLock, manner: X) -> Self {
+    fn new(word: Range<CodeAddr>, front: usize, range_lock: RangeLock, parameters: X) -> Self {
         Self {
             word,
             front,
             range_lock,
-            manner,
+            parameters,
             phase: AtomicU32::new(Phase::Idle as u32),
             number: AtomicU64::new(0),
             old: AtomicU64::new(0),
@@ -216,7 +215,7 @@ impl<X: PartialEq> Flight<X> {
         }
     }
 
-    /// Whether a trap at `address` is, or was, one of this flight's.
+    /// Whether a trap at `address` is, or was, one of this patch's.
     pub(crate) fn traps(&self, address: CodeAddr) -> bool {
         self.word.start <= address && (address.distance_from(self.word.start) as usize) < self.front
     }
@@ -231,11 +230,11 @@ impl<X: PartialEq> Flight<X> {
         self.number.load(Ordering::Acquire)
     }
 
-    /// Starts the flight. The caller has locked the word's bytes.
-    pub(crate) fn take_off(&self, old: u64, new: u64) -> u64 {
+    /// Starts the patch. The caller has locked the word's bytes.
+    pub(crate) fn begin_patch(&self, old: u64, new: u64) -> u64 {
         self.phase.store(Phase::Busy as u32, Ordering::Relaxed);
         // A reader that sees one of the words below also sees the number, and so knows that the
-        // flight it read about before has ended.
+        // patch it read about before has ended.
         let number = self.number.load(Ordering::Relaxed) + 1;
         self.number.store(number, Ordering::Release);
         self.old.store(old, Ordering::Release);
@@ -248,9 +247,9 @@ impl<X: PartialEq> Flight<X> {
         self.phase.store(phase as u32, Ordering::Release);
     }
 
-    /// Ends the flight: leaves `Busy` and releases the bytes, since the word is complete. Only for
+    /// Ends the patch: leaves `Busy` and releases the bytes, since the word is complete. Only for
     /// the thread that entered `Busy`.
-    pub(crate) fn land(&self) {
+    pub(crate) fn end_patch(&self) {
         // In this order: the thread that locks the bytes next sets the phase without reading it.
         self.set_phase(Phase::Idle);
         self.range_lock.give_back();
@@ -269,7 +268,7 @@ impl<X: PartialEq> Flight<X> {
         (self.old.load(Ordering::Relaxed), self.new.load(Ordering::Relaxed))
     }
 
-    /// The number of the flight and the word that it replaces, if it is in progress.
+    /// The number of the patch and the word that it replaces, if it is in progress.
     pub(crate) fn replaced(&self) -> Option<(u64, u64)> {
         let number = self.number();
         let old = self.old.load(Ordering::Acquire);

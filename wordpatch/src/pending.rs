@@ -10,9 +10,9 @@
 
 use crate::completion;
 use crate::error::PatchError;
-use crate::flight::{Flight, Pace};
 use crate::ledger::Phase;
 use crate::os::threads;
+use crate::patch_in_progress::{Pace, PatchInProgress};
 use crate::sync::Ordering;
 use std::marker::PhantomData;
 
@@ -21,25 +21,25 @@ use std::marker::PhantomData;
 #[must_use = "a patch under way costs every executer a trap until it is finished"]
 #[derive(Debug)]
 pub struct Pending<'site> {
-    /// The flight and its number; `None` if the patch finished at once.
-    under_way: Option<(&'static Flight, u64)>,
+    /// The patch and its number; `None` if the patch finished at once.
+    under_way: Option<(&'static PatchInProgress, u64)>,
     site: PhantomData<&'site crate::PatchSite>,
 }
 
 impl Pending<'_> {
-    pub(crate) fn new(flight: &'static Flight, number: u64) -> Self {
-        Self { under_way: Some((flight, number)), site: PhantomData }
+    pub(crate) fn new(patch: &'static PatchInProgress, number: u64) -> Self {
+        Self { under_way: Some((patch, number)), site: PhantomData }
     }
 
     /// A patch that one store has finished.
-    pub(crate) fn landed() -> Self {
+    pub(crate) fn complete() -> Self {
         Self { under_way: None, site: PhantomData }
     }
 
     /// Its phase.
     pub fn phase(&self) -> Phase {
         match self.under_way {
-            Some((flight, number)) if flight.number() == number => flight.phase(),
+            Some((patch, number)) if patch.number() == number => patch.phase(),
             _ => Phase::Idle,
         }
     }
@@ -58,8 +58,8 @@ impl Pending<'_> {
     /// Leaves the rest to the completion thread. The site's code stays mapped until then, as the
     /// caller of [`PatchSite::start`](crate::PatchSite::start) has promised.
     pub fn finish_in_background(mut self) {
-        if let Some((flight, _)) = self.under_way.take() {
-            completion::enqueue(flight);
+        if let Some((patch, _)) = self.under_way.take() {
+            completion::enqueue(patch);
         }
     }
 
@@ -70,17 +70,16 @@ impl Pending<'_> {
     }
 
     fn go_on(&mut self, pace: Pace) -> Result<Phase, PatchError> {
-        let Some((flight, number)) = self.under_way else { return Ok(Phase::Idle) };
-        let outcome =
-            if flight.number() == number { flight.proceed(pace) } else { Ok(Phase::Idle) };
-        let over = flight.number() != number || flight.phase() == Phase::Idle;
+        let Some((patch, number)) = self.under_way else { return Ok(Phase::Idle) };
+        let outcome = if patch.number() == number { patch.proceed(pace) } else { Ok(Phase::Idle) };
+        let over = patch.number() != number || patch.phase() == Phase::Idle;
         if over {
             self.under_way = None;
         }
         match outcome {
             Err(error) => Err(error),
-            Ok(_) if over && flight.taken_back.load(Ordering::Relaxed) == number => {
-                Err(PatchError::TakenBack { address: flight.word.start })
+            Ok(_) if over && patch.taken_back.load(Ordering::Relaxed) == number => {
+                Err(PatchError::TakenBack { address: patch.word.start })
             }
             Ok(phase) => Ok(if over { Phase::Idle } else { phase }),
         }
@@ -99,8 +98,8 @@ impl Drop for Pending<'_> {
     fn drop(&mut self) {
         // The completion thread retries a patch that cannot be finished now.
         let failed = self.finish_by_ref().is_err();
-        if let (true, Some((flight, _))) = (failed, self.under_way.take()) {
-            completion::enqueue(flight);
+        if let (true, Some((patch, _))) = (failed, self.under_way.take()) {
+            completion::enqueue(patch);
         }
     }
 }

@@ -100,7 +100,7 @@ impl Plan {
     }
 
     /// The steps from barrier number `n` to the next one, which need no further wait.
-    pub fn leg(self, n: usize) -> &'static [Step] {
+    pub fn steps_from_barrier(self, n: usize) -> &'static [Step] {
         let steps = self.steps();
         let mut barriers = (0..steps.len()).filter(|&i| steps[i] == Step::Barrier).skip(n);
         let Some(start) = barriers.next() else { return &[] };

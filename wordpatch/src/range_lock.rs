@@ -20,7 +20,7 @@ use std::ops::Range;
 pub(crate) struct Quad {
     /// Its address; zero while the entry is vacant. Set once.
     key: AtomicUsize,
-    /// Bit `i`: byte `i` is being patched. Set and cleared by the flight that holds it.
+    /// Bit `i`: byte `i` is being patched. Set and cleared by the patch that holds it.
     held: AtomicU32,
 }
 
@@ -42,7 +42,7 @@ impl Quad {
             if held & mask != 0 {
                 return false;
             }
-            // Acquire pairs with the Release in `give_back`: the previous flight's stores to these
+            // Acquire pairs with the Release in `give_back`: the previous patch's stores to these
             // bytes are complete.
             match self.held.compare_exchange_weak(
                 held,

@@ -14,7 +14,6 @@ use crate::access::{self, Access, Refusal, Window};
 use crate::addr::CodeAddr;
 use crate::code_memory;
 use crate::error::{AdoptError, PatchError};
-use crate::flight::{self, Flight, Manner};
 use crate::fork;
 use crate::gate;
 use crate::granule::Granule;
@@ -24,6 +23,7 @@ use crate::os::{
     maps::{self, Mapping},
     pages::PAGE,
 };
+use crate::patch_in_progress::{self, PatchInProgress, PatchParameters};
 use crate::patch_region::PatchRegion;
 use crate::pending::Pending;
 use crate::policy::Policy;
@@ -47,8 +47,8 @@ pub struct PatchSite {
     whole: Option<Width>,
     granule: Granule,
     range_lock: RangeLock,
-    /// The flight that replaces bytes which a boundary cuts; `None` if no boundary cuts the site.
-    flight: Option<&'static Flight>,
+    /// The patch that replaces bytes which a boundary cuts; `None` if no boundary cuts the site.
+    patch: Option<&'static PatchInProgress>,
     /// Whether the pages have still to be made writable, under [`Access::RwxLazy`].
     locked: AtomicBool,
 }
@@ -81,7 +81,7 @@ impl PatchSite {
 
     /// Whether a boundary of the granule cuts it, so that a patch may need a trap.
     pub fn is_straddler(&self) -> bool {
-        self.flight.is_some()
+        self.patch.is_some()
     }
 
     /// The current bytes. While a patch is in progress, traps may be among them.
@@ -93,7 +93,7 @@ impl PatchSite {
 
     /// The phase of its replacement.
     pub fn phase(&self) -> Phase {
-        self.flight.map_or(Phase::Idle, Flight::phase)
+        self.patch.map_or(Phase::Idle, PatchInProgress::phase)
     }
 
     /// Replaces the bytes by `new` and returns when every thread executes the new ones; if one
@@ -110,9 +110,9 @@ impl PatchSite {
     pub unsafe fn patch(&self, new: Word) -> Result<(), PatchError> {
         // SAFETY: (1) the caller.
         unsafe {
-            match self.flight {
+            match self.patch {
                 None => self.store_uncut(new),
-                Some(flight) => self.begin(flight, new)?.finish(),
+                Some(patch) => self.begin(patch, new)?.finish(),
             }
         }
     }
@@ -125,9 +125,9 @@ impl PatchSite {
     pub unsafe fn start(&self, new: Word) -> Result<Pending<'_>, PatchError> {
         // SAFETY: (1) the caller.
         unsafe {
-            match self.flight {
-                None => self.store_uncut(new).map(|()| Pending::landed()),
-                Some(flight) => self.begin(flight, new),
+            match self.patch {
+                None => self.store_uncut(new).map(|()| Pending::complete()),
+                Some(patch) => self.begin(patch, new),
             }
         }
     }
@@ -156,23 +156,27 @@ impl PatchSite {
 
     /// Locks the bytes of a site that a boundary cuts. Replaces them by one store if the changed
     /// bytes need no trap, otherwise plants the traps.
-    unsafe fn begin(&self, flight: &'static Flight, new: Word) -> Result<Pending<'_>, PatchError> {
+    unsafe fn begin(
+        &self,
+        patch: &'static PatchInProgress,
+        new: Word,
+    ) -> Result<Pending<'_>, PatchError> {
         self.check_length(new)?;
-        flight.lock_range()?;
+        patch.lock_range()?;
         // SAFETY: (1) the caller; the bytes are locked.
-        let begun = unsafe { self.begin_locked(flight, new) };
+        let begun = unsafe { self.begin_locked(patch, new) };
         if !matches!(begun, Ok(Some(_))) {
-            flight.range_lock.give_back();
+            patch.range_lock.give_back();
         }
         begun.map(|number| {
-            number.map_or_else(Pending::landed, |number| Pending::new(flight, number))
+            number.map_or_else(Pending::complete, |number| Pending::new(patch, number))
         })
     }
 
-    /// As `begin`, after the lock. Returns the flight's number if one was started.
+    /// As `begin`, after the lock. Returns the patch's number if one was started.
     unsafe fn begin_locked(
         &self,
-        flight: &'static Flight,
+        patch: &'static PatchInProgress,
         new: Word,
     ) -> Result<Option<u64>, PatchError> {
         let window = self.window().map_err(PatchError::Refused)?;
@@ -181,13 +185,13 @@ impl PatchSite {
             return Ok(None);
         }
         trap::check().map_err(|why| PatchError::Trap { address: self.word.start, why })?;
-        let number = flight.prepare(self.alias, new);
-        let undisturbed = flight.undisturbed();
-        if let Err(refusal) = flight.trap(&window, &gate::enter()) {
-            flight.set_phase(Phase::Idle);
+        let number = patch.prepare(self.alias, new);
+        let undisturbed = patch.undisturbed();
+        if let Err(refusal) = patch.trap(&window, &gate::enter()) {
+            patch.set_phase(Phase::Idle);
             return Err(PatchError::Refused(refusal));
         }
-        flight.set_phase(Phase::Trapped);
+        patch.set_phase(Phase::Trapped);
         drop(undisturbed);
         Ok(Some(number))
     }
@@ -202,9 +206,13 @@ impl PatchSite {
         // SAFETY: (1) adopted: mapped, readable, and writable through the window; (2) and (3) the
         // caller.
         unsafe {
-            flight::store_at_once(self.word.start, alias, self.granule, new, |to, width, value| {
-                window.store(to, alias, width, value)
-            })
+            patch_in_progress::store_at_once(
+                self.word.start,
+                alias,
+                self.granule,
+                new,
+                |to, width, value| window.store(to, alias, width, value),
+            )
         }
     }
 
@@ -223,7 +231,7 @@ impl PatchSite {
     #[cold]
     fn holder(&self) -> PatchError {
         let (address, len) = (self.word.start, self.len());
-        self.flight.map_or(PatchError::Overlap { address, len }, Flight::holder)
+        self.patch.map_or(PatchError::Overlap { address, len }, PatchInProgress::holder)
     }
 
     #[inline]
@@ -272,30 +280,30 @@ impl PatchSite {
         self.range_lock.give_back();
     }
 
-    /// Starts a flight whose bytes are locked; `None` if no boundary cuts the site.
-    pub(crate) fn take_off(&self, new: Word) -> Option<&'static Flight> {
-        let flight = self.flight?;
-        flight.prepare(self.alias, new);
-        Some(flight)
+    /// Starts a patch whose bytes are locked; `None` if no boundary cuts the site.
+    pub(crate) fn begin_patch(&self, new: Word) -> Option<&'static PatchInProgress> {
+        let patch = self.patch?;
+        patch.prepare(self.alias, new);
+        Some(patch)
     }
 
     /// The patch of this site with this number, whether it is in progress or finished. Dropping it
     /// finishes it.
     pub(crate) fn stand_for(&self, number: u64) -> Pending<'_> {
-        self.flight.map_or_else(Pending::landed, |flight| Pending::new(flight, number))
+        self.patch.map_or_else(Pending::complete, |patch| Pending::new(patch, number))
     }
 
-    /// The flight of the patch with this number, while it is in progress.
-    pub(crate) fn under_way(&self, number: u64) -> Option<&'static Flight> {
-        self.flight.filter(|flight| flight.number() == number && flight.phase() != Phase::Idle)
+    /// The patch with this number, while it is in progress.
+    pub(crate) fn under_way(&self, number: u64) -> Option<&'static PatchInProgress> {
+        self.patch.filter(|patch| patch.number() == number && patch.phase() != Phase::Idle)
     }
 
     /// The patch of this site that is in progress, if any: so that the caller can finish what
     /// another thread started.
     pub fn resume(&self) -> Option<Pending<'_>> {
-        let flight = self.flight?;
-        let number = flight.number();
-        (flight.phase() != Phase::Idle).then(|| Pending::new(flight, number))
+        let patch = self.patch?;
+        let number = patch.number();
+        (patch.phase() != Phase::Idle).then(|| Pending::new(patch, number))
     }
 }
 
@@ -343,12 +351,14 @@ impl Survey {
         if access == Access::ProcMem && layout == Layout::Any && len > 1 {
             return Err(AdoptError::SeveralInstructions { address });
         }
-        let range_lock = flight::range_lock_of(&word);
+        let range_lock = patch_in_progress::range_lock_of(&word);
         let plan = Plan::new(address, len, granule, self.policy.order, layout);
-        let manner = Manner { plan, layout, granule, barrier: self.policy.barrier, access };
-        let flight =
-            plan.front().map(|front| Flight::enter(word.clone(), front, range_lock, manner));
-        if flight.is_some() {
+        let parameters =
+            PatchParameters { plan, layout, granule, barrier: self.policy.barrier, access };
+        let patch = plan
+            .front()
+            .map(|front| PatchInProgress::enter(word.clone(), front, range_lock, parameters));
+        if patch.is_some() {
             self.require_traps(address)?;
         }
         if access == Access::Rwx && alias.is_none() && !writable {
@@ -357,7 +367,7 @@ impl Survey {
         let locked = AtomicBool::new(access == Access::RwxLazy);
         let width = Width::at_least(len);
         let whole =
-            (access == Access::Rwx && flight.is_none() && width.bytes() == len).then_some(width);
+            (access == Access::Rwx && patch.is_none() && width.bytes() == len).then_some(width);
         Ok(PatchSite {
             word,
             alias: alias.unwrap_or(0),
@@ -365,7 +375,7 @@ impl Survey {
             whole,
             granule,
             range_lock,
-            flight,
+            patch,
             locked,
         })
     }

@@ -1,10 +1,11 @@
 //! Handles a thread that hits a trap of this crate.
 //!
 //! ```text
-//!   INT3 ── is there a flight whose front holds this address? ──────────────── no ──→ was the byte a trap that is gone? run it
-//!                │ yes                                                                 else it is foreign: the handler before us
-//!                ├── the old word's instruction here can be carried out ──→ done, behind it
-//!                └── it cannot ──→ finish the flight, or let whoever is finishing it go on; then run what is there
+//!   INT3 ── does a patch in progress have a trap at this address?
+//!            ├── no ──→ was the byte a trap that is gone? run it; else it is foreign: the next handler
+//!            └── yes: can the old word's instruction here be emulated?
+//!                  ├── yes ──→ emulate it, and continue behind it
+//!                  └── no ──→ finish the patch, or wait for the thread that does; then run what is there
 //! ```
 //!
 //! So a thread never waits for a patching thread that was stopped or killed: either it needs no
@@ -12,7 +13,7 @@
 //! the old instruction. So a thread sees a patch as old, old, …, new, new, and never old again.
 //!
 //! The kernel delivers `SIGTRAP` for INT3 with the instruction pointer after it. Between the trap
-//! and the handler the flight may end. The ledger keeps its entry permanently, so the handler
+//! and the handler the patch may end. The ledger keeps its entry permanently, so the handler
 //! recognises the trap as one of this crate and runs the instruction that is there now.
 //!
 //! # Safety
@@ -26,7 +27,6 @@ use crate::addr::CodeAddr;
 use crate::barrier;
 use crate::effect;
 use crate::error::TrapError;
-use crate::flight::{self, Flight, Pace};
 use crate::ledger::{Phase, Whose};
 use crate::live;
 use crate::os::{
@@ -36,6 +36,7 @@ use crate::os::{
     stacks,
     threads::{self, Tid},
 };
+use crate::patch_in_progress::{self, Pace, PatchInProgress};
 use crate::protocol::TRAP;
 use crate::sync::{AtomicU64, Ordering};
 use crate::ticks::Ticks;
@@ -216,18 +217,18 @@ fn next_handler(
 /// Finds the owner of the trap, and handles the trap if it is one of this crate.
 fn judge(thread: &mut Interrupted<'_>) -> Verdict {
     let at = thread.trap();
-    let Some(front) = flight::front_at(at) else { return Verdict::Foreign };
+    let Some(window) = patch_in_progress::trap_window_at(at) else { return Verdict::Foreign };
     // SAFETY: (1) the thread has just fetched this byte; the adopter keeps it mapped.
     let is_trap = || unsafe { live::load_byte(at) } == TRAP;
     loop {
-        match front.whose(at, is_trap) {
+        match window.whose(at, is_trap) {
             Whose::Gone => {
                 thread.resume_at(at);
                 return Verdict::Resume;
             }
             Whose::Foreign => return Verdict::Foreign,
-            Whose::Flight(flight) => {
-                if let Some(verdict) = serve(flight, at, thread) {
+            Whose::Patch(patch) => {
+                if let Some(verdict) = serve(patch, at, thread) {
                     return verdict;
                 }
             }
@@ -235,36 +236,40 @@ fn judge(thread: &mut Interrupted<'_>) -> Verdict {
     }
 }
 
-/// Emulates the old instruction, or helps to finish the flight. `None` if the trap has to be
+/// Emulates the old instruction, or helps to finish the patch. `None` if the trap has to be
 /// checked again.
-fn serve(flight: &'static Flight, at: CodeAddr, thread: &mut Interrupted<'_>) -> Option<Verdict> {
-    let (number, old) = flight.replaced()?;
-    let skip = at.distance_from(flight.word.start) as usize;
+fn serve(
+    patch: &'static PatchInProgress,
+    at: CodeAddr,
+    thread: &mut Interrupted<'_>,
+) -> Option<Verdict> {
+    let (number, old) = patch.replaced()?;
+    let skip = at.distance_from(patch.word.start) as usize;
     if old.to_le_bytes()[skip] == TRAP {
         // The program's own INT3, in a word that is being replaced.
         return Some(Verdict::Foreign);
     }
     let mut code = [0; effect::LONGEST];
-    let carried_out = flight.decode(old, skip, &mut code).is_some_and(|instruction| {
-        let current = flight.replaced().is_some_and(|(now, _)| now == number);
+    let carried_out = patch.decode(old, skip, &mut code).is_some_and(|instruction| {
+        let current = patch.replaced().is_some_and(|(now, _)| now == number);
         current
             && effect::carry_out(instruction, at, thread, cpu::shadow_stack_pointer() != 0).is_ok()
     });
     if carried_out {
         return Some(Verdict::Resume);
     }
-    stacks::with_room(|| help(flight));
+    stacks::with_room(|| help(patch));
     None
 }
 
-/// Finishes the flight, or waits briefly for the thread that does. Needs stack space: barriers read
+/// Finishes the patch, or waits briefly for the thread that does. Needs stack space: barriers read
 /// files, and another signal may arrive.
-fn help(flight: &'static Flight) {
+fn help(patch: &'static PatchInProgress) {
     // A thread that waits for others must be able to answer the signal barrier.
     let _answering = barrier::reserved_signal().map(LetIn::one);
-    // On an error other threads must finish the flight; this thread checks repeatedly, since it
+    // On an error other threads must finish the patch; this thread checks repeatedly, since it
     // cannot continue.
-    if !matches!(flight.proceed(Pace::Finish), Ok(Phase::Idle)) {
+    if !matches!(patch.proceed(Pace::Finish), Ok(Phase::Idle)) {
         threads::give_way();
     }
 }

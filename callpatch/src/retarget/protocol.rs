@@ -18,14 +18,14 @@ pub enum Step {
     Displacement,
     /// Store the switching byte that belongs to the new displacement: that of the call or jump if
     /// the site was on, otherwise that of its off state.
-    Face,
+    Encoding,
 }
 
 /// The steps, in order.
 pub fn steps(order: FetchOrder) -> &'static [Step] {
-    use Step::{Barrier, Displacement, Face, Off};
+    use Step::{Barrier, Displacement, Encoding, Off};
     match order {
-        FetchOrder::Upwards => &[Off, Barrier, Displacement, Face],
-        FetchOrder::Any => &[Off, Barrier, Displacement, Barrier, Face],
+        FetchOrder::Upwards => &[Off, Barrier, Displacement, Encoding],
+        FetchOrder::Any => &[Off, Barrier, Displacement, Barrier, Encoding],
     }
 }

@@ -119,7 +119,7 @@ fn with_some_displacements_what_remains_of_a_call_is_a_nop() {
 }
 
 #[test]
-fn both_faces_of_a_site_differ_in_its_switching_byte_alone() {
+fn both_encodings_of_a_site_differ_in_its_switching_byte_alone() {
     for (form, role) in Form::ALL.into_iter().flat_map(|form| ROLES.map(|role| (form, role))) {
         let on = form.bytes(0x0102_0304);
         let Some(off) = form.off_bytes(role, 0x0102_0304) else { continue };

@@ -105,7 +105,7 @@ pub(crate) struct Function {
     /// another.
     pub(crate) late: AtomicU64,
     /// Which party switches its sites.
-    pub(crate) custody: callpatch::Custody,
+    pub(crate) ownership: callpatch::Ownership,
     /// What its enter sites do when it is retired: see [`Rest`](super::modes::Rest).
     pub(crate) rest: AtomicU32,
     /// When it retired.

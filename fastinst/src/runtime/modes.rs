@@ -7,8 +7,8 @@
 //! | sample | on, to the timing stub | on |
 //!
 //! A function in sample mode *retires* by itself, in the hook that has used the quota up, to off or
-//! to count. Hook, agent and user coordinate by [`Custody`](callpatch::Custody): on means sample,
-//! retired means what the function's [`Rest`] says, off is the user's decision.
+//! to count. Hook, agent and user coordinate by [`Ownership`](callpatch::Ownership): on means
+//! sample, retired means what the function's [`Rest`] says, off is the user's decision.
 //!
 //! Outside of the [spans](super::spans) that are recorded all sites are off, whatever the mode is:
 //! the state stays what it is, and is applied anew when recording is switched. A function whose
@@ -23,7 +23,7 @@ use super::sites::{self, Site};
 use super::stub::Stub;
 use super::{clock, functions, scope, sharing, skip, spans, threads};
 use crate::probe::Kind;
-use callpatch::{Act, SetError, State, Switch};
+use callpatch::{Act, ProbeState, SetError, Switch};
 use profiler::{Draw, Mode, Rest, Skip};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
@@ -99,26 +99,26 @@ const REST_OFF: u32 = 0;
 const REST_COUNT: u32 = 1;
 
 /// The state of a function's sites: off while nothing is recorded.
-fn state_now(function: &Function) -> State {
-    if spans::is_recording() { function.custody.state() } else { State::Off }
+fn state_now(function: &Function) -> ProbeState {
+    if spans::is_recording() { function.ownership.state() } else { ProbeState::Off }
 }
 
 /// Whether a function's calls are timed.
 pub(crate) fn mode_is_sample(function: &Function) -> bool {
-    state_now(function) == State::On
+    state_now(function) == ProbeState::On
 }
 
 /// Whether it is armed, recorded or not.
 pub(super) fn is_armed(function: &Function) -> bool {
-    function.custody.state() == State::On
+    function.ownership.state() == ProbeState::On
 }
 
 /// Whether its entries are counted by a hook that was called without a site.
 pub(crate) fn mode_counts(function: &Function) -> bool {
     match state_now(function) {
-        State::On => true,
-        State::Retired => function.rest.load(Relaxed) == REST_COUNT,
-        State::Off => false,
+        ProbeState::On => true,
+        ProbeState::Retired => function.rest.load(Relaxed) == REST_COUNT,
+        ProbeState::Off => false,
     }
 }
 
@@ -130,16 +130,16 @@ fn stubs_of(id: Id) -> (Option<Stub>, Option<Stub>) {
     let function = id.function();
     let state = state_now(function);
     let stubs = match state {
-        State::On => (Some(Stub::TimeEnter), Some(Stub::TimeExit)),
-        State::Retired if function.rest.load(Acquire) == REST_COUNT => {
+        ProbeState::On => (Some(Stub::TimeEnter), Some(Stub::TimeExit)),
+        ProbeState::Retired if function.rest.load(Acquire) == REST_COUNT => {
             // Where arguments are read, calls are followed to their ends.
             (Some(Stub::Count), is_read(function).then_some(Stub::TimeExit))
         }
-        State::Retired | State::Off => (None, None),
+        ProbeState::Retired | ProbeState::Off => (None, None),
     };
     let is_followed = scope::is_used()
         && spans::is_recording()
-        && (state != State::Off || scope::opens_in_any_case(id));
+        && (state != ProbeState::Off || scope::opens_in_any_case(id));
     let (enter, exit) = if is_followed { scope::gated(id, stubs) } else { stubs };
     (if spans::is_awaited(id) { Some(Stub::Slow) } else { enter }, exit)
 }
@@ -165,11 +165,11 @@ pub(crate) fn init_function(id: Id, address: u64) {
     function.rest.store(REST_COUNT, Relaxed);
     let table = EVERY_CALL.load(Acquire);
     if table.is_null() {
-        function.custody.settle(State::Retired);
+        function.ownership.init(ProbeState::Retired);
     } else {
         function.quota.store(i32::MAX, Relaxed);
         function.skips.store(table, Relaxed);
-        function.custody.settle(State::On);
+        function.ownership.init(ProbeState::On);
     }
     // Last: it says that the agent may give it a mode.
     function.address.store(address, Release);
@@ -179,14 +179,14 @@ pub(crate) fn init_function(id: Id, address: u64) {
 pub(crate) fn set(id: Id, mode: Mode) {
     let function = id.function();
     let rest = |rest: Rest| if rest == Rest::Count { REST_COUNT } else { REST_OFF };
-    let state = function.custody.state();
+    let state = function.ownership.state();
     let act = match mode {
         Mode::Sample(draw) => {
             // A new term would lose the calls that are open, for nothing if the function was timed
             // from its first call on.
             let times_all = !EVERY_CALL.load(Relaxed).is_null();
             let goes_on = times_all
-                && state == State::On
+                && state == ProbeState::On
                 && function.quota.load(Relaxed) == i32::MAX
                 && draw.quota == u32::MAX;
             arm(function, &draw);
@@ -194,15 +194,15 @@ pub(crate) fn set(id: Id, mode: Mode) {
                 begin_term(function);
             }
             function.rest.store(rest(draw.then), Release);
-            if state == State::On { Act::Renew } else { Act::Rearm }
+            if state == ProbeState::On { Act::Renew } else { Act::Rearm }
         }
         Mode::Count | Mode::Off => {
             let wanted = if mode == Mode::Count { REST_COUNT } else { REST_OFF };
             let had = function.rest.swap(wanted, Ordering::AcqRel);
             match state {
-                State::On => Act::Retire(function.custody.term()),
-                State::Retired if had == wanted => return,
-                State::Retired | State::Off => Act::Renew,
+                ProbeState::On => Act::Retire(function.ownership.term()),
+                ProbeState::Retired if had == wanted => return,
+                ProbeState::Retired | ProbeState::Off => Act::Renew,
             }
         }
     };
@@ -220,7 +220,7 @@ fn arm(function: &Function, draw: &Draw) {
     function.skips.store(skip::table_for(mean), Relaxed);
 }
 
-/// Calls that are open now belong to the term before. Made known before custody is changed: see
+/// Calls that are open now belong to the term before. Made known before ownership is changed: see
 /// [`retire`].
 fn begin_term(function: &Function) {
     function.term.fetch_add(1, Release);
@@ -250,7 +250,7 @@ fn close(id: Id) {
 
 /// Switches a function off for its user, or on again.
 pub(crate) fn allow(id: Id, on: bool) {
-    if on && id.function().custody.state() == State::Off {
+    if on && id.function().ownership.state() == ProbeState::Off {
         begin_term(id.function());
     }
     perform(id, id.function(), if on { Act::Enable } else { Act::Disable });
@@ -281,16 +281,16 @@ pub(super) fn end_silence() {
 
 /// A hook has used up the quota of the term that it counted in. Usable in a signal handler.
 ///
-/// Custody has terms of its own, which also begin when only sites have changed. The custody term
-/// read here began after the function's term. So if the function's term is still `term`, this is
-/// not a custody term that was armed later.
+/// Ownership has terms of its own, which also begin when only sites have changed. The ownership
+/// term read here began after the function's term. So if the function's term is still `term`, this
+/// is not an ownership term that was armed later.
 pub(crate) fn retire(id: Id, term: u32) {
     let Some(_passage) = Passage::enter() else { return };
     let function = id.function();
-    let carried = function.custody.term();
-    if function.custody.state() == State::On && function.term.load(Acquire) == term {
+    let owners_term = function.ownership.term();
+    if function.ownership.state() == ProbeState::On && function.term.load(Acquire) == term {
         function.retired_at.store(clock::near().0, Release);
-        perform(id, function, Act::Retire(carried));
+        perform(id, function, Act::Retire(owners_term));
     }
 }
 
@@ -327,13 +327,13 @@ pub(crate) fn renew(id: Id) {
 /// In a forked child: finishes what a thread that does not exist here was doing.
 pub(crate) fn inherit(id: Id) {
     let function = id.function();
-    let _ = function.custody.inherit(|_| apply_state(id));
+    let _ = function.ownership.inherit(|_| apply_state(id));
 }
 
 fn perform(id: Id, function: &Function, act: Act) {
     debug_assert!(id.0 != 0, "the function of our own has no sites");
     let start = Ticks::now();
-    if function.custody.act(act, |_| apply_state(id)).is_err() {
+    if function.ownership.act(act, |_| apply_state(id)).is_err() {
         ACCOUNT.failures.fetch_add(1, Relaxed);
     }
     ACCOUNT.ticks.fetch_add(Ticks::now().since(start).0, Relaxed);
@@ -384,9 +384,9 @@ fn apply_state(id: Id) -> Result<(), SetError> {
 /// The first event of a site has shown that it belongs to its function: from here on it is switched
 /// with it. Usable in a signal handler.
 ///
-/// A thread that applies a mode at this moment changes the function's custody and then checks
-/// whether the site is verified. This thread marks the site as verified, reads the custody,
-/// switches, and reads it again. That last look comes after a fence, and custody is changed by a
+/// A thread that applies a mode at this moment changes the function's ownership and then checks
+/// whether the site is verified. This thread marks the site as verified, reads the ownership,
+/// switches, and reads it again. That last look comes after a fence, and ownership is changed by a
 /// locked instruction: so one of the two sees the other, and the later store is that of the later
 /// mode. Otherwise the site could stay in the mode before, off where its function is on, as the
 /// model shows.
@@ -397,7 +397,7 @@ pub(crate) fn verify(id: Id, site: &Site) {
     site.verified.store(true, Release);
     loop {
         let (state, term, rest) =
-            (function.custody.state(), function.custody.term(), function.rest.load(Acquire));
+            (function.ownership.state(), function.ownership.term(), function.rest.load(Acquire));
         let (enter, exit) = stubs_of(id);
         let stub = if site.kind == Kind::Enter { enter } else { exit };
         if site.is_ours() && switch_site(site, stub).is_err() {
@@ -406,7 +406,7 @@ pub(crate) fn verify(id: Id, site: &Site) {
         // A thread that has changed the function meanwhile may have passed this site before it was
         // verified, or have stored before us.
         fence(SeqCst);
-        if (function.custody.state(), function.custody.term(), function.rest.load(Acquire))
+        if (function.ownership.state(), function.ownership.term(), function.rest.load(Acquire))
             == (state, term, rest)
         {
             break;

@@ -2,7 +2,7 @@
 //! them.
 //!
 //! A thread announces that it unloads before it checks which functions are being switched; a thread
-//! that switches checks for that announcement after it has taken custody.
+//! that switches checks for that announcement after it has taken ownership.
 
 use super::layout::Function;
 use super::registry::lock_registry;
@@ -86,7 +86,7 @@ pub(super) fn end_unloading() {
 
 fn wait_for(function: &Function) {
     for _ in 0..10_000 {
-        if !function.custody.is_carried() {
+        if !function.ownership.is_owned() {
             break;
         }
         os::threads::give_way();

@@ -46,29 +46,29 @@ fn stop_between_all_steps(laid: &Laid, policy: &Policy, mut look: impl FnMut(&st
     look("before");
     site.lock_range().unwrap();
     look("locked");
-    let flight = site.take_off(laid.new).unwrap();
+    let patch = site.begin_patch(laid.new).unwrap();
     look("prepared");
     let window = Window::open(site.access(), std::iter::once(site.range())).unwrap();
-    flight.trap(&window, &gate::enter()).unwrap();
+    patch.trap(&window, &gate::enter()).unwrap();
     look("trapped, busy");
-    flight.set_phase(Phase::Trapped);
+    patch.set_phase(Phase::Trapped);
     look("trapped");
     let mut phase = Phase::Trapped;
     while phase != Phase::Idle {
-        assert!(flight.seize(phase));
+        assert!(patch.seize(phase));
         look("seized");
         policy.barrier.pass().unwrap();
         look("behind the barrier");
-        for &step in flight.manner.plan.leg(usize::from(phase == Phase::Backed)) {
+        for &step in patch.parameters.plan.steps_from_barrier(usize::from(phase == Phase::Backed)) {
             if step == Step::Back {
-                flight.write(&window, Step::Back, laid.new.to_u64()).unwrap();
+                patch.write(&window, Step::Back, laid.new.to_u64()).unwrap();
                 look("back written, busy");
             }
         }
-        if flight.store_leg(phase, &window, &gate::enter()).unwrap() {
-            flight.land();
+        if patch.store_phase(phase, &window, &gate::enter()).unwrap() {
+            patch.end_patch();
         }
-        phase = flight.phase();
+        phase = patch.phase();
         if phase != Phase::Idle {
             look("backed");
         }
@@ -88,7 +88,7 @@ fn executers_go_on_wherever_the_patcher_is_stopped() {
 }
 
 #[test]
-fn a_patch_that_nobody_finishes_leaves_the_old_instruction_working() {
+fn a_patch_that_no_thread_finishes_leaves_the_old_instruction_working() {
     let mut trapped = 0;
     everywhere(|specimen, laid, policy| {
         let site = laid.adopt(Layout::One, policy);
@@ -109,7 +109,7 @@ fn a_patch_that_nobody_finishes_leaves_the_old_instruction_working() {
 }
 
 #[test]
-fn an_instruction_that_cannot_be_carried_out_is_finished_by_who_needs_it() {
+fn an_instruction_that_cannot_be_emulated_is_finished_by_the_thread_that_needs_it() {
     let specimen = Specimen::obscure();
     for policy in policies() {
         for front in 1..specimen.len() {
@@ -135,10 +135,10 @@ fn a_thread_that_may_come_too_late_does_not_look_at_the_code() {
     let site = laid.adopt(Layout::One, &Policy::new().unwrap());
     // SAFETY: (1) a specimen's words replace each other.
     let pending = unsafe { site.start(laid.new) }.unwrap();
-    let front = flight::front_at(site.range().start).unwrap();
-    let flight = front
-        .flights()
-        .find(|flight| flight.word == site.range() && flight.phase() != Phase::Idle)
+    let window = patch_in_progress::trap_window_at(site.range().start).unwrap();
+    let patch = window
+        .patches()
+        .find(|patch| patch.word == site.range() && patch.phase() != Phase::Idle)
         .unwrap();
     let page = site.range().start.align_down(pages::PAGE);
     let allow = |protection| {
@@ -147,7 +147,7 @@ fn a_thread_that_may_come_too_late_does_not_look_at_the_code() {
     };
     // As if another thread had finished the patch and unmapped the code.
     allow(pages::Protection::None);
-    let undisturbed = flight.undisturbed_as_known();
+    let undisturbed = patch.undisturbed_as_known();
     allow(pages::Protection::ReadExecute);
     assert!(undisturbed.is_some());
     drop(undisturbed);

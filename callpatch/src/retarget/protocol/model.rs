@@ -157,7 +157,7 @@ impl Site {
                         (0..4).rev().for_each(|i| history.store(at + i, &[bytes[i]]));
                     }
                 },
-                Step::Face => {
+                Step::Encoding => {
                     let was = if was_on { Switch::On } else { Switch::Off };
                     let byte = self.byte(was, &history.now());
                     history.store(self.form.switch_at(), &[byte]);
@@ -185,13 +185,14 @@ impl Site {
             ]
         };
         let leads = [self.leads.0, self.leads.1];
-        let is_face = || leads.into_iter().flat_map(whole).flatten().any(|face| face == view);
+        let is_encoding =
+            || leads.into_iter().flat_map(whole).flatten().any(|encoding| encoding == view);
         // No thread executes the bytes after a `ret`, and a guard that does not read ignores its
         // displacement.
         let fixed = if self.role == Role::TailJump { 1 } else { self.form.displacement_at() };
         let off = self.form.off_bytes(self.role, 0).unwrap();
         let is_guard = !self.form.off_reads_memory(self.role) && view[..fixed] == off[..fixed];
-        is_guard || is_face()
+        is_guard || is_encoding()
     }
 
     /// The first wrong view, if there is one.

@@ -1,10 +1,10 @@
-//! Flights: patches in progress, from the trap to the end.
+//! Patches in progress, from the trap to the end.
 //!
-//! Three kinds of threads advance a flight, and each seizes its phase first: the thread that
-//! started it, the completion thread, and a thread that hit the trap on an instruction that the
-//! trap handler cannot emulate. A signal handler could hit the trap in the middle of a step on its
-//! own thread, and then wait for that step. Where that is possible, signals are blocked during the
-//! step.
+//! Three kinds of threads advance a patch in progress, and each seizes its phase first: the thread
+//! that started it, the completion thread, and a thread that hit the trap on an instruction that
+//! the trap handler cannot emulate. A signal handler could hit the trap in the middle of a step on
+//! its own thread, and then wait for that step. Where that is possible, signals are blocked during
+//! the step.
 //!
 //! # Safety
 //!
@@ -21,7 +21,7 @@ use crate::effect;
 use crate::error::PatchError;
 use crate::gate::{self, Inside};
 use crate::granule::Granule;
-use crate::ledger::{self, Front, Phase};
+use crate::ledger::{self, Phase, TrapWindow};
 use crate::live::{self, Width};
 use crate::os::{cpu, pages::PAGE, signals::Blocked};
 use crate::protocol::{Layout, Plan, Step, TRAP, Whole};
@@ -31,9 +31,9 @@ use crate::ticks::Ticks;
 use crate::word::Word;
 use std::ops::Range;
 
-/// The parameters of a flight.
+/// The parameters of a patch in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Manner {
+pub(crate) struct PatchParameters {
     pub(crate) plan: Plan,
     pub(crate) layout: Layout,
     pub(crate) granule: Granule,
@@ -41,18 +41,18 @@ pub(crate) struct Manner {
     pub(crate) access: Access,
 }
 
-pub(crate) type Flight = ledger::Flight<Manner>;
+pub(crate) type PatchInProgress = ledger::PatchInProgress<PatchParameters>;
 
 /// The byte-range locks of this process.
 static QUADS: AddressMap<Quad> = AddressMap::new();
 
-/// The places in this process where traps were planted.
-static FRONTS: AddressMap<Front<Manner>> = AddressMap::new();
+/// The places in this process where traps were stored.
+static TRAP_WINDOWS: AddressMap<TrapWindow<PatchParameters>> = AddressMap::new();
 
-/// The front that contains `address`, with the flights whose traps may lie there, if there ever
-/// were any. Usable in a signal handler.
-pub(crate) fn front_at(address: CodeAddr) -> Option<&'static Front<Manner>> {
-    FRONTS.find(address.align_down(8).get())
+/// The trap window that contains `address`, with the patches whose traps may lie there, if there
+/// ever were any. Usable in a signal handler.
+pub(crate) fn trap_window_at(address: CodeAddr) -> Option<&'static TrapWindow<PatchParameters>> {
+    TRAP_WINDOWS.find(address.align_down(8).get())
 }
 
 /// The lock on the bytes of `word`.
@@ -60,29 +60,31 @@ pub(crate) fn range_lock_of(word: &Range<CodeAddr>) -> RangeLock {
     RangeLock::new(word, |address| QUADS.enter(address.align_down(8).get()))
 }
 
-/// Ends every flight in `range`, whose code is about to be unmapped: nothing is stored, and later
-/// mappings can use the addresses.
+/// Ends every patch in progress in `range`, whose code is about to be unmapped: nothing is stored,
+/// and later mappings can use the addresses.
 pub(crate) fn abandon(range: &Range<CodeAddr>) {
-    for flight in
-        FRONTS.iter().flat_map(Front::flights).filter(|flight| range.contains(&flight.word.start))
+    for patch in TRAP_WINDOWS
+        .iter()
+        .flat_map(TrapWindow::patches)
+        .filter(|patch| range.contains(&patch.word.start))
     {
-        while flight.phase() != Phase::Idle {
-            if [Phase::Trapped, Phase::Backed].into_iter().any(|phase| flight.seize(phase)) {
-                flight.land();
+        while patch.phase() != Phase::Idle {
+            if [Phase::Trapped, Phase::Backed].into_iter().any(|phase| patch.seize(phase)) {
+                patch.end_patch();
             }
         }
     }
 }
 
-/// In a forked child, whose only thread is the caller: finishes every flight whose traps are
-/// planted, and releases all bytes. The parent finishes those that are `foreign`; their bytes stay
+/// In a forked child, whose only thread is the caller: finishes every patch whose traps are
+/// stored, and releases all bytes. The parent finishes those that are `foreign`; their bytes stay
 /// locked.
-pub(crate) fn land_all(foreign: impl Fn(CodeAddr) -> bool) {
-    for flight in FRONTS.iter().flat_map(Front::flights) {
+pub(crate) fn finish_all(foreign: impl Fn(CodeAddr) -> bool) {
+    for patch in TRAP_WINDOWS.iter().flat_map(TrapWindow::patches) {
         // The queue belongs to the parent's completion thread.
-        flight.queued.store(std::ptr::null_mut(), Ordering::Relaxed);
-        if flight.phase() != Phase::Idle && !foreign(flight.word.start) {
-            flight.land_alone();
+        patch.queued.store(std::ptr::null_mut(), Ordering::Relaxed);
+        if patch.phase() != Phase::Idle && !foreign(patch.word.start) {
+            patch.finish_alone();
         }
     }
     for quad in QUADS.iter() {
@@ -90,7 +92,7 @@ pub(crate) fn land_all(foreign: impl Fn(CodeAddr) -> bool) {
     }
 }
 
-/// How far a flight is advanced.
+/// How far a patch in progress is advanced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
     /// As far as is possible without spinning until a wait is over.
@@ -99,17 +101,17 @@ pub(crate) enum Pace {
     Finish,
 }
 
-impl Flight {
-    /// The flight of `word` with these parameters, whose first `front` bytes get traps; entered if
+impl PatchInProgress {
+    /// The patch of `word` with these parameters, whose first `front` bytes get traps; entered if
     /// it is new.
     pub(crate) fn enter(
         word: Range<CodeAddr>,
         front: usize,
         range_lock: RangeLock,
-        manner: Manner,
+        parameters: PatchParameters,
     ) -> &'static Self {
-        let place = FRONTS.enter(word.start.align_down(8).get());
-        Self::of(place, word, front, range_lock, manner)
+        let window = TRAP_WINDOWS.enter(word.start.align_down(8).get());
+        Self::find_or_add(window, word, front, range_lock, parameters)
     }
 
     fn len(&self) -> usize {
@@ -135,24 +137,24 @@ impl Flight {
         }
     }
 
-    /// Starts the flight, whose bytes are locked: does all that can be done before the trap.
-    /// Returns the flight's number.
+    /// Starts the patch, whose bytes are locked: does all that can be done before the trap.
+    /// Returns the patch's number.
     pub(crate) fn prepare(&self, alias: isize, new: Word) -> u64 {
         // SAFETY: (1) the word was mapped and readable when it was adopted, and its adopter keeps
         // it so; so is its alias.
         let old = unsafe { live::load(self.start().offset(alias), self.len()) };
         self.alias.store(alias, Ordering::Relaxed);
-        self.take_off(old, new.to_u64())
+        self.begin_patch(old, new.to_u64())
     }
 
     /// Whether the old word is already known to be emulable. This does not read the code, which may
-    /// be unmapped if the flight is over.
+    /// be unmapped if the patch is over.
     fn is_known_answerable(&self) -> bool {
         self.words().0 == self.answerable.load(Ordering::Relaxed)
     }
 
     /// Whether the trap handler can emulate the old word wherever a thread may hit the traps, so
-    /// that no thread ever waits for this flight.
+    /// that no thread ever waits for this patch.
     fn is_answerable(&self) -> bool {
         if self.is_known_answerable() {
             return true;
@@ -162,7 +164,7 @@ impl Flight {
         while at < self.front {
             let mut code = [0; effect::LONGEST];
             let Some(instruction) = self.decode(old, at, &mut code) else { return false };
-            if self.manner.layout == Layout::One {
+            if self.parameters.layout == Layout::One {
                 break;
             }
             at += instruction.len();
@@ -180,10 +182,10 @@ impl Flight {
     }
 
     /// The same for any thread, which may be too late to read the code: it uses the result of the
-    /// thread that started the flight.
+    /// thread that started the patch.
     pub(crate) fn undisturbed_as_known(&self) -> Option<Blocked> {
-        let nobody_waits = self.is_known_answerable() && cpu::shadow_stack_pointer() == 0;
-        (!nobody_waits).then(Blocked::all)
+        let no_thread_waits = self.is_known_answerable() && cpu::shadow_stack_pointer() == 0;
+        (!no_thread_waits).then(Blocked::all)
     }
 
     /// The instruction of `word` that begins at offset `at`; bytes after the word are read from
@@ -211,7 +213,7 @@ impl Flight {
         effect::decode(begin, &code[..own + more])
     }
 
-    /// Plants the traps. Between `prepare` and `set_phase`.
+    /// Stores the traps. Between `prepare` and `set_phase`.
     pub(crate) fn trap(&self, window: &Window, _no_fork_between: &Inside) -> Result<(), Refusal> {
         self.write(window, Step::Trap, u64::from_le_bytes([TRAP; 8]))?;
         self.begin_wait();
@@ -221,12 +223,12 @@ impl Flight {
     /// Makes the stores of one step, from the bytes of `word`.
     pub(crate) fn write(&self, window: &Window, step: Step, word: u64) -> Result<(), Refusal> {
         let alias = self.alias.load(Ordering::Relaxed);
-        let Some(pieces) = self.manner.plan.pieces(step) else {
+        let Some(pieces) = self.parameters.plan.pieces(step) else {
             return self.write_at_once(window, step, word);
         };
         for (at, width) in pieces {
             let to = self.start().offset(at as isize);
-            // SAFETY: (1) the bytes are this flight's, writable through `window` by the adopter's
+            // SAFETY: (1) the bytes are this patch's, writable through `window` by the adopter's
             // access; (2) they are locked; (3) executing threads see only states that the
             // protocol's model allows.
             unsafe { window.store(to, alias, width, word >> (8 * at))? };
@@ -235,7 +237,7 @@ impl Flight {
     }
 
     fn write_at_once(&self, window: &Window, step: Step, word: u64) -> Result<(), Refusal> {
-        let range = self.manner.plan.range(step);
+        let range = self.parameters.plan.range(step);
         let at = self.start().offset(range.start as isize);
         let alias = self.alias.load(Ordering::Relaxed);
         let Some(new) = Word::from_u64(word >> (8 * range.start), range.len()) else {
@@ -243,7 +245,7 @@ impl Flight {
         };
         // SAFETY: as in `write`; (4) the plan puts the range inside one granule.
         unsafe {
-            store_at_once(at, alias, self.manner.granule, new, |to, width, value| {
+            store_at_once(at, alias, self.parameters.granule, new, |to, width, value| {
                 window.store(to, alias, width, value)
             })
         }
@@ -252,14 +254,14 @@ impl Flight {
 
     /// Records the time for a barrier that is a wait.
     fn begin_wait(&self) {
-        if let Barrier::Wait(_) = self.manner.barrier {
+        if let Barrier::Wait(_) = self.parameters.barrier {
             self.stamp.store(Ticks::now().0, Ordering::Relaxed);
         }
     }
 
     /// Whether the next barrier, if it is a wait, has elapsed.
     fn is_due(&self) -> bool {
-        match self.manner.barrier {
+        match self.parameters.barrier {
             Barrier::Wait(span) => {
                 Ticks::now().since(Ticks(self.stamp.load(Ordering::Relaxed))) >= span
             }
@@ -268,7 +270,7 @@ impl Flight {
     }
 
     fn pass_barrier(&self) -> Result<(), BarrierError> {
-        match self.manner.barrier {
+        match self.parameters.barrier {
             Barrier::Wait(span) => {
                 let waited = Ticks::now().since(Ticks(self.stamp.load(Ordering::Relaxed)));
                 Barrier::Wait(Ticks(span.0.saturating_sub(waited.0))).pass()
@@ -277,7 +279,7 @@ impl Flight {
         }
     }
 
-    /// Advances the flight, unless another thread is doing so. Returns its phase. Usable in a
+    /// Advances the patch, unless another thread is doing so. Returns its phase. Usable in a
     /// signal handler.
     pub(crate) fn proceed(&self, pace: Pace) -> Result<Phase, PatchError> {
         loop {
@@ -291,63 +293,64 @@ impl Flight {
                 // Another patch of the word may have started since, with an instruction that makes
                 // threads wait.
                 let _undisturbed = undisturbed.or_else(|| self.undisturbed_as_known());
-                self.fly_leg(phase)?;
+                self.advance_phase(phase)?;
             }
         }
     }
 
     /// Advances from one barrier to the next, or to the end. This thread holds `Busy`.
-    fn fly_leg(&self, phase: Phase) -> Result<(), PatchError> {
+    fn advance_phase(&self, phase: Phase) -> Result<(), PatchError> {
         if let Err(error) = self.pass_barrier() {
             self.retreat(phase);
             return Err(error.into());
         }
-        self.fly_after_barrier(phase)
+        self.advance_after_barrier(phase)
     }
 
     /// The steps after the barrier. This thread holds `Busy`.
-    pub(crate) fn fly_after_barrier(&self, phase: Phase) -> Result<(), PatchError> {
-        let window = match Window::open(self.manner.access, std::iter::once(self.word.clone())) {
+    pub(crate) fn advance_after_barrier(&self, phase: Phase) -> Result<(), PatchError> {
+        let window = match Window::open(self.parameters.access, std::iter::once(self.word.clone()))
+        {
             Ok(window) => window,
             Err(refusal) => {
                 self.set_phase(phase);
                 return Err(PatchError::Refused(refusal));
             }
         };
-        if self.store_leg(phase, &window, &gate::enter())? {
-            self.land();
+        if self.store_phase(phase, &window, &gate::enter())? {
+            self.end_patch();
         }
         Ok(())
     }
 
     /// The stores between two barriers. This thread holds `Busy`, and keeps it if the word is now
     /// complete, for which the result is `true`; it leaves `Busy` if another barrier has to follow.
-    /// A thread that stores for many flights ends them afterwards: the release of bytes waits until
+    /// A thread that stores for many patches ends them afterwards: the release of bytes waits until
     /// all earlier stores are visible.
-    pub(crate) fn store_leg(
+    pub(crate) fn store_phase(
         &self,
         phase: Phase,
         window: &Window,
         _no_fork_between: &Inside,
     ) -> Result<bool, PatchError> {
         let (_, new) = self.words();
-        let leg = self.manner.plan.leg(usize::from(phase == Phase::Backed));
-        for &step in leg.iter().filter(|&&step| step != Step::Barrier) {
+        let steps = self.parameters.plan.steps_from_barrier(usize::from(phase == Phase::Backed));
+        for &step in steps.iter().filter(|&&step| step != Step::Barrier) {
             let foreign = if step == Step::Front { self.foreign_front() } else { None };
             let written = foreign
                 .map_or_else(|| self.write(window, step, new).map_err(PatchError::Refused), Err);
             if let Err(error) = written {
-                // If other code has changed the bytes, the flight ends there; if they cannot be
+                // If other code has changed the bytes, the patch ends there; if they cannot be
                 // written, it stays in its phase.
                 if matches!(error, PatchError::Foreign { .. }) {
-                    self.land();
+                    self.end_patch();
                 } else {
                     self.set_phase(phase);
                 }
                 return Err(error);
             }
         }
-        let whole = leg.last() == Some(&Step::Front);
+        let whole = steps.last() == Some(&Step::Front);
         if !whole {
             self.begin_wait();
             self.set_phase(Phase::Backed);
@@ -373,18 +376,18 @@ impl Flight {
     pub(crate) fn retreat(&self, phase: Phase) {
         if phase == Phase::Trapped && self.restore_front().is_ok() {
             self.taken_back.store(self.number(), Ordering::Relaxed);
-            self.land();
+            self.end_patch();
         } else {
             self.set_phase(phase);
         }
     }
 
-    /// Finishes the flight from any step, where no other thread exists.
-    fn land_alone(&self) {
+    /// Finishes the patch from any step, where no other thread exists.
+    fn finish_alone(&self) {
         // Traps are stored upwards and the front downwards: if the first byte is no trap, the word
         // is complete. SAFETY: (1) mapped and readable, as the adopter keeps it.
         let trapped = unsafe { live::load_byte(self.start()) } == TRAP;
-        let window = Window::open(self.manner.access, std::iter::once(self.word.clone()));
+        let window = Window::open(self.parameters.access, std::iter::once(self.word.clone()));
         if let (true, Ok(window)) = (trapped, window) {
             let (_, new) = self.words();
             let written = self
@@ -399,7 +402,7 @@ impl Flight {
     }
 
     fn restore_front(&self) -> Result<(), Refusal> {
-        let window = Window::open(self.manner.access, std::iter::once(self.word.clone()))?;
+        let window = Window::open(self.parameters.access, std::iter::once(self.word.clone()))?;
         let _no_fork_between = gate::enter();
         self.write(&window, Step::Front, self.words().0)
     }

@@ -1,4 +1,4 @@
-//! Custody: ownership of a probe, which decides which of several actors switches its sites.
+//! Probe ownership: which of several actors switches the sites of a probe, and how it hands off.
 //!
 //! A probe has several sites, and three independent actors switch them: the hook that has seen
 //! enough calls *retires* the probe, the agent arms it again for the next epoch, and the user turns
@@ -8,10 +8,10 @@
 //! turned off.
 //!
 //! So the decision and the stores are tied together. One word holds the wanted state and whether an
-//! actor, the *carrier*, is applying it. An actor that changes the state while there is no carrier
-//! becomes the carrier. An actor that changes it while there is one leaves: **before it releases
-//! custody, the carrier reads the state again and applies what it then finds.** No actor ever
-//! waits, not even a signal handler that has interrupted a carrier on its own thread.
+//! actor, the *owner*, is applying it. An actor that changes the state while there is no owner
+//! becomes the owner. An actor that changes it while there is one leaves: **before it releases
+//! ownership, the owner reads the state again and applies what it then finds.** No actor ever
+//! waits, not even a signal handler that has interrupted an owner on its own thread.
 //!
 //! | state | sites | changed by, in which act |
 //! |---|---|---|
@@ -37,7 +37,7 @@ mod model;
 
 /// The wanted state of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum State {
+pub enum ProbeState {
     /// The user turned it off.
     Off,
     /// Armed.
@@ -46,7 +46,7 @@ pub enum State {
     Retired,
 }
 
-impl State {
+impl ProbeState {
     /// The switch of its sites in this state.
     pub const fn switch(self) -> Switch {
         match self {
@@ -97,7 +97,7 @@ pub enum Verdict {
     /// leaves.
     Delegated,
     /// Nothing was changed: the act does not apply in this state of the probe.
-    Unchanged(State),
+    Unchanged(ProbeState),
 }
 
 /// The wanted state of a probe, in 32 bits: two for the state, one that is set while an actor
@@ -106,24 +106,24 @@ pub enum Verdict {
 struct Word(u32);
 
 const STATE: u32 = 0b011;
-const CARRIED: u32 = 0b100;
+const OWNED: u32 = 0b100;
 const TERM: u32 = 0b1000;
 
 impl Word {
-    const fn new(state: State) -> Self {
+    const fn new(state: ProbeState) -> Self {
         Self(match state {
-            State::Off => 0,
-            State::On => 1,
-            State::Retired => 2,
+            ProbeState::Off => 0,
+            ProbeState::On => 1,
+            ProbeState::Retired => 2,
         })
     }
 
-    const fn state(self) -> State {
+    const fn state(self) -> ProbeState {
         match self.0 & STATE {
-            1 => State::On,
-            2 => State::Retired,
+            1 => ProbeState::On,
+            2 => ProbeState::Retired,
             // Three is never written.
-            _ => State::Off,
+            _ => ProbeState::Off,
         }
     }
 
@@ -131,34 +131,38 @@ impl Word {
         Term(self.0 / TERM)
     }
 
-    const fn is_carried(self) -> bool {
-        self.0 & CARRIED != 0
+    const fn is_owned(self) -> bool {
+        self.0 & OWNED != 0
     }
 
-    const fn laid_down(self) -> Self {
-        Self(self.0 & !CARRIED)
+    const fn released(self) -> Self {
+        Self(self.0 & !OWNED)
     }
 
-    /// The word after `act`, which its actor or the present carrier applies; `None` if the act does
+    /// The word after `act`, which its actor or the present owner applies; `None` if the act does
     /// not apply in this state.
     fn after(self, act: Act) -> Option<Self> {
         let (state, begins) = match (self.state(), act) {
-            (State::Off, Act::Enable) | (State::Retired, Act::Rearm) => (State::On, true),
-            // A new term, so that the carrier of the old word finds a different word when it reads
+            (ProbeState::Off, Act::Enable) | (ProbeState::Retired, Act::Rearm) => {
+                (ProbeState::On, true)
+            }
+            // A new term, so that the owner of the old word finds a different word when it reads
             // it again.
             (state, Act::Renew) => (state, true),
-            (State::On | State::Retired, Act::Disable) => (State::Off, false),
-            (State::On, Act::Retire(term)) if term == self.term() => (State::Retired, false),
-            (State::Off, Act::Disable | Act::Retire(_) | Act::Rearm)
-            | (State::On, Act::Enable | Act::Retire(_) | Act::Rearm)
-            | (State::Retired, Act::Enable | Act::Retire(_)) => return None,
+            (ProbeState::On | ProbeState::Retired, Act::Disable) => (ProbeState::Off, false),
+            (ProbeState::On, Act::Retire(term)) if term == self.term() => {
+                (ProbeState::Retired, false)
+            }
+            (ProbeState::Off, Act::Disable | Act::Retire(_) | Act::Rearm)
+            | (ProbeState::On, Act::Enable | Act::Retire(_) | Act::Rearm)
+            | (ProbeState::Retired, Act::Enable | Act::Retire(_)) => return None,
         };
         let term = if begins {
-            (self.0 & !(STATE | CARRIED)).wrapping_add(TERM)
+            (self.0 & !(STATE | OWNED)).wrapping_add(TERM)
         } else {
-            self.0 & !(STATE | CARRIED)
+            self.0 & !(STATE | OWNED)
         };
-        Some(Self(Self::new(state).0 | CARRIED | term))
+        Some(Self(Self::new(state).0 | OWNED | term))
     }
 }
 
@@ -171,29 +175,29 @@ impl Word {
 /// | 2 | an actor applies the state | set by an actor that finds it clear; cleared by the same |
 /// | 3–31 | the term | the actor that arms |
 ///
-/// Every change is a compare-and-swap. So a carrier's stores come before its release of custody,
-/// and the next carrier's stores after it took custody.
+/// Every change is a compare-and-swap. So an owner's stores come before its release of ownership,
+/// and the next owner's stores after it took ownership.
 ///
 /// Changes and loads are sequentially consistent, for callers that add and remove sites. One thread
 /// adds a site and then reads the state; another changes the state and then looks for sites. They
 /// cannot both miss the other's change.
 #[derive(Debug)]
-pub struct Custody(AtomicU32);
+pub struct Ownership(AtomicU32);
 
-impl Custody {
-    /// Custody of a probe whose sites are in the state `state`.
-    pub const fn new(state: State) -> Self {
+impl Ownership {
+    /// Ownership of a probe whose sites are in the state `state`.
+    pub const fn new(state: ProbeState) -> Self {
         Self(AtomicU32::new(Word::new(state).0))
     }
 
     /// As [`new`](Self::new), in memory that exists already, for a probe that no actor uses yet.
-    pub fn settle(&self, state: State) {
+    pub fn init(&self, state: ProbeState) {
         self.0.store(Word::new(state).0, Ordering::SeqCst);
     }
 
     /// The wanted state.
     #[inline]
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ProbeState {
         self.word().state()
     }
 
@@ -204,8 +208,8 @@ impl Custody {
     }
 
     /// Whether an actor is still switching sites.
-    pub fn is_carried(&self) -> bool {
-        self.word().is_carried()
+    pub fn is_owned(&self) -> bool {
+        self.word().is_owned()
     }
 
     fn word(&self) -> Word {
@@ -219,36 +223,36 @@ impl Custody {
             .map_err(Word)
     }
 
-    /// Performs `act`. `carry_out` switches all sites of the probe; it may be called several times,
-    /// or not at all. Never waits; usable in a signal handler if `carry_out` is.
+    /// Performs `act`. `apply` switches all sites of the probe; it may be called several times, or
+    /// not at all. Never waits; usable in a signal handler if `apply` is.
     ///
-    /// An error of `carry_out` is returned, and the state stays changed: the sites are then as
-    /// `carry_out` left them. The last error counts.
+    /// An error of `apply` is returned, and the state stays changed: the sites are then as `apply`
+    /// left them. The last error counts.
     pub fn act<E>(
         &self,
         act: Act,
-        mut carry_out: impl FnMut(Switch) -> Result<(), E>,
+        mut apply: impl FnMut(Switch) -> Result<(), E>,
     ) -> Result<Verdict, E> {
-        match self.begin(act) {
+        match self.begin_act(act) {
             Begun::Unchanged(state) => Ok(Verdict::Unchanged(state)),
             Begun::Delegated => Ok(Verdict::Delegated),
-            Begun::Carrier(carrier) => {
-                let result = carry_out(carrier.switch());
-                carrier.lay_down_after(result, carry_out).map(|()| Verdict::Done)
+            Begun::Owner(owner) => {
+                let result = apply(owner.switch());
+                owner.release_after(result, apply).map(|()| Verdict::Done)
             }
         }
     }
 
     /// The first half of [`act`](Self::act), for an actor with many probes. The actor begins the
     /// act on all of them, switches their sites by [`set_all`](crate::set_all), which opens pages
-    /// once for all of them, and then releases custody.
-    pub fn begin(&self, act: Act) -> Begun<'_> {
+    /// once for all of them, and then releases ownership.
+    pub fn begin_act(&self, act: Act) -> Begun<'_> {
         let mut word = self.word();
         loop {
             let Some(next) = word.after(act) else { return Begun::Unchanged(word.state()) };
             match self.exchange(word, next) {
-                Ok(()) if word.is_carried() => return Begun::Delegated,
-                Ok(()) => return Begun::Carrier(Carrier { custody: self, word: next }),
+                Ok(()) if word.is_owned() => return Begun::Delegated,
+                Ok(()) => return Begun::Owner(Owner { ownership: self, word: next }),
                 Err(found) => word = found,
             }
         }
@@ -256,14 +260,14 @@ impl Custody {
 
     /// In a forked child, whose only thread is the caller: applies the state that a thread of the
     /// parent was applying.
-    pub fn inherit<E>(&self, mut carry_out: impl FnMut(Switch) -> Result<(), E>) -> Result<(), E> {
+    pub fn inherit<E>(&self, mut apply: impl FnMut(Switch) -> Result<(), E>) -> Result<(), E> {
         let word = self.word();
-        if !word.is_carried() {
+        if !word.is_owned() {
             return Ok(());
         }
-        let carrier = Carrier { custody: self, word };
-        let result = carry_out(carrier.switch());
-        carrier.lay_down_after(result, carry_out)
+        let owner = Owner { ownership: self, word };
+        let result = apply(owner.switch());
+        owner.release_after(result, apply)
     }
 }
 
@@ -272,53 +276,53 @@ impl Custody {
 #[must_use = "the act may be the caller's to carry out"]
 pub enum Begun<'c> {
     /// The state was changed, and the caller applies it.
-    Carrier(Carrier<'c>),
+    Owner(Owner<'c>),
     /// As [`Verdict::Delegated`].
     Delegated,
     /// As [`Verdict::Unchanged`].
-    Unchanged(State),
+    Unchanged(ProbeState),
 }
 
-/// Custody, held by the caller: it switches the sites and then releases it.
+/// Ownership of a probe, held by the caller: it switches the sites and then releases it.
 #[derive(Debug)]
-#[must_use = "sites have to be switched, and custody to be laid down"]
-pub struct Carrier<'c> {
-    custody: &'c Custody,
+#[must_use = "sites have to be switched, and ownership to be released"]
+pub struct Owner<'c> {
+    ownership: &'c Ownership,
     word: Word,
 }
 
-impl Carrier<'_> {
+impl Owner<'_> {
     /// The state to which the sites must be switched.
     pub fn switch(&self) -> Switch {
         self.word.state().switch()
     }
 
-    /// Releases custody after the sites are switched. If another actor has changed the wanted state
-    /// meanwhile, `carry_out` switches the sites again first.
-    pub fn lay_down<E>(self, carry_out: impl FnMut(Switch) -> Result<(), E>) -> Result<(), E> {
-        self.lay_down_after(Ok(()), carry_out)
+    /// Releases ownership after the sites are switched. If another actor has changed the wanted
+    /// state meanwhile, `apply` switches the sites again first.
+    pub fn release<E>(self, apply: impl FnMut(Switch) -> Result<(), E>) -> Result<(), E> {
+        self.release_after(Ok(()), apply)
     }
 
     /// The same; `result` is that of the stores before.
-    fn lay_down_after<E>(
+    fn release_after<E>(
         mut self,
         mut result: Result<(), E>,
-        mut carry_out: impl FnMut(Switch) -> Result<(), E>,
+        mut apply: impl FnMut(Switch) -> Result<(), E>,
     ) -> Result<(), E> {
-        while let Err(found) = self.custody.exchange(self.word, self.word.laid_down()) {
+        while let Err(found) = self.ownership.exchange(self.word, self.word.released()) {
             self.word = found;
-            result = carry_out(self.switch());
+            result = apply(self.switch());
         }
         std::mem::forget(self);
         result
     }
 }
 
-impl Drop for Carrier<'_> {
-    /// If `carry_out` has panicked, or the carrier was dropped without a release: other actors can
-    /// take custody again.
+impl Drop for Owner<'_> {
+    /// If `apply` has panicked, or the owner was dropped without a release: other actors can take
+    /// ownership again.
     fn drop(&mut self) {
-        self.custody.0.fetch_and(!CARRIED, Ordering::Release);
+        self.ownership.0.fetch_and(!OWNED, Ordering::Release);
     }
 }
 
@@ -332,130 +336,133 @@ mod tests {
         Ok(())
     }
 
-    fn note(carried: &mut Vec<Switch>, switch: Switch) -> Result<(), Infallible> {
-        carried.push(switch);
+    fn note(applied: &mut Vec<Switch>, switch: Switch) -> Result<(), Infallible> {
+        applied.push(switch);
         Ok(())
     }
 
     #[test]
     fn an_act_leads_where_the_table_says_and_nowhere_else() {
         let table = [
-            (State::On, Act::Retire(Term(0)), Some(State::Retired)),
-            (State::On, Act::Disable, Some(State::Off)),
-            (State::Retired, Act::Rearm, Some(State::On)),
-            (State::Retired, Act::Disable, Some(State::Off)),
-            (State::Off, Act::Enable, Some(State::On)),
-            (State::On, Act::Enable, None),
-            (State::On, Act::Rearm, None),
-            (State::Retired, Act::Enable, None),
-            (State::Retired, Act::Retire(Term(0)), None),
-            (State::Off, Act::Disable, None),
-            (State::Off, Act::Rearm, None),
-            (State::Off, Act::Retire(Term(0)), None),
-            (State::On, Act::Renew, Some(State::On)),
-            (State::Retired, Act::Renew, Some(State::Retired)),
-            (State::Off, Act::Renew, Some(State::Off)),
+            (ProbeState::On, Act::Retire(Term(0)), Some(ProbeState::Retired)),
+            (ProbeState::On, Act::Disable, Some(ProbeState::Off)),
+            (ProbeState::Retired, Act::Rearm, Some(ProbeState::On)),
+            (ProbeState::Retired, Act::Disable, Some(ProbeState::Off)),
+            (ProbeState::Off, Act::Enable, Some(ProbeState::On)),
+            (ProbeState::On, Act::Enable, None),
+            (ProbeState::On, Act::Rearm, None),
+            (ProbeState::Retired, Act::Enable, None),
+            (ProbeState::Retired, Act::Retire(Term(0)), None),
+            (ProbeState::Off, Act::Disable, None),
+            (ProbeState::Off, Act::Rearm, None),
+            (ProbeState::Off, Act::Retire(Term(0)), None),
+            (ProbeState::On, Act::Renew, Some(ProbeState::On)),
+            (ProbeState::Retired, Act::Renew, Some(ProbeState::Retired)),
+            (ProbeState::Off, Act::Renew, Some(ProbeState::Off)),
         ];
         for (from, act, to) in table {
-            let custody = Custody::new(from);
-            let mut carried = Vec::new();
-            let verdict = custody.act(act, |switch| note(&mut carried, switch)).unwrap();
+            let ownership = Ownership::new(from);
+            let mut applied = Vec::new();
+            let verdict = ownership.act(act, |switch| note(&mut applied, switch)).unwrap();
             assert_eq!(
                 verdict,
                 to.map_or(Verdict::Unchanged(from), |_| Verdict::Done),
                 "{from:?} {act:?}"
             );
-            assert_eq!((custody.state(), custody.is_carried()), (to.unwrap_or(from), false));
-            assert_eq!(carried, to.map(State::switch).into_iter().collect::<Vec<_>>());
+            assert_eq!((ownership.state(), ownership.is_owned()), (to.unwrap_or(from), false));
+            assert_eq!(applied, to.map(ProbeState::switch).into_iter().collect::<Vec<_>>());
         }
     }
 
     #[test]
     fn a_hook_that_comes_late_does_not_retire_the_next_term() {
-        let custody = Custody::new(State::On);
-        let counted_in = custody.term();
-        assert_eq!(custody.act(Act::Retire(counted_in), nothing), Ok(Verdict::Done));
-        assert_eq!(custody.act(Act::Rearm, nothing), Ok(Verdict::Done));
+        let ownership = Ownership::new(ProbeState::On);
+        let counted_in = ownership.term();
+        assert_eq!(ownership.act(Act::Retire(counted_in), nothing), Ok(Verdict::Done));
+        assert_eq!(ownership.act(Act::Rearm, nothing), Ok(Verdict::Done));
         assert_eq!(
-            custody.act(Act::Retire(counted_in), nothing),
-            Ok(Verdict::Unchanged(State::On))
+            ownership.act(Act::Retire(counted_in), nothing),
+            Ok(Verdict::Unchanged(ProbeState::On))
         );
     }
 
     #[test]
-    fn who_is_interrupted_at_the_sites_carries_out_what_the_interrupter_wants() {
-        let custody = Custody::new(State::On);
-        let mut carried = Vec::new();
-        let retired = custody.act(Act::Retire(custody.term()), |switch| {
-            carried.push(switch);
-            if carried.len() == 1 {
-                assert_eq!(custody.act(Act::Rearm, nothing), Ok(Verdict::Delegated));
+    fn an_owner_that_is_interrupted_at_the_sites_applies_what_the_interrupter_wants() {
+        let ownership = Ownership::new(ProbeState::On);
+        let mut applied = Vec::new();
+        let retired = ownership.act(Act::Retire(ownership.term()), |switch| {
+            applied.push(switch);
+            if applied.len() == 1 {
+                assert_eq!(ownership.act(Act::Rearm, nothing), Ok(Verdict::Delegated));
             }
             Ok::<(), Infallible>(())
         });
-        assert_eq!((retired, custody.state()), (Ok(Verdict::Done), State::On));
-        assert_eq!(carried, [Switch::Off, Switch::On]);
+        assert_eq!((retired, ownership.state()), (Ok(Verdict::Done), ProbeState::On));
+        assert_eq!(applied, [Switch::Off, Switch::On]);
     }
 
     #[test]
-    fn many_are_begun_then_switched_and_laid_down() {
-        let custodies: Vec<Custody> = (0..10).map(|_| Custody::new(State::Retired)).collect();
-        let begin = |custody| {
-            if let Begun::Carrier(carrier) = Custody::begin(custody, Act::Rearm) {
-                Some(carrier)
+    fn many_are_begun_then_switched_and_released() {
+        let ownerships: Vec<Ownership> =
+            (0..10).map(|_| Ownership::new(ProbeState::Retired)).collect();
+        let begin = |ownership| {
+            if let Begun::Owner(owner) = Ownership::begin_act(ownership, Act::Rearm) {
+                Some(owner)
             } else {
                 None
             }
         };
-        let carriers: Vec<Carrier<'_>> = custodies.iter().filter_map(begin).collect();
+        let owners: Vec<Owner<'_>> = ownerships.iter().filter_map(begin).collect();
         assert!(
-            carriers.iter().all(|carrier| carrier.switch() == Switch::On)
-                && custodies.iter().all(Custody::is_carried)
+            owners.iter().all(|owner| owner.switch() == Switch::On)
+                && ownerships.iter().all(Ownership::is_owned)
         );
-        assert_eq!(custodies[4].act(Act::Disable, nothing), Ok(Verdict::Delegated));
+        assert_eq!(ownerships[4].act(Act::Disable, nothing), Ok(Verdict::Delegated));
         let mut again = Vec::new();
-        for carrier in carriers {
-            carrier.lay_down(|switch| note(&mut again, switch)).unwrap();
+        for owner in owners {
+            owner.release(|switch| note(&mut again, switch)).unwrap();
         }
         assert_eq!(again, [Switch::Off]);
-        assert!(!custodies.iter().any(Custody::is_carried));
-        assert!(matches!(custodies[4].begin(Act::Rearm), Begun::Unchanged(State::Off)));
+        assert!(!ownerships.iter().any(Ownership::is_owned));
+        assert!(matches!(ownerships[4].begin_act(Act::Rearm), Begun::Unchanged(ProbeState::Off)));
     }
 
     #[test]
-    fn a_failure_is_told_and_leaves_nobody_at_the_sites() {
-        let custody = Custody::new(State::On);
-        assert_eq!(custody.act(Act::Disable, |_| Err("foreign")), Err("foreign"));
-        assert!(!custody.is_carried());
-        let panics =
-            || custody.act(Act::Enable, |_| -> Result<(), Infallible> { panic!("in the middle") });
+    fn a_failure_is_returned_and_leaves_no_owner() {
+        let ownership = Ownership::new(ProbeState::On);
+        assert_eq!(ownership.act(Act::Disable, |_| Err("foreign")), Err("foreign"));
+        assert!(!ownership.is_owned());
+        let panics = || {
+            ownership.act(Act::Enable, |_| -> Result<(), Infallible> { panic!("in the middle") })
+        };
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
-        assert!(!custody.is_carried());
+        assert!(!ownership.is_owned());
     }
 
     #[test]
-    fn a_forked_child_finishes_what_its_parent_was_carrying_out() {
-        let custody = Custody(AtomicU32::new(Word::new(State::On).after(Act::Disable).unwrap().0));
-        let mut carried = Vec::new();
-        custody.inherit(|switch| note(&mut carried, switch)).unwrap();
-        custody.inherit(|switch| note(&mut carried, switch)).unwrap();
-        assert_eq!((carried, custody.is_carried()), (vec![Switch::Off], false));
+    fn a_forked_child_finishes_what_its_parent_was_applying() {
+        let ownership =
+            Ownership(AtomicU32::new(Word::new(ProbeState::On).after(Act::Disable).unwrap().0));
+        let mut applied = Vec::new();
+        ownership.inherit(|switch| note(&mut applied, switch)).unwrap();
+        ownership.inherit(|switch| note(&mut applied, switch)).unwrap();
+        assert_eq!((applied, ownership.is_owned()), (vec![Switch::Off], false));
     }
 
     #[test]
     fn terms_come_round() {
-        let mut word = Word(!(STATE | CARRIED) | Word::new(State::Retired).0);
+        let mut word = Word(!(STATE | OWNED) | Word::new(ProbeState::Retired).0);
         let last = word.term();
         word = word.after(Act::Rearm).unwrap();
-        assert_eq!((word.state(), word.term(), last.0), (State::On, Term(0), u32::MAX / TERM));
+        assert_eq!((word.state(), word.term(), last.0), (ProbeState::On, Term(0), u32::MAX / TERM));
     }
 
     #[test]
     fn threads_that_switch_one_probe_leave_its_sites_as_its_state_says() {
         for _ in 0..200 {
-            let custody = &Custody::new(State::On);
+            let ownership = &Ownership::new(ProbeState::On);
             let sites = &[const { AtomicU8::new(1) }; 2];
-            let carry = |switch: Switch| {
+            let apply = |switch: Switch| {
                 for site in sites {
                     site.store(switch as u8, Ordering::Release);
                     std::hint::spin_loop();
@@ -465,21 +472,21 @@ mod tests {
             std::thread::scope(|scope| {
                 for acts in [[Act::Disable, Act::Enable], [Act::Rearm, Act::Rearm]] {
                     scope.spawn(move || {
-                        (0..50).for_each(|i| assert!(custody.act(acts[i % 2], carry).is_ok()));
+                        (0..50).for_each(|i| assert!(ownership.act(acts[i % 2], apply).is_ok()));
                     });
                 }
                 scope.spawn(move || {
                     (0..50).for_each(|_| {
-                        assert!(custody.act(Act::Retire(custody.term()), carry).is_ok());
+                        assert!(ownership.act(Act::Retire(ownership.term()), apply).is_ok());
                     });
                 });
             });
-            assert!(!custody.is_carried());
-            let wanted = custody.state().switch() as u8;
+            assert!(!ownership.is_owned());
+            let wanted = ownership.state().switch() as u8;
             assert!(
                 sites.iter().all(|site| site.load(Ordering::Acquire) == wanted),
                 "{:?}",
-                custody.state()
+                ownership.state()
             );
         }
     }

@@ -11,7 +11,7 @@ const SITES: usize = 2;
 
 /// The acts of one actor, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Wish {
+enum Request {
     Enable,
     Disable,
     Rearm,
@@ -30,13 +30,13 @@ enum At {
     Decide(Act),
     /// About to store the byte of this site, to apply this word.
     Store(usize, Word),
-    /// About to release custody.
-    LayDown(Word),
+    /// About to release ownership.
+    Release(Word),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Actor {
-    wishes: &'static [Wish],
+    requests: &'static [Request],
     at: At,
 }
 
@@ -45,10 +45,10 @@ struct Actor {
 enum Rule {
     /// None.
     Whole,
-    /// The carrier does not read the state again before it releases custody.
+    /// The owner does not read the state again before it releases ownership.
     NoSecondLook,
-    /// There is no custody: a thread that changes the state stores.
-    NoCustody,
+    /// There is no ownership: a thread that changes the state stores.
+    NoOwnership,
     /// A hook retires the term that is current when it acts.
     NoTerms,
 }
@@ -67,8 +67,8 @@ struct World {
 }
 
 impl World {
-    fn new(state: State, programs: &[&'static [Wish]]) -> Self {
-        let actors = programs.iter().map(|wishes| Actor { wishes, at: At::Begin }).collect();
+    fn new(state: ProbeState, programs: &[&'static [Request]]) -> Self {
+        let actors = programs.iter().map(|requests| Actor { requests, at: At::Begin }).collect();
         Self {
             word: Word::new(state),
             sites: [state.switch(); SITES],
@@ -80,26 +80,27 @@ impl World {
     }
 
     fn is_over(&self) -> bool {
-        self.actors.iter().all(|actor| actor.wishes.is_empty())
+        self.actors.iter().all(|actor| actor.requests.is_empty())
     }
 
     /// The world after one step of actor `i`; `None` if that actor is done.
     fn step(&self, i: usize, rule: Rule) -> Option<Self> {
         let mut next = self.clone();
         let actor = &mut next.actors[i];
-        let wish = *actor.wishes.first()?;
-        let done = |actor: &mut Actor| *actor = Actor { wishes: &actor.wishes[1..], at: At::Begin };
+        let request = *actor.requests.first()?;
+        let done =
+            |actor: &mut Actor| *actor = Actor { requests: &actor.requests[1..], at: At::Begin };
         match actor.at {
             At::Begin => {
-                actor.at = At::Decide(match wish {
-                    Wish::Enable => Act::Enable,
-                    Wish::Disable => Act::Disable,
-                    Wish::Rearm => Act::Rearm,
-                    Wish::Renew => {
+                actor.at = At::Decide(match request {
+                    Request::Enable => Act::Enable,
+                    Request::Disable => Act::Disable,
+                    Request::Rearm => Act::Rearm,
+                    Request::Renew => {
                         next.meaning += 1;
                         Act::Renew
                     }
-                    Wish::Retire => Act::Retire(self.word.term()),
+                    Request::Retire => Act::Retire(self.word.term()),
                 });
             }
             At::Decide(act) => {
@@ -112,9 +113,9 @@ impl World {
                     Some(word) => {
                         next.untimely |= asked != act;
                         next.word = word;
-                        if rule == Rule::NoCustody {
+                        if rule == Rule::NoOwnership {
                             actor.at = At::Store(0, word);
-                        } else if self.word.is_carried() {
+                        } else if self.word.is_owned() {
                             done(actor);
                         } else {
                             actor.at = At::Store(0, word);
@@ -126,14 +127,14 @@ impl World {
                 next.sites[site] = word.state().switch();
                 next.stored[site] = self.meaning;
                 actor.at =
-                    if site + 1 < SITES { At::Store(site + 1, word) } else { At::LayDown(word) };
+                    if site + 1 < SITES { At::Store(site + 1, word) } else { At::Release(word) };
             }
-            At::LayDown(word) => match rule {
+            At::Release(word) => match rule {
                 Rule::Whole | Rule::NoTerms if self.word != word => {
                     actor.at = At::Store(0, self.word);
                 }
-                Rule::Whole | Rule::NoTerms | Rule::NoSecondLook | Rule::NoCustody => {
-                    next.word = self.word.laid_down();
+                Rule::Whole | Rule::NoTerms | Rule::NoSecondLook | Rule::NoOwnership => {
+                    next.word = self.word.released();
                     done(actor);
                 }
             },
@@ -142,13 +143,17 @@ impl World {
     }
 
     /// The fault, if there is one, when all actors are done.
-    fn fault(&self, user: &[Wish]) -> Option<&'static str> {
+    fn fault(&self, user: &[Request]) -> Option<&'static str> {
         let state = self.word.state();
-        let on = state == State::On;
+        let on = state == ProbeState::On;
         match user.last() {
-            _ if self.word.is_carried() => Some("custody was never laid down"),
-            Some(Wish::Disable) if state != State::Off => Some("the user's last word was off"),
-            Some(Wish::Enable) if state == State::Off => Some("the user's last word was on"),
+            _ if self.word.is_owned() => Some("ownership was never released"),
+            Some(Request::Disable) if state != ProbeState::Off => {
+                Some("the user's last word was off")
+            }
+            Some(Request::Enable) if state == ProbeState::Off => {
+                Some("the user's last word was on")
+            }
             _ if on && self.sites.contains(&Switch::Off) => {
                 Some("a probe was lost: armed, and a site is off")
             }
@@ -162,7 +167,7 @@ impl World {
 }
 
 /// Explores every interleaving; returns the number of worlds, or the first fault.
-fn explore(start: World, user: &[Wish], rule: Rule) -> Result<usize, &'static str> {
+fn explore(start: World, user: &[Request], rule: Rule) -> Result<usize, &'static str> {
     let (mut seen, mut open) = (HashSet::new(), vec![start]);
     while let Some(world) = open.pop() {
         if !seen.insert(world.clone()) {
@@ -178,23 +183,23 @@ fn explore(start: World, user: &[Wish], rule: Rule) -> Result<usize, &'static st
     Ok(seen.len())
 }
 
-const HOOK: &[Wish] = &[Wish::Retire];
-const AGENT: &[Wish] = &[Wish::Rearm, Wish::Rearm];
-const PLANNER: &[Wish] = &[Wish::Renew, Wish::Rearm, Wish::Renew];
-const USERS: [&[Wish]; 5] = [
+const HOOK: &[Request] = &[Request::Retire];
+const AGENT: &[Request] = &[Request::Rearm, Request::Rearm];
+const PLANNER: &[Request] = &[Request::Renew, Request::Rearm, Request::Renew];
+const USERS: [&[Request]; 5] = [
     &[],
-    &[Wish::Disable],
-    &[Wish::Enable],
-    &[Wish::Disable, Wish::Enable],
-    &[Wish::Enable, Wish::Disable],
+    &[Request::Disable],
+    &[Request::Enable],
+    &[Request::Disable, Request::Enable],
+    &[Request::Enable, Request::Disable],
 ];
 
 /// All scenarios: a user, an agent, and two hooks that retire at the same time or one that does so
 /// twice.
-fn scenarios() -> impl Iterator<Item = (World, &'static [Wish])> {
-    let states = [State::On, State::Retired, State::Off];
-    let crews: [&[&'static [Wish]]; 3] =
-        [&[HOOK, HOOK, AGENT], &[&[Wish::Retire, Wish::Retire], AGENT], &[HOOK, PLANNER]];
+fn scenarios() -> impl Iterator<Item = (World, &'static [Request])> {
+    let states = [ProbeState::On, ProbeState::Retired, ProbeState::Off];
+    let crews: [&[&'static [Request]]; 3] =
+        [&[HOOK, HOOK, AGENT], &[&[Request::Retire, Request::Retire], AGENT], &[HOOK, PLANNER]];
     states.into_iter().flat_map(move |state| {
         USERS.into_iter().flat_map(move |user| {
             crews.into_iter().map(move |crew| (World::new(state, &[crew, &[user]].concat()), user))
@@ -229,12 +234,12 @@ fn without_the_second_look_a_probe_is_lost() {
 }
 
 #[test]
-fn without_custody_a_probe_is_lost_and_another_left_on() {
-    let retire_and_rearm = World::new(State::On, &[HOOK, AGENT]);
-    assert!(explore(retire_and_rearm, &[], Rule::NoCustody).unwrap_err().contains("lost"));
-    let user: &[Wish] = &[Wish::Disable];
-    let rearm_and_disable = World::new(State::Retired, &[&[Wish::Rearm], user]);
-    assert!(explore(rearm_and_disable, user, Rule::NoCustody).unwrap_err().contains("left on"));
+fn without_ownership_a_probe_is_lost_and_another_left_on() {
+    let retire_and_rearm = World::new(ProbeState::On, &[HOOK, AGENT]);
+    assert!(explore(retire_and_rearm, &[], Rule::NoOwnership).unwrap_err().contains("lost"));
+    let user: &[Request] = &[Request::Disable];
+    let rearm_and_disable = World::new(ProbeState::Retired, &[&[Request::Rearm], user]);
+    assert!(explore(rearm_and_disable, user, Rule::NoOwnership).unwrap_err().contains("left on"));
 }
 
 #[test]
@@ -243,14 +248,14 @@ fn without_terms_a_late_hook_retires_the_next_one() {
 }
 
 #[test]
-fn whoever_turns_a_probe_off_and_is_told_that_it_is_done_finds_its_sites_off() {
-    // From then on only a user turns it on, so it suffices that no world without a carrier has the
+fn a_user_who_turns_a_probe_off_finds_its_sites_off_when_it_is_done() {
+    // From then on only a user turns it on, so it suffices that no world without an owner has the
     // state off and a site on.
     for (start, _) in scenarios() {
         let (mut seen, mut open) = (HashSet::new(), vec![start]);
         while let Some(world) = open.pop() {
             if seen.insert(world.clone()) {
-                let free_and_off = !world.word.is_carried() && world.word.state() == State::Off;
+                let free_and_off = !world.word.is_owned() && world.word.state() == ProbeState::Off;
                 assert!(!(free_and_off && world.sites.contains(&Switch::On)), "{world:?}");
                 open.extend((0..world.actors.len()).filter_map(|i| world.step(i, Rule::Whole)));
             }
