@@ -7,7 +7,7 @@
 //! ```text
 //!   front │ slot of the first process │ slot of the second │ …
 //!            ├ front      which copy is the latest, and where it lies
-//!            ├ tallies    entries of each function, at most a tenth of a second old, and when each copy was made
+//!            ├ counts     entries of each function, at most a tenth of a second old, and when each copy was made
 //!            └ copies     two profiles; the one that is not `latest` is being written, or is older
 //! ```
 //!
@@ -52,8 +52,8 @@ use wordpatch::os::pages::{self, PAGE, Place, Protection};
 
 /// Bytes of a slot: address space, and no memory.
 const SLOT: usize = 4 << 30;
-/// The part of them for the tallies; copies follow.
-const TALLIES: usize = 128 << 20;
+/// The part of them for the counts; copies follow.
+const ENTRY_COUNTS: usize = 128 << 20;
 /// Slots.
 const SLOTS: u32 = 1024;
 /// The first bytes of a front: a file without them is not touched.
@@ -126,7 +126,7 @@ struct CopyPlace {
 
 /// The counts of a function.
 #[repr(C)]
-struct Tally {
+struct EntryCount {
     now: AtomicU64,
     /// When each copy was made.
     counted: [AtomicU64; 2],
@@ -309,16 +309,16 @@ impl Handover {
             let which = (latest & 1) as usize;
             let copy = &front.copies[which];
             let start = copy.start.load(Relaxed).min(SLOT as u64);
-            let bytes = self.read(slot + TALLIES, start, copy.len.load(Relaxed))?;
-            let tallies = self.read(
+            let bytes = self.read(slot + ENTRY_COUNTS, start, copy.len.load(Relaxed))?;
+            let counts = self.read(
                 slot + PAGE,
                 0,
-                copy.functions.load(Relaxed).saturating_mul(size_of::<Tally>() as u64),
+                copy.functions.load(Relaxed).saturating_mul(size_of::<EntryCount>() as u64),
             )?;
             fence(Acquire);
             (front.latest.load(Relaxed) == latest).then(|| {
                 let mut profile = Profile::from_file(&bytes).ok()?;
-                add_counts(&mut profile, &tallies, which);
+                add_counts(&mut profile, &counts, which);
                 Some(profile)
             })
         })?
@@ -336,10 +336,10 @@ impl Handover {
 }
 
 /// Adds what was counted since a copy was made.
-fn add_counts(profile: &mut Profile, tallies: &[u8], which: usize) {
-    let (words, _) = tallies.as_chunks::<{ size_of::<u64>() }>();
+fn add_counts(profile: &mut Profile, counts: &[u8], which: usize) {
+    let (words, _) = counts.as_chunks::<{ size_of::<u64>() }>();
     let word = |at: usize| words.get(at).copied().map(u64::from_ne_bytes);
-    const WORDS: usize = size_of::<Tally>() / size_of::<u64>();
+    const WORDS: usize = size_of::<EntryCount>() / size_of::<u64>();
     for function in &mut profile.functions {
         let at = function.id.0 as usize * WORDS;
         let (Some(now), Some(then)) = (word(at), word(at + 1 + which)) else { continue };
@@ -402,7 +402,7 @@ impl Tether {
 
 /// The writer's side: the slot of this process. The agent's thread uses it.
 pub(crate) struct Writer {
-    /// The front of the slot, and tallies.
+    /// The front of the slot, and counts.
     slot: Mapped,
     copies: Mapped,
     reader: i32,
@@ -432,7 +432,7 @@ impl Writer {
         }
         let offset = offset_of(number);
         let slot = Mapped::new(file, offset, 2 * PAGE).ok()?;
-        let copies = Mapped::new(file, offset + TALLIES, COPIES).ok()?;
+        let copies = Mapped::new(file, offset + ENTRY_COUNTS, COPIES).ok()?;
         let writer = Self { slot, copies, reader: front.reader.load(Relaxed) };
         writer.front().process.store(wordpatch::os::threads::process(), Relaxed);
         Some(writer)
@@ -442,22 +442,22 @@ impl Writer {
         &self.slot.all(0)[0]
     }
 
-    fn tallies(&self) -> &[Tally] {
+    fn entry_counts(&self) -> &[EntryCount] {
         self.slot.all(PAGE)
     }
 
     /// Makes room for the counts of so many functions, as far as possible: the counts of the others
     /// are in the copies only.
     pub(crate) fn reserve(&self, functions: usize) {
-        let _ = self.slot.grow(PAGE + functions * size_of::<Tally>(), TALLIES);
+        let _ = self.slot.grow(PAGE + functions * size_of::<EntryCount>(), ENTRY_COUNTS);
     }
 
     /// How often a function was entered.
     pub(crate) fn count(&self, function: usize, entries: u64) {
-        if let Some(tally) = self.tallies().get(function)
-            && tally.now.load(Relaxed) != entries
+        if let Some(entry) = self.entry_counts().get(function)
+            && entry.now.load(Relaxed) != entries
         {
-            tally.now.store(entries, Relaxed);
+            entry.now.store(entries, Relaxed);
         }
     }
 
@@ -467,7 +467,7 @@ impl Writer {
         let latest = self.front().latest.load(Relaxed);
         let next = latest + 1;
         let start = if latest == 0 { 0 } else { self.beside(latest, bytes.len()) };
-        if self.copies.grow(start + bytes.len(), SLOT - TALLIES).is_err() {
+        if self.copies.grow(start + bytes.len(), SLOT - ENTRY_COUNTS).is_err() {
             return false;
         }
         let front = self.front();
@@ -478,18 +478,18 @@ impl Writer {
         // SAFETY: (1) room for that many, by `grow`; (2) no other thread writes there: the slot is
         // one agent's; (3) readers take the other copy.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };
-        let tallies = self.tallies();
-        let tallies = &tallies[..functions.min(tallies.len())];
-        for tally in tallies {
-            let count = tally.now.load(Relaxed);
-            if tally.counted[which].load(Relaxed) != count {
-                tally.counted[which].store(count, Relaxed);
+        let counts = self.entry_counts();
+        let counts = &counts[..functions.min(counts.len())];
+        for entry in counts {
+            let count = entry.now.load(Relaxed);
+            if entry.counted[which].load(Relaxed) != count {
+                entry.counted[which].store(count, Relaxed);
             }
         }
         let copy = &front.copies[which];
         copy.start.store(start as u64, Relaxed);
         copy.len.store(bytes.len() as u64, Relaxed);
-        copy.functions.store(tallies.len() as u64, Relaxed);
+        copy.functions.store(counts.len() as u64, Relaxed);
         front.latest.store(next, Release);
         true
     }

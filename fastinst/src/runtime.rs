@@ -9,8 +9,8 @@
 //!   record for each function.
 //! - [`stub`] is the assembly of the hot path; [`event`] has all of an event's rules, for
 //!   everything that the stubs leave out.
-//! - [`drain`] takes finished calls out of a thread's ring; [`tally`] is what a thread sums up
-//!   itself when its ring is full.
+//! - [`drain`] takes finished calls out of a thread's ring; [`thread_sums`] is what a thread sums
+//!   up itself when its ring is full.
 //! - [`functions`], [`sites`] with `site_lists`, and [`threads`] are the tables; [`modes`]
 //!   applies what functions' probes shall do.
 //! - [`clock`] is the program's CPU clock, on which the policy depends; [`measure`] knows the
@@ -61,8 +61,8 @@ pub(crate) mod sites;
 pub(crate) mod skip;
 pub(crate) mod spans;
 pub(crate) mod stub;
-pub(crate) mod tally;
 pub(crate) mod target;
+pub(crate) mod thread_sums;
 pub(crate) mod threads;
 mod unloading;
 pub(crate) mod unmodified;

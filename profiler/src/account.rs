@@ -22,7 +22,7 @@ use crate::exemplars::Slowest;
 use crate::figure::{Figure, How, product, student};
 use crate::histogram::{Histogram, bounds, bucket};
 use crate::null::Null;
-use crate::{Costs, Sample, Tally, Ticks};
+use crate::{Costs, Sample, SummedCalls, Ticks};
 use libm::hypot;
 use smallvec::SmallVec;
 
@@ -297,29 +297,29 @@ impl Account {
 
     /// Adds timed calls that were already summed. Each represents itself, or as many calls as the
     /// other samples of its cycle.
-    pub(crate) fn tally(&mut self, tally: &Tally, costs: &Costs, exact: bool) {
-        let ticks = tally.ticks as f64;
-        self.samples += tally.calls;
+    pub(crate) fn add_summed(&mut self, summed: &SummedCalls, costs: &Costs, exact: bool) {
+        let ticks = summed.ticks as f64;
+        self.samples += summed.calls;
         self.sum += ticks;
-        let (outermost, whole) = tally.outermost;
+        let (outermost, whole) = summed.outermost;
         self.outermost += whole as f64 - outermost as f64 * costs.bias;
-        self.min = self.min.min(tally.min as f64);
-        self.max = self.max.max(tally.max as f64);
+        self.min = self.min.min(summed.min as f64);
+        self.max = self.max.max(summed.max as f64);
         self.whole += ticks;
-        self.children += tally.children as f64;
-        self.cycle.samples += tally.calls;
+        self.children += summed.children as f64;
+        self.cycle.samples += summed.calls;
         self.cycle.sum += ticks;
         let weight = if exact {
             1.0
         } else {
             (self.cycle.entries as f64 / self.cycle.samples as f64).max(1.0)
         };
-        for &(bucket, calls) in &tally.buckets {
+        for &(bucket, calls) in &summed.buckets {
             let (first, last) = bounds(bucket);
             self.cycle.squares += calls as f64 * ((first as f64 + last as f64) / 2.0).powi(2);
             self.histogram.add(bucket, calls as f64 * weight);
         }
-        for &(site, calls, ticks) in tally.arcs.iter().filter(|arc| arc.1 > 0) {
+        for &(site, calls, ticks) in summed.arcs.iter().filter(|arc| arc.1 > 0) {
             self.arc(site, calls, ticks);
         }
     }

@@ -37,7 +37,7 @@ pub struct Sample {
 
 /// Timed calls of one function that were added up before they were reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct SummedCalls {
     /// The function.
     pub function: FuncId,
     /// Their number.
@@ -287,10 +287,10 @@ impl Controller {
     }
 
     /// Adds calls that were timed and summed. If all calls are timed, each represents itself.
-    pub fn tally(&mut self, tally: &Tally) {
+    pub fn add_summed(&mut self, summed: &SummedCalls) {
         let (exact, costs) = (self.policy == Policy::Exact, self.costs);
-        self.pay_for_timing(tally.function, tally.calls);
-        self.account(tally.function).tally(tally, &costs, exact);
+        self.pay_for_timing(summed.function, summed.calls);
+        self.account(summed.function).add_summed(summed, &costs, exact);
     }
 
     /// Adds entries that were counted since the last tick.
@@ -308,7 +308,7 @@ impl Controller {
         self.account(function).entered(calls);
         let part = &self.functions[function.0 as usize];
         match part.life.as_ref().map(|life| life.plan.kind()) {
-            Some((true, _)) => self.adaptive.glimpsed += weighed,
+            Some((true, _)) => self.adaptive.windowed_entries += weighed,
             Some((false, true)) => self.adaptive.measured += calls as f64,
             _ => {}
         }

@@ -74,7 +74,7 @@ mod unit;
 pub use arguments::{ArgumentValue, Arguments};
 pub use clock_evidence::{ClockEvidence, ClockFunction, ClockSource, ClockStack};
 pub use compare::{Change, Compared, Comparison, Verdict};
-pub use controller::{Controller, Counting, Sample, Tally};
+pub use controller::{Controller, Counting, Sample, SummedCalls};
 pub use exemplars::{Inner, Nesting, Slow};
 pub use figure::{Figure, How, Mark};
 pub use file::{FileError, Packing};

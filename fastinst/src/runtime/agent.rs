@@ -14,8 +14,8 @@ use super::request_queue::{self, RequestQueue, RoundStep, TakenRequests};
 use super::sites::SiteList;
 use super::witness::Witness;
 use super::{
-    attached, clock, load_handshake, measure, modes, registered, scope, sharing, spans, tally,
-    target, threads, unloading,
+    attached, clock, load_handshake, measure, modes, registered, scope, sharing, spans, target,
+    thread_sums, threads, unloading,
 };
 use crate::heap;
 use crate::names::Names;
@@ -229,7 +229,7 @@ pub(crate) struct Agent {
     samples: u64,
     /// For each thread, by its block.
     nestings: HashMap<usize, Nesting>,
-    tally: profiler::Tally,
+    summed: profiler::SummedCalls,
     /// Whether every call is timed.
     is_exact: bool,
     /// When the rings were drained last, and the expected time until one of them is nearly half
@@ -317,7 +317,7 @@ impl Agent {
             pace: Pace::new(Instant::now()),
             samples: 0,
             nestings: HashMap::new(),
-            tally: profiler::Tally::default(),
+            summed: profiler::SummedCalls::default(),
             is_exact: target::config().policy == profiler::Policy::Exact,
             drained: Instant::now(),
             filling: LATEST,
@@ -366,11 +366,11 @@ impl Agent {
         drain_unseen();
         modes::ACCOUNT.clear();
         self.make_accounts();
-        let mut past = profiler::Tally::default();
+        let mut past = profiler::SummedCalls::default();
         for block in threads::all() {
             block.lost.store(0, Relaxed);
             for number in 1..threads::records_of(block).min(functions::count()) {
-                tally::take(block, Id(number), &mut past);
+                thread_sums::take_sums(block, Id(number), &mut past);
             }
         }
         for (number, sum) in self.sums(|_, _| ()).into_iter().enumerate().skip(1) {

@@ -17,7 +17,7 @@
 //! | `drained.tail` | entries that were taken out | every consumer, by compare-and-swap; the thread reads it for room |
 
 use super::layout::{Header, LAPS, OUTERMOST, RING_COUNT, RING_ROOM, lap};
-use super::tally;
+use super::thread_sums;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 /// Entries that are taken at once: they are copied to the stack, which may be a signal handler's
@@ -116,15 +116,15 @@ fn read(block: &Header, number: u64) -> Option<Done> {
     })
 }
 
-/// Empties the calling thread's own ring into its tallies. Usable in a signal handler, also in one
+/// Empties the calling thread's own ring into its sums. Usable in a signal handler, also in one
 /// that has interrupted this.
 pub(crate) fn drain_own(block: &Header) {
-    tally::folding(block, || {
+    thread_sums::folding(block, || {
         let mut batch = [Done::default(); BATCH];
         for _ in 0..BATCHES {
             match take_entries(block, &mut batch) {
                 0 => break,
-                taken => batch[..taken].iter().for_each(|done| tally::fold(block, done)),
+                taken => batch[..taken].iter().for_each(|done| thread_sums::fold(block, done)),
             }
         }
     });

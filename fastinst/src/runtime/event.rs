@@ -20,7 +20,7 @@ use super::signal_stack::SignalStack;
 use super::sites::{self, Owners};
 use super::stub::{BIAS, MULTIPLIER, NO_SITE, PAIR};
 use super::threads::{self, Caller};
-use super::{drain, load_handshake, modes, scope, spans, tally, target};
+use super::{drain, load_handshake, modes, scope, spans, target, thread_sums};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::compiler_fence;
 use wordpatch::Ticks;
@@ -579,7 +579,7 @@ fn finish(block: &Header, done: &drain::Done) {
     }
     if !drain::has_room(block) {
         // A handler, whose thread is in the middle of filling the oldest entry.
-        return tally::folding(block, || tally::fold(block, done));
+        return thread_sums::folding(block, || thread_sums::fold(block, done));
     }
     let head = block.head.fetch_add(1, Relaxed);
     let entry = block.entry(head);

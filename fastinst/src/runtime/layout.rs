@@ -3,12 +3,12 @@
 //! ```text
 //!   a thread's block, one mapping:
 //!   ┌────────┬──────────────────┬───────────────────────────────────────────┬───────────────────┬───────────────────────────┐
-//!   │ header │ ring: those done │ records: one for each function, by number │ tallies: pointers │ frames: calls being timed │
+//!   │ header │ ring: those done │ records: one for each function, by number │ sums: pointers │ frames: calls being timed │
 //!   └────────┴──────────────────┴───────────────────────────────────────────┴───────────────────┴───────────────────────────┘
 //!   0        RING               RECORDS                                     RECORDS + reserved  behind a pointer a record
 //! ```
 //!
-//! Records and tallies have memory for as many functions as [`Header::capacity`] says. Where
+//! Records and sums have memory for as many functions as [`Header::capacity`] says. Where
 //! functions are found while threads run, address space for more follows each: see
 //! [`room`](super::threads::room).
 //!
@@ -162,9 +162,9 @@ pub(crate) struct Header {
     pub(crate) farewells: AtomicU32,
     /// The CPU time of its thread, and of those that had it before.
     pub(crate) clock: super::clock::ThreadClock,
-    /// Where its tallies get their memory.
-    pub(crate) slab: AtomicPtr<super::tally::Slab>,
-    /// Foldings of entries into tallies that were begun, and that are over.
+    /// Where its sums get their memory.
+    pub(crate) slab: AtomicPtr<super::thread_sums::Slab>,
+    /// Foldings of entries into sums that were begun, and that are over.
     pub(crate) begun: AtomicU64,
     /// See `begun`.
     pub(crate) done: AtomicU64,
@@ -302,9 +302,12 @@ impl Header {
         self.at(RING + (number as usize % RING_COUNT) * ENTRY)
     }
 
-    /// The pointer to the tally of the function whose record lies at that offset; `None` as for
+    /// The pointer to the sums of the function whose record lies at that offset; `None` as for
     /// [`Self::record`].
-    pub(crate) fn tally<'b>(&self, offset: u32) -> Option<&'b AtomicPtr<super::tally::Tally>> {
+    pub(crate) fn sums<'b>(
+        &self,
+        offset: u32,
+    ) -> Option<&'b AtomicPtr<super::thread_sums::FunctionSums>> {
         use std::sync::atomic::Ordering::Relaxed;
         let reserved = self.reserved.load(Relaxed) as usize;
         let place = RECORDS + reserved + offset as usize / RECORD * size_of::<usize>();

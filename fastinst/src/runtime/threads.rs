@@ -214,12 +214,9 @@ fn map_block<'b>(records: usize, reserved: usize, frames: usize) -> Option<&'b H
     let before = before_frames(reserved);
     let begun = pages::round_up(before + FEW_FRAMES * FRAME);
     let len = pages::round_up(before + frames * FRAME);
-    let tallies = RECORDS + reserved;
-    let parts = [
-        0..RECORDS + records,
-        tallies..tallies + records / RECORD * size_of::<usize>(),
-        before..begun,
-    ];
+    let sums = RECORDS + reserved;
+    let parts =
+        [0..RECORDS + records, sums..sums + records / RECORD * size_of::<usize>(), before..begun];
     let at = pages::reserve(len).ok()?;
     let whole = 0..begun;
     let parts = if records == reserved { std::slice::from_ref(&whole) } else { &parts };

@@ -7,7 +7,7 @@
 //! |---|---|---|---|
 //! | complete | all timed | counted | those with long calls, and those that are rarely called |
 //! | counted | timed in terms (sampling windows) | counted | the more frequent ones |
-//! | windowed (`Glimpsed`) | timed in terms | counted in a window before each term, until its end | the most frequent |
+//! | windowed | timed in terms | counted from a window before it to its end | the most frequent |
 //!
 //! In a *term* a limited number of calls is timed, selected at random. One part of the budget
 //! limits complete timing, and another one counting. Each function is armed separately, at random
@@ -38,7 +38,7 @@ const PATIENCE: f64 = 4.0;
 const UNSPENT: f64 = 0.9;
 /// How much more windows may cost than terms, and how many windows there are for a term at most.
 const WINDOWS: f64 = 6.0;
-const GLIMPSES: f64 = 16.0;
+const MOST_WINDOWS: f64 = 16.0;
 /// The part of the budget that may be spent on a function that was never called.
 const WAITING: f64 = 0.01;
 /// The part of complete timing that is reserved for long calls. They determine tail latencies, a
@@ -117,7 +117,7 @@ pub(super) struct Adaptive {
     deviation: f64,
     /// Counted entries of windowed functions, until now and until the latest look, each weighted by
     /// its cost; and the yardstick's entries since then.
-    pub(super) glimpsed: f64,
+    pub(super) windowed_entries: f64,
     seen: f64,
     pub(super) measured: f64,
     /// The time at which the yardstick was chosen.
@@ -152,8 +152,8 @@ pub(super) struct Plan {
     quota: u32,
     span: f64,
     /// Windows for each term, and those since the latest.
-    glimpses: u32,
-    glimpsed: u32,
+    windows: u32,
+    windows_done: u32,
     /// Windows in a row that were repeated.
     spoiled: u32,
     /// Whether its window was opened because it was found to be frequent.
@@ -168,7 +168,7 @@ enum Way {
     #[default]
     Complete,
     Counted,
-    Glimpsed,
+    Windowed,
 }
 
 impl Adaptive {
@@ -185,7 +185,7 @@ impl Adaptive {
             is_unfit: false,
             deviation: slowdown.cost().deviation,
             slowdown,
-            glimpsed: 0.0,
+            windowed_entries: 0.0,
             seen: 0.0,
             measured: 0.0,
             yardstick: Ticks::default(),
@@ -206,7 +206,7 @@ impl Adaptive {
 impl Plan {
     /// Whether its entries are counted in windows only; and whether it belongs to the yardstick.
     pub(super) fn kind(&self) -> (bool, bool) {
-        (self.way == Way::Glimpsed, self.measures)
+        (self.way == Way::Windowed, self.measures)
     }
 }
 
@@ -271,9 +271,9 @@ impl Controller {
     /// Compares how often the yardstick is called with and without windows. Returns the cost of
     /// counting in windows since the last look.
     fn compare(&mut self, elapsed: f64) -> f64 {
-        let Adaptive { slowdown, closes, is_unfit, glimpsed, seen, measured, .. } =
+        let Adaptive { slowdown, closes, is_unfit, windowed_entries, seen, measured, .. } =
             &mut self.adaptive;
-        let entries = *glimpsed - std::mem::replace(seen, *glimpsed);
+        let entries = *windowed_entries - std::mem::replace(seen, *windowed_entries);
         let look = match (*is_unfit, closes.is_some()) {
             (true, _) => Look::Unfit,
             (false, true) => Look::Open,
@@ -293,7 +293,7 @@ impl Controller {
         let mut is_other = now.since(*yardstick) >= yardstick.since(self.began);
         for life in self.functions.iter_mut().filter_map(|part| part.life.as_deref_mut()) {
             let plan = &mut life.plan;
-            if plan.measures && plan.way == Way::Glimpsed {
+            if plan.measures && plan.way == Way::Windowed {
                 plan.is_unsteady = true;
                 is_other = true;
             }
@@ -304,7 +304,7 @@ impl Controller {
         slowdown.restart();
         *yardstick = now;
         for life in self.functions.iter_mut().filter_map(|part| part.life.as_deref_mut()) {
-            life.plan.measures = !life.plan.is_unsteady && life.plan.way != Way::Glimpsed;
+            life.plan.measures = !life.plan.is_unsteady && life.plan.way != Way::Windowed;
         }
     }
 
@@ -332,7 +332,7 @@ impl Controller {
             life.plan.next = Ticks(now.0 + wait);
         }
         let is_timed = !part.resting && matches!(part.mode, Mode::Sample(_));
-        self.adaptive.is_unfit |= is_timed && life.plan.way == Way::Glimpsed;
+        self.adaptive.is_unfit |= is_timed && life.plan.way == Way::Windowed;
         if life.plan.way == Way::Complete && !is_timed {
             life.plan.next = now;
         }
@@ -347,8 +347,8 @@ impl Controller {
             self.set(FuncId(at as u32), Mode::Count, probes);
             return;
         }
-        if life.plan.way == Way::Glimpsed && !is_timed && counts_at_rest(&part.mode) {
-            return self.glimpse(at, now, probes);
+        if life.plan.way == Way::Windowed && !is_timed && counts_at_rest(&part.mode) {
+            return self.advance_window(at, now, probes);
         }
         if now >= life.plan.next {
             self.arm(at, now, probes);
@@ -359,9 +359,9 @@ impl Controller {
     /// ended, a term begins, or the function is switched off until its next window. Windows are
     /// more frequent than terms: the rate of calls changes more than their duration, which the
     /// clock also measures.
-    fn glimpse(&mut self, at: usize, now: Ticks, probes: &mut impl Probes) {
+    fn advance_window(&mut self, at: usize, now: Ticks, probes: &mut impl Probes) {
         let (span, window) = (self.clock.ticks(CYCLE.0), self.clock.ticks(WINDOW * FULL));
-        let (glimpsed, count) = (self.adaptive.glimpsed, self.costs.count);
+        let (windowed_entries, count) = (self.adaptive.windowed_entries, self.costs.count);
         let Part { only_counts, counting, life, .. } = &mut self.functions[at];
         let deviation = self.adaptive.deviation.max(f64::from(counting.deviation) * count);
         let Some(Life { account, plan }) = life.as_deref_mut() else { return };
@@ -369,7 +369,7 @@ impl Controller {
             // It has just become frequent, and may be rare again soon.
             let soon = (span.0 as f64 * (0.5 + self.adaptive.chance())) as u64;
             plan.next = plan.next.min(Ticks(now.0 + soon));
-            account.open_window(now, glimpsed);
+            account.open_window(now, windowed_entries);
             plan.is_prompt = true;
             self.adaptive.is_unfit = true;
             return self.note_window(now);
@@ -379,7 +379,7 @@ impl Controller {
             return self.note_window(began);
         }
         plan.is_prompt = false;
-        account.close_window(now, glimpsed, count, deviation);
+        account.close_window(now, windowed_entries, count, deviation);
         if self.adaptive.restless > began && plan.spoiled < SPOILED {
             plan.spoiled += 1;
             let soon = (span.0 as f64 * (0.5 + self.adaptive.chance())) as u64;
@@ -390,14 +390,14 @@ impl Controller {
             return;
         }
         plan.spoiled = 0;
-        plan.glimpsed += 1;
-        if plan.glimpsed < plan.glimpses || *only_counts {
+        plan.windows_done += 1;
+        if plan.windows_done < plan.windows || *only_counts {
             let began = account.cycle_began();
             account.stop_counting(began, now);
             self.set(FuncId(at as u32), Mode::Off, probes);
             return;
         }
-        plan.glimpsed = 0;
+        plan.windows_done = 0;
         self.adaptive.is_unfit = true;
         let draw = plan.draw(Rest::Off);
         self.set(FuncId(at as u32), Mode::Sample(draw), probes);
@@ -422,12 +422,12 @@ impl Controller {
         let goes_on = !part.resting && matches!(part.mode, Mode::Sample(_));
         let Some(Life { account, plan }) = part.life.as_deref_mut() else { return };
         plan.next = Ticks(now.0 + clock.ticks(plan.span * jitter).0);
-        if goes_on && plan.way == Way::Glimpsed {
+        if goes_on && plan.way == Way::Windowed {
             // Its cycle continues, too: the next one would have no window, and so no evidence of
             // its rate.
             return;
         }
-        if plan.way == Way::Glimpsed {
+        if plan.way == Way::Windowed {
             plan.learn(account.rate(now) * clock.hz);
         }
         account.turn(now);
@@ -436,7 +436,7 @@ impl Controller {
             Way::Complete => Mode::Sample(Draw { quota: Draw::AMPLE, ..COMPLETELY }),
             Way::Counted if plan.is_hopeless => Mode::Count,
             Way::Counted => Mode::Sample(plan.draw(Rest::Count)),
-            Way::Glimpsed => Mode::Count,
+            Way::Windowed => Mode::Count,
         };
         // A term that still samples continues: a new one would lose the open calls, in particular
         // the longest ones.
@@ -444,8 +444,8 @@ impl Controller {
             match plan.way {
                 Way::Complete => account.time_completely(),
                 Way::Counted => {}
-                Way::Glimpsed => {
-                    account.open_window(now, self.adaptive.glimpsed);
+                Way::Windowed => {
+                    account.open_window(now, self.adaptive.windowed_entries);
                     self.note_window(now);
                 }
             }
@@ -472,7 +472,7 @@ impl Controller {
                 let is_long = account.mean(&costs).is_some_and(|mean| mean.value >= LONG_CALL * hz);
                 // Calls that are not being counted become part of the estimate at the end of the
                 // cycle.
-                let unseen = if plan.way == Way::Glimpsed {
+                let unseen = if plan.way == Way::Windowed {
                     plan.rate * now.since(account.cycle_began()).0 as f64 / hz
                 } else {
                     0.0
@@ -517,7 +517,7 @@ impl Controller {
             } else {
                 counting = 0.0;
                 sampled.push(at);
-                Way::Glimpsed
+                Way::Windowed
             };
         }
         let unspent = (left + counting) * UNSPENT;
@@ -593,16 +593,16 @@ impl Controller {
             let least = if plan.is_passed() { 1.0 } else { least };
             let quota = (QUOTA.0 * variation).min(affordable).clamp(least, most);
             plan.quota = quota as u32;
-            let window = if plan.way == Way::Glimpsed {
+            let window = if plan.way == Way::Windowed {
                 plan.rate * WINDOW * weight * costs.count
             } else {
                 0.0
             };
             let term = if part.only_counts { 0.0 } else { quota * cost };
             let window = window + costs.toggle * sites_factor(part.sites);
-            let glimpses = (WINDOWS * term / window).clamp(1.0, GLIMPSES).floor();
-            plan.glimpses = if plan.way == Way::Glimpsed { glimpses as u32 } else { 1 };
-            let by_terms = (term / f64::from(plan.glimpses) + window) / share;
+            let windows = (WINDOWS * term / window).clamp(1.0, MOST_WINDOWS).floor();
+            plan.windows = if plan.way == Way::Windowed { windows as u32 } else { 1 };
+            let by_terms = (term / f64::from(plan.windows) + window) / share;
             plan.span = by_terms.clamp(CYCLE.0, CYCLE.1);
             plan.is_hopeless = plan.is_passed() && by_terms > CYCLE.1;
         }
@@ -715,9 +715,9 @@ impl Plan {
     /// observation shorter than `firm` is weak evidence.
     fn count(&mut self, entries: u64, began: Ticks, now: Ticks, hz: f64, firm: f64) {
         let age = now.since(began).0 as f64 / hz;
-        if self.way != Way::Glimpsed && age < BEGINNING {
+        if self.way != Way::Windowed && age < BEGINNING {
             self.rate = entries as f64 / (age + firm);
-        } else if self.way != Way::Glimpsed {
+        } else if self.way != Way::Windowed {
             let span = now.since(self.counted_at.max(began)).0 as f64 / hz;
             self.learn((entries - self.counted) as f64 / span.max(firm));
         }

@@ -4,7 +4,7 @@ use super::{Agent, BUSY_FOR, LATEST, NEAR, NEARLY_HALF, SOONEST, refill};
 use crate::runtime::drain::{self, Done};
 use crate::runtime::functions::{self, Id};
 use crate::runtime::layout::{ENDED, FREE, Header, RECORD, RING_COUNT};
-use crate::runtime::{clock, registered, spans, stub, tally, target, threads};
+use crate::runtime::{clock, registered, spans, stub, target, thread_sums, threads};
 use profiler::{Sample, Slow};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Instant;
@@ -28,7 +28,7 @@ impl Agent {
         for block in threads::all() {
             let ended = block.state.load(Acquire) == ENDED;
             most = self.drain_ring(block).max(most);
-            self.take_tallies(block);
+            self.take_sums(block);
             let lost = if block.lost.load(Relaxed) > 0 { block.lost.swap(0, Relaxed) } else { 0 };
             if lost > 0 {
                 self.controller.lost(profiler::FuncId(0), lost.into());
@@ -98,14 +98,14 @@ impl Agent {
     }
 
     /// Takes what a thread has summed up itself.
-    fn take_tallies(&mut self, block: &Header) {
-        if !tally::is_news(block) {
+    fn take_sums(&mut self, block: &Header) {
+        if !thread_sums::is_news(block) {
             return;
         }
         for number in 1..threads::records_of(block).min(functions::count()) {
-            if tally::take(block, Id(number), &mut self.tally) {
-                self.controller.tally(&self.tally);
-                self.samples += self.tally.calls;
+            if thread_sums::take_sums(block, Id(number), &mut self.summed) {
+                self.controller.add_summed(&self.summed);
+                self.samples += self.summed.calls;
             }
         }
     }

@@ -81,10 +81,10 @@ impl Stage {
     }
 
     /// What the thread has added up itself since the last time, by function.
-    fn tallies(&self) -> Vec<(usize, profiler::Tally)> {
+    fn sums(&self) -> Vec<(usize, profiler::SummedCalls)> {
         let taken = self.functions.iter().filter_map(|&id| {
-            let mut tally = profiler::Tally::default();
-            tally::take(self.block, id, &mut tally).then(|| (self.number(id), tally))
+            let mut summed = profiler::SummedCalls::default();
+            thread_sums::take_sums(self.block, id, &mut summed).then(|| (self.number(id), summed))
         });
         taken.collect()
     }
@@ -349,25 +349,28 @@ fn a_thread_whose_ring_is_full_adds_its_calls_up_itself() {
         stage.exit(1, Ticks::now().0 + call);
         stage.exit(0, Ticks::now().0 + 100_000);
     }
-    let (tallies, left) = (stage.tallies(), stage.done());
-    for (function, (told, tally)) in tallies.iter().enumerate() {
+    let (sums, left) = (stage.sums(), stage.done());
+    for (function, (told, summed)) in sums.iter().enumerate() {
         let rest: Vec<&drain::Done> =
             left.iter().filter(|done| done.0 == function).map(|done| &done.1).collect();
-        assert_eq!((*told, tally.calls + rest.len() as u64), (function, calls));
-        assert_eq!(tally.buckets.iter().map(|bucket| bucket.1).sum::<u64>(), tally.calls);
+        assert_eq!((*told, summed.calls + rest.len() as u64), (function, calls));
+        assert_eq!(summed.buckets.iter().map(|bucket| bucket.1).sum::<u64>(), summed.calls);
         assert_eq!(
-            tally.arcs.iter().filter(|arc| arc.1 > 0).collect::<Vec<_>>(),
-            [&(0x77, tally.calls, tally.ticks)]
+            summed.arcs.iter().filter(|arc| arc.1 > 0).collect::<Vec<_>>(),
+            [&(0x77, summed.calls, summed.ticks)]
         );
-        assert_eq!(tally.outermost, (tally.calls, tally.ticks));
-        let longest = tally.buckets.iter().map(|bucket| bucket.0).max().unwrap();
-        let shortest = tally.buckets.iter().map(|bucket| bucket.0).min().unwrap();
-        assert_eq!((profiler::bucket(tally.max), profiler::bucket(tally.min)), (longest, shortest));
+        assert_eq!(summed.outermost, (summed.calls, summed.ticks));
+        let longest = summed.buckets.iter().map(|bucket| bucket.0).max().unwrap();
+        let shortest = summed.buckets.iter().map(|bucket| bucket.0).min().unwrap();
+        assert_eq!(
+            (profiler::bucket(summed.max), profiler::bucket(summed.min)),
+            (longest, shortest)
+        );
     }
-    assert_eq!((stage.lost(), stage.tallies().len()), (0, 0), "what was taken is not taken again");
-    let children: u64 = tallies[0].1.children
+    assert_eq!((stage.lost(), stage.sums().len()), (0, 0), "what was taken is not taken again");
+    let children: u64 = sums[0].1.children
         + left.iter().filter(|done| done.0 == 0).map(|done| done.1.children).sum::<u64>();
-    let inner: u64 = tallies[1].1.ticks
+    let inner: u64 = sums[1].1.ticks
         + left.iter().filter(|done| done.0 == 1).map(|done| done.1.ticks).sum::<u64>();
     assert_eq!(children, inner - calls * BIAS.load(Relaxed));
 }
@@ -382,10 +385,10 @@ fn calls_from_more_places_than_there_are_tables_for_are_added_up_together() {
         children: 0,
         call_site,
     };
-    tally::folding(stage.block, || {
-        (0..100).for_each(|site| tally::fold(stage.block, &done(site % 50 * 16)));
+    thread_sums::folding(stage.block, || {
+        (0..100).for_each(|site| thread_sums::fold(stage.block, &done(site % 50 * 16)));
     });
-    let arcs = stage.tallies().remove(0).1.arcs;
+    let arcs = stage.sums().remove(0).1.arcs;
     // Of the fifty one is none, and thirty-four are distinguished.
     assert_eq!((arcs.len(), arcs[0]), (35, (0, 32, 1600)));
     assert!(arcs[1..].iter().enumerate().all(|(at, arc)| *arc == (16 * (at as u64 + 1), 2, 100)));
@@ -401,7 +404,7 @@ fn a_place_that_is_never_filled_holds_nothing_up_for_good() {
         stage.exit(0, u64::MAX);
     }
     let calls =
-        stage.tallies().iter().map(|tally| tally.1.calls).sum::<u64>() + stage.done().len() as u64;
+        stage.sums().iter().map(|summed| summed.1.calls).sum::<u64>() + stage.done().len() as u64;
     assert_eq!((calls, stage.lost()), (3 * RING_COUNT as u64, 1));
 }
 
@@ -441,7 +444,7 @@ fn two_who_empty_a_ring_take_every_entry_once() {
         over.store(true, Relaxed);
         (other.join().unwrap(), ())
     });
-    let own: u64 = stage.tallies().iter().map(|tally| tally.1.calls).sum();
+    let own: u64 = stage.sums().iter().map(|summed| summed.1.calls).sum();
     assert_eq!((elsewhere + own + stage.done().len() as u64, stage.lost()), (calls, 0));
 }
 

@@ -32,7 +32,7 @@ use wordpatch::os::pages::{self, PAGE, Protection};
 #[cfg(test)]
 mod model;
 
-/// The size of the records of so many functions: whole pages, for their tallies too.
+/// The size of the records of so many functions: whole pages, for their sums too.
 pub(super) fn size_for(functions: usize) -> usize {
     const STEP: usize = PAGE / size_of::<usize>() * RECORD;
     (functions * RECORD).next_multiple_of(STEP)
@@ -106,8 +106,8 @@ fn reaches(block: &Header, functions: u32) -> bool {
     if wanted <= capacity {
         return true;
     }
-    let tallies = |records: usize| RECORDS + reserved + records / RECORD * size_of::<usize>();
-    let parts = [RECORDS + capacity..RECORDS + wanted, tallies(capacity)..tallies(wanted)];
+    let sums = |records: usize| RECORDS + reserved + records / RECORD * size_of::<usize>();
+    let parts = [RECORDS + capacity..RECORDS + wanted, sums(capacity)..sums(wanted)];
     let base = CodeAddr::from_ptr(std::ptr::from_ref(block).cast::<u8>());
     let has = wanted <= reserved
         && parts.iter().all(|part| {

@@ -1,7 +1,7 @@
-//! Tallies: a thread's own sums over the calls that it has timed, function by function.
+//! A thread's own sums over the calls that it has timed, function by function.
 //!
 //! A thread whose ring is full does not wait for the agent, which may have no CPU: it empties the
-//! ring into its tallies. They lie in memory of the thread's own, mapped slab by slab, so that
+//! ring into these sums. They lie in memory of the thread's own, mapped slab by slab, so that
 //! nothing is allocated and no lock is taken; also in an allocator that is itself observed. A
 //! signal's handler may do the same while its thread is in the middle of it: therefore every number
 //! is added to by one instruction, and every table is entered by a compare-and-swap.
@@ -13,12 +13,12 @@
 //! read.
 //!
 //! ```text
-//!   tally: 8 buckets of the histogram, 2 call sites, the first that there were
+//!   sums: 8 buckets of the histogram, 2 call sites, the first that there were
 //!     ├─► 59 parts of the histogram, 64 buckets each, made when a call falls into them and in none of the 8
 //!     └─► 4 tables of 8 call sites
 //! ```
 //!
-//! Most functions of a large program are called a few times. The room in the tally itself is enough
+//! Most functions of a large program are called a few times. The room beside the sums is enough
 //! for those: six cache lines, which the agent reads in one go.
 //!
 //! # Safety
@@ -34,7 +34,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, fence};
 use wordpatch::os::pages::{self, Place, Protection};
 
-/// Memory for tallies is mapped in pieces of this size.
+/// Memory for sums is mapped in pieces of this size.
 const SLAB: usize = 256 << 10;
 /// Its first line says how much of it is used.
 const LINE: usize = 64;
@@ -44,10 +44,10 @@ const BUCKETS: usize = 64;
 const PARTS: usize = 59;
 const _: () = assert!(PARTS * BUCKETS > profiler::LAST_BUCKET as usize);
 
-/// Buckets in the tally itself.
+/// Buckets beside the sums.
 const FEW: usize = 8;
 
-/// Call sites that are distinguished: those in the tally itself, tables, and entries of each table.
+/// Call sites that are distinguished: those beside the sums, tables, and entries of each table.
 const NEAR: usize = 2;
 const TABLES: usize = 4;
 const SITES: usize = 8;
@@ -66,7 +66,7 @@ struct Sum {
 /// Calls of one function, on one thread.
 #[repr(C)]
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct FunctionSums {
     calls: Sum,
     ticks: Sum,
     /// Calls that were not inside of another call of the function.
@@ -153,53 +153,54 @@ pub(crate) fn folding(block: &Header, act: impl FnOnce()) {
     add(&block.done, 1);
 }
 
-/// Adds a call to its function's tally. By the block's thread, within [`folding`]. Null calls are
+/// Adds a call to its function's sums. By the block's thread, within [`folding`]. Null calls are
 /// useless without the order in which they were timed.
 pub(crate) fn fold(block: &Header, done: &Done) {
     if done.is_null() {
         return;
     }
-    let with_bucket =
-        |tally: &'static Tally| Some((tally, tally.bucket(block, profiler::bucket(done.ticks))?));
-    let Some((tally, bucket)) =
-        block.tally(done.record).and_then(|at| made(block, at)).and_then(with_bucket)
+    let with_bucket = |sums: &'static FunctionSums| {
+        Some((sums, sums.bucket(block, profiler::bucket(done.ticks))?))
+    };
+    let Some((sums, bucket)) =
+        block.sums(done.record).and_then(|at| made(block, at)).and_then(with_bucket)
     else {
         block.lost.fetch_add(1, Relaxed);
         return;
     };
     increment(bucket);
-    add(&tally.calls.now, 1);
-    add(&tally.ticks.now, done.ticks);
-    add(&tally.children.now, done.children);
+    add(&sums.calls.now, 1);
+    add(&sums.ticks.now, done.ticks);
+    add(&sums.children.now, done.children);
     if done.outermost {
-        add(&tally.outermost_calls.now, 1);
-        add(&tally.outermost.now, done.ticks);
+        add(&sums.outermost_calls.now, 1);
+        add(&sums.outermost.now, done.ticks);
     }
-    for (bound, value) in [(&tally.max, done.ticks), (&tally.min, !done.ticks)] {
+    for (bound, value) in [(&sums.max, done.ticks), (&sums.min, !done.ticks)] {
         if bound.load(Relaxed) < value {
             bound.fetch_max(value, Relaxed);
         }
     }
-    let from = call_site(block, tally, done.call_site);
+    let from = call_site(block, sums, done.call_site);
     add(&from.calls.now, 1);
     add(&from.ticks.now, done.ticks);
 }
 
 /// Where calls from that place are added up.
-fn call_site(block: &Header, tally: &'static Tally, site: u64) -> &'static CallSite {
+fn call_site(block: &Header, sums: &'static FunctionSums, site: u64) -> &'static CallSite {
     if site == 0 {
-        return &tally.elsewhere;
+        return &sums.elsewhere;
     }
-    if let Some(found) = among(&tally.near, site) {
+    if let Some(found) = among(&sums.near, site) {
         return found;
     }
-    for table in &tally.sites {
+    for table in &sums.sites {
         let Some(table) = made(block, table) else { break };
         if let Some(found) = among(table, site) {
             return found;
         }
     }
-    &tally.elsewhere
+    &sums.elsewhere
 }
 
 /// The entry of that place, or a free one, which becomes it.
@@ -217,14 +218,14 @@ fn among(all: &'static [CallSite], site: u64) -> Option<&'static CallSite> {
 /// The target of a pointer, made of zeros if it does not exist yet; `None` if there is no memory.
 fn made<T>(block: &Header, pointer: &AtomicPtr<T>) -> Option<&'static T> {
     let known = pointer.load(Acquire);
-    let found = if known.is_null() { make(block, pointer)? } else { known };
+    let found = if known.is_null() { allocate(block, pointer)? } else { known };
     // SAFETY: (1) made below, of zeroes, which every table here may consist of; (2) slabs are never
     // unmapped.
     Some(unsafe { &*found })
 }
 
 #[cold]
-fn make<T>(block: &Header, pointer: &AtomicPtr<T>) -> Option<*mut T> {
+fn allocate<T>(block: &Header, pointer: &AtomicPtr<T>) -> Option<*mut T> {
     let new: *mut T =
         std::ptr::with_exposed_provenance_mut(carve(block, size_of::<T>().next_multiple_of(LINE))?);
     // A handler may have made it meanwhile: then ours is left unused.
@@ -257,27 +258,27 @@ fn carve(block: &Header, size: usize) -> Option<usize> {
     }
 }
 
-/// What a function's tally has had since the last time, if anything. By the agent.
-pub(crate) fn take(block: &Header, id: Id, into: &mut profiler::Tally) -> bool {
-    // SAFETY: (1) null, or a tally, never unmapped.
-    let Some(tally) = block.tally(id.record()).and_then(|at| unsafe { at.load(Acquire).as_ref() })
+/// What a function's sums have had since the last time, if anything. By the agent.
+pub(crate) fn take_sums(block: &Header, id: Id, into: &mut profiler::SummedCalls) -> bool {
+    // SAFETY: (1) null, or sums, never unmapped.
+    let Some(sums) = block.sums(id.record()).and_then(|at| unsafe { at.load(Acquire).as_ref() })
     else {
         return false;
     };
-    if tally.calls.untaken() == 0 {
+    if sums.calls.untaken() == 0 {
         return false;
     }
     into.function = profiler::FuncId(id.0);
     for _ in 0..TRIES {
         let done = block.done.load(Acquire);
-        tally.read(into);
+        sums.read(into);
         fence(Acquire);
         if block.begun.load(Relaxed) == done {
             break;
         }
         std::hint::spin_loop();
     }
-    tally.mark_as_taken(into);
+    sums.mark_as_taken(into);
     true
 }
 
@@ -291,7 +292,7 @@ impl Sum {
     }
 }
 
-impl Tally {
+impl FunctionSums {
     /// Where calls of that bucket are counted; `None` if there is no memory.
     fn bucket(&'static self, block: &Header, bucket: u16) -> Option<&'static AtomicU32> {
         let key = bucket + 1;
@@ -312,7 +313,7 @@ impl Tally {
         Some(&made(block, part)?.now[usize::from(bucket) % BUCKETS])
     }
 
-    fn read(&self, into: &mut profiler::Tally) {
+    fn read(&self, into: &mut profiler::SummedCalls) {
         into.calls = self.calls.untaken();
         into.ticks = self.ticks.untaken();
         into.outermost = (self.outermost_calls.untaken(), self.outermost.untaken());
@@ -332,7 +333,7 @@ impl Tally {
         );
     }
 
-    fn mark_as_taken(&self, taken: &profiler::Tally) {
+    fn mark_as_taken(&self, taken: &profiler::SummedCalls) {
         let ((outermost_calls, outermost), all) =
             (taken.outermost, [&self.calls, &self.ticks, &self.children]);
         let sums = all.into_iter().chain([&self.outermost_calls, &self.outermost]);
