@@ -21,7 +21,7 @@
 //! # When the kernel has no more
 //!
 //! A failed allocation of the library would end the program, which may have used up its limit of
-//! address space itself. So some memory is [put aside](SPARE) at the beginning, and used in this
+//! address space itself. So some memory is [put aside](spare) at the beginning, and used in this
 //! case; when half of it is used, the agent leaves ([`is_short`]).
 //!
 //! # After a fork
@@ -52,11 +52,22 @@
 use dlmalloc::{Allocator, Dlmalloc};
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
 use wordpatch::CodeAddr;
 use wordpatch::os::pages::{self, PAGE, Place, Protection, round_up};
 use wordpatch::os::signals::thread_pointer;
 use wordpatch::os::threads;
+
+mod hoard;
+mod permanent;
+mod spare;
+
+pub(crate) use hoard::Hoard;
+use hoard::{HOARDS, Kept, leave_mapping, take_mapping};
+pub(crate) use permanent::for_good;
+use permanent::{BUILDER, FOR_GOOD, build, builds, rebuild};
+pub(crate) use spare::is_short;
+use spare::{put_aside, spare};
 
 /// Blocks of this size are mappings of their own.
 const LARGE: usize = 128 << 10;
@@ -64,14 +75,6 @@ const LARGE: usize = 128 << 10;
 const ALIGN: usize = 16;
 /// The generation of blocks that are mappings.
 const MAPPED: u32 = 0;
-/// The generation of blocks that stay.
-const FOR_GOOD: u32 = u32::MAX;
-/// Memory for those is mapped in pieces of this size.
-const ROOM: usize = 64 << 10;
-
-/// The address space that is put aside: until it is touched it takes no memory, and it is not
-/// locked.
-const SPARE: usize = 2 << 20;
 
 const OPEN: u32 = 0;
 const TAKEN: u32 = 1;
@@ -98,71 +101,6 @@ struct Arena {
 }
 
 const _: () = assert!(size_of::<Arena>() <= PAGE);
-
-/// Mappings that no block has. Neighbours stay apart: each is a part of one mapping of the
-/// kernel's, so that it can be moved.
-struct Kept {
-    parts: [(usize, usize); Self::MOST],
-    count: usize,
-}
-
-impl Kept {
-    const MOST: usize = 64;
-
-    /// Returns whether there is room for one more.
-    fn put(&mut self, start: usize, len: usize) -> bool {
-        let has_room = self.count < Self::MOST;
-        if has_room {
-            self.parts[self.count] = (start, len);
-            self.count += 1;
-        }
-        has_room
-    }
-
-    /// The beginning of the smallest that is large enough.
-    fn take(&mut self, len: usize) -> Option<usize> {
-        let parts = self.parts[..self.count].iter().enumerate();
-        let fits = parts.filter(|(_, part)| part.1 >= len).min_by_key(|(_, part)| part.1);
-        let (at, (start, had)) = fits.map(|(at, part)| (at, *part))?;
-        if had > len {
-            self.parts[at] = (start + len, had - len);
-        } else {
-            self.count -= 1;
-            self.parts[at] = self.parts[self.count];
-        }
-        Some(start)
-    }
-}
-
-/// The address of the next block for a request that the kernel refuses, and that of the first one:
-/// zero if nothing is put aside.
-static SPARE_NEXT: AtomicUsize = AtomicUsize::new(0);
-static SPARE_START: AtomicUsize = AtomicUsize::new(0);
-
-/// Puts memory aside, unless the kernel refuses.
-fn put_aside() {
-    let Ok(start) = pages::reserve(SPARE) else { return };
-    // SAFETY: (1) mapped above, and no other thread knows it.
-    if unsafe { pages::protect(start, SPARE, Protection::ReadWrite) }.is_ok()
-        && SPARE_START.compare_exchange(0, start.get(), AcqRel, Acquire).is_ok()
-    {
-        SPARE_NEXT.store(start.get(), Release);
-    }
-}
-
-/// Memory that was put aside.
-fn spare(len: usize) -> Option<*mut u8> {
-    let end = SPARE_START.load(Acquire) + SPARE;
-    let fits = |next: usize| next.checked_add(len).filter(|next_after| *next_after <= end);
-    let next = SPARE_NEXT.fetch_update(AcqRel, Acquire, |next| (next != 0).then(|| fits(next))?);
-    next.ok().map(std::ptr::with_exposed_provenance_mut)
-}
-
-/// Whether the kernel has refused so much that little is left.
-pub(crate) fn is_short() -> bool {
-    SPARE_NEXT.load(Relaxed) > SPARE_START.load(Relaxed) + SPARE / 2
-}
-
 static CURRENT: AtomicPtr<Arena> = AtomicPtr::new(std::ptr::null_mut());
 
 /// An arena whose lock the calling thread holds.
@@ -269,117 +207,6 @@ pub(crate) fn inherit() {
     if BUILDER.load(Relaxed) != thread_pointer() {
         BUILDER.store(0, Relaxed);
     }
-}
-
-/// How many there are.
-static HOARDS: AtomicU32 = AtomicU32::new(0);
-
-/// While this lives, large blocks that are freed are kept for others.
-#[derive(Debug)]
-pub(crate) struct Hoard(());
-
-impl Hoard {
-    pub(crate) fn begin() -> Self {
-        HOARDS.fetch_add(1, Relaxed);
-        Self(())
-    }
-}
-
-impl Drop for Hoard {
-    fn drop(&mut self) {
-        if HOARDS.fetch_sub(1, Relaxed) > 1 {
-            return;
-        }
-        let Some(mut arena) = Taken::current() else { return };
-        let kept = arena.kept();
-        for (start, len) in kept.parts.iter().take(std::mem::take(&mut kept.count)) {
-            // SAFETY: (1) no block's.
-            let _ = unsafe { pages::unmap(CodeAddr::new(*start), *len) };
-        }
-    }
-}
-
-/// A mapping for a block, and whether it is known to be zero: a kept one is not.
-fn take_mapping(len: usize) -> (Option<*mut u8>, bool) {
-    if HOARDS.load(Relaxed) > 0
-        && let Some(mut arena) = Taken::current()
-        && let Some(start) = arena.kept().take(round_up(len))
-    {
-        return (Some(std::ptr::with_exposed_provenance_mut(start)), false);
-    }
-    (map(len), true)
-}
-
-/// Gives a mapping back.
-///
-/// # Safety
-/// No block has it.
-unsafe fn leave_mapping(start: *mut u8, len: usize) {
-    if HOARDS.load(Relaxed) > 0
-        && let Some(mut arena) = Taken::current()
-        && arena.kept().put(start.expose_provenance(), len)
-    {
-        return;
-    }
-    // SAFETY: (1) the caller.
-    let _ = unsafe { pages::unmap(CodeAddr::from_ptr(start), len) };
-}
-
-/// The thread that allocates for good, by its thread pointer; zero if there is none.
-static BUILDER: AtomicUsize = AtomicUsize::new(0);
-/// The address of its next block, and the end of its memory.
-static NEXT: AtomicUsize = AtomicUsize::new(0);
-static END: AtomicUsize = AtomicUsize::new(0);
-
-/// Blocks that this thread allocates in `act` are permanent, except for those that it frees there
-/// at once. Used for tables that are made once.
-pub(crate) fn for_good<R>(act: impl FnOnce() -> R) -> R {
-    let is_first = BUILDER.compare_exchange(0, thread_pointer(), Acquire, Relaxed).is_ok();
-    let made = act();
-    if is_first {
-        BUILDER.store(0, Release);
-    }
-    made
-}
-
-/// Whether the calling thread allocates for good.
-fn builds() -> bool {
-    let builder = BUILDER.load(Relaxed);
-    builder != 0 && builder == thread_pointer()
-}
-
-/// A block that stays. By the thread that builds.
-fn build(len: usize, align: usize) -> Option<*mut u8> {
-    let place = |next: usize| (next + ALIGN).next_multiple_of(align);
-    let mut next = NEXT.load(Relaxed);
-    if place(next) + len > END.load(Relaxed) {
-        let room = round_up((len + align + ALIGN).max(ROOM));
-        let start = map(room)?;
-        pages::populate(CodeAddr::from_ptr(start), room);
-        next = start.expose_provenance();
-        END.store(next + room, Relaxed);
-    }
-    let block = place(next);
-    NEXT.store(block + len, Relaxed);
-    let block: *mut u8 = std::ptr::with_exposed_provenance_mut(block);
-    // SAFETY: (1) behind what was there before, and inside; (2) aligned to a header's alignment.
-    unsafe {
-        block.cast::<Header>().sub(1).write(Header { len, before: 0, generation: FOR_GOOD });
-    };
-    Some(block)
-}
-
-/// Changes the length of a permanent block, if it is the last one and there is room. Called by the
-/// thread that builds.
-fn rebuild(block: *mut u8, old: usize, len: usize) -> bool {
-    let is_last = block.addr() + old == NEXT.load(Relaxed);
-    let fits = is_last && block.addr() + len <= END.load(Relaxed);
-    if fits {
-        NEXT.store(block.addr() + len, Relaxed);
-        // SAFETY: (1) its own header.
-        unsafe { (*block.cast::<Header>().sub(1)).len = len };
-    }
-    fits
 }
 
 /// The mappings that `dlmalloc` requests from the kernel.
@@ -575,230 +402,4 @@ unsafe fn resize_mapping(block: *mut u8, old: Header, len: usize) -> *mut u8 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A freed block may be another test's block a moment later.
-    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-
-    /// Numbers that look random.
-    fn random(state: &mut u64) -> usize {
-        *state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (*state >> 33) as usize
-    }
-
-    /// A block, and what it is filled with.
-    struct Filled {
-        block: *mut u8,
-        len: usize,
-        byte: u8,
-    }
-
-    impl Filled {
-        fn new(len: usize, align: usize, byte: u8) -> Self {
-            let block = allocate(len, align);
-            assert!(
-                !block.is_null() && block.addr().is_multiple_of(align.max(ALIGN)),
-                "{block:?} for {align}"
-            );
-            // SAFETY: (1) as long as was asked.
-            unsafe { block.write_bytes(byte, len) };
-            Self { block, len, byte }
-        }
-
-        fn is_whole(&self) -> bool {
-            // SAFETY: as above.
-            unsafe { std::slice::from_raw_parts(self.block, self.len) }
-                .iter()
-                .all(|&byte| byte == self.byte)
-        }
-
-        fn resize(mut self, len: usize) -> Self {
-            // SAFETY: (1) one of ours, which is not used afterwards.
-            self.block = unsafe { resize(self.block, len) };
-            self.len = self.len.min(len);
-            assert!(self.is_whole() && self.block.addr().is_multiple_of(ALIGN));
-            // SAFETY: (1) as long as was asked.
-            unsafe { self.block.write_bytes(self.byte, len) };
-            self.len = len;
-            self
-        }
-
-        fn release(self) {
-            assert!(self.is_whole());
-            // SAFETY: (1) one of ours, which is not used afterwards.
-            unsafe { release(self.block) };
-        }
-    }
-
-    fn churn(seed: u64) {
-        let mut state = seed;
-        let mut blocks: Vec<Filled> = Vec::new();
-        for round in 0..4000 {
-            let len = random(&mut state) % [24, 500, 5_000, 300_000][random(&mut state) % 4];
-            match random(&mut state) % 3 {
-                0 if !blocks.is_empty() => {
-                    blocks.swap_remove(random(&mut state) % blocks.len()).release();
-                }
-                1 if !blocks.is_empty() => {
-                    let block = blocks.swap_remove(random(&mut state) % blocks.len());
-                    blocks.push(block.resize(len));
-                }
-                _ => blocks.push(Filled::new(len, 1 << (random(&mut state) % 15), round as u8)),
-            }
-            while blocks.len() > 60 {
-                blocks.swap_remove(0).release();
-            }
-        }
-        blocks.into_iter().for_each(Filled::release);
-    }
-
-    #[test]
-    fn blocks_are_aligned_and_keep_what_they_hold_while_several_threads_have_some() {
-        let _alone = ALONE.lock().unwrap();
-        std::thread::scope(|scope| {
-            for seed in 1..4 {
-                scope.spawn(move || churn(seed));
-            }
-        });
-    }
-
-    #[test]
-    fn what_cannot_be_had_is_null_and_leaves_what_is_there() {
-        let _alone = ALONE.lock().unwrap();
-        let block = Filled::new(100, 1, 7);
-        for len in [usize::MAX, isize::MAX as usize, 1 << 60] {
-            assert!(allocate(len, 1).is_null() && allocate(len, 4096).is_null());
-            // SAFETY: (1) one of ours.
-            assert!(unsafe { resize(block.block, len) }.is_null());
-        }
-        block.release();
-    }
-
-    #[test]
-    fn large_blocks_go_back_to_the_kernel() {
-        let _alone = ALONE.lock().unwrap();
-        let goes_back = |align| {
-            let (len, block) = (64 << 20, Filled::new(64 << 20, align, 1));
-            let middle =
-                block.block.wrapping_add(len / 2).map_addr(|address| address & !(PAGE - 1));
-            // SAFETY: (1) the call only looks whether something is mapped there.
-            let is_mapped = || unsafe { libc::msync(middle.cast(), PAGE, libc::MS_ASYNC) == 0 };
-            assert!(is_mapped());
-            block.release();
-            !is_mapped()
-        };
-        for align in [1, 64, 4096, 1 << 16] {
-            // Another test's thread may map something there in between.
-            assert!((0..100).any(|_| goes_back(align)), "{align}");
-        }
-    }
-
-    #[test]
-    fn large_blocks_are_used_again_while_there_is_a_hoard() {
-        let _alone = ALONE.lock().unwrap();
-        let hoard = Hoard::begin();
-        let first = Filled::new(1 << 20, 1, 3);
-        let at = first.block;
-        first.release();
-        // The smallest that is large enough, and what is left of it.
-        let (half, other) = (Filled::new(1 << 19, 1, 4), Filled::new(1 << 18, 1, 5));
-        assert_eq!(half.block, at);
-        assert!((at.addr()..at.addr() + (1 << 20)).contains(&other.block.addr()));
-        half.release();
-        let zeros = allocate_zeros(1 << 19, 1);
-        assert_eq!(zeros, at);
-        // SAFETY: (1) as long as was asked.
-        let is_zero = unsafe { std::slice::from_raw_parts(zeros, 1 << 19) };
-        assert!(is_zero.iter().all(|&byte| byte == 0));
-        // One that grows moves with its pages, wherever it lies.
-        let grown = other.resize(3 << 20);
-        grown.release();
-        // SAFETY: (1) one of ours, which is not used afterwards.
-        unsafe { release(zeros) };
-        drop(hoard);
-        assert_eq!(Taken::current().unwrap().kept().count, 0);
-    }
-
-    #[test]
-    fn what_the_kernel_refuses_comes_from_what_was_put_aside() {
-        let _alone = ALONE.lock().unwrap();
-        Filled::new(100, 1, 7).release();
-        // SAFETY: (1) the child calls what a child of several threads may, and this module's
-        // functions.
-        let status = unsafe {
-            let child = libc::syscall(libc::SYS_fork) as i32;
-            if child == 0 {
-                inherit();
-                let none = libc::rlimit { rlim_cur: 0, rlim_max: libc::RLIM_INFINITY };
-                let is_limited = libc::setrlimit(libc::RLIMIT_AS, &raw const none) == 0;
-                let was_short = is_short();
-                let mut blocks = (0..1000).take_while(|_| !is_short());
-                let all = blocks.all(|_| !allocate(64 << 10, 1).is_null());
-                let is_over = allocate(SPARE, 1).is_null();
-                let rights = [is_limited, !was_short, all, is_short(), is_over];
-                libc::_exit(rights.iter().position(|right| !right).map_or(0, |at| at as i32 + 1));
-            }
-            let mut status = 0;
-            libc::waitpid(child, &raw mut status, 0);
-            status
-        };
-        assert_eq!(status, 0);
-    }
-
-    #[test]
-    fn what_stays_lies_side_by_side_and_what_is_freed_at_once_is_not_there() {
-        let _alone = ALONE.lock().unwrap();
-        let (first, second, grown) = for_good(|| {
-            let first = Filled::new(100, 1, 1);
-            Filled::new(1000, 64, 2).release();
-            let second = Filled::new(100, 1, 3);
-            let grown = Filled::new(50, 1, 4).resize(500).resize(ROOM - 500).resize(60);
-            churn(7);
-            (first, second, grown)
-        });
-        let apart = second.block.addr() - first.block.addr();
-        assert!((100..200).contains(&apart), "{apart}");
-        let after = Filled::new(100, 1, 5);
-        // SAFETY: (1) one of ours.
-        assert_ne!(unsafe { header(after.block) }.generation, FOR_GOOD);
-        [first, second, grown, after].into_iter().for_each(Filled::release);
-    }
-
-    #[test]
-    fn a_child_that_is_forked_while_another_thread_allocates_has_an_arena_of_its_own() {
-        let before = Filled::new(100, 1, 7);
-        let (ready, done) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
-        let status = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let taken = Taken::current();
-                ready.wait();
-                done.wait();
-                drop(taken);
-            });
-            ready.wait();
-            // SAFETY: (1) the child calls what a child of several threads may, and this module's
-            // functions.
-            let status = unsafe {
-                let child = libc::syscall(libc::SYS_fork) as i32;
-                if child == 0 {
-                    libc::alarm(20);
-                    let block = allocate(100, 1);
-                    release(before.block);
-                    let is_new = !block.is_null()
-                        && header(block).generation != header(before.block).generation;
-                    release(block);
-                    libc::syscall(libc::SYS_exit_group, if is_new { 5 } else { 6 });
-                }
-                let mut status = 0;
-                libc::waitpid(child, &raw mut status, 0);
-                status
-            };
-            done.wait();
-            status
-        });
-        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 5, "{status:x}");
-        before.release();
-    }
-}
+mod tests;

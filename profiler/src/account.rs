@@ -26,21 +26,22 @@ use crate::{Costs, Sample, SummedCalls, Ticks};
 use libm::hypot;
 use smallvec::SmallVec;
 
+mod unseen;
+
+pub(crate) use unseen::Changes;
+use unseen::Unseen;
+
 /// The most call sites that are distinguished.
 const SITES: usize = 32;
-
 /// An error that all windows share, relative to the entries that were not counted: a window begins
 /// when the agent opens it, and the entries before that are unknown. Such errors do not decrease
 /// with the number of windows.
 const UNKNOWN: f64 = 0.1;
-
 /// Counting slows the program down, so a window shows too low a rate: by this factor at most.
 const MOST_SLOWED: f64 = 5.0;
-
 /// This many windows distinguish a function that is no longer called from one that is called in
 /// bursts.
 const FEW_WINDOWS: f64 = 4.0;
-
 /// Samples of a cycle that are kept until their weight is known.
 const KEPT: usize = 512;
 
@@ -124,128 +125,6 @@ struct Weighted {
     w2m2: f64,
     /// The variance of `sum`, from the samples within cycles.
     within: f64,
-}
-
-/// Entries that no probe counted: estimated from the rate in the window of their cycle.
-#[derive(Clone, Debug, Default)]
-struct Unseen {
-    entries: f64,
-    cycles: usize,
-    /// The rate of the latest cycle, and the time for which entries were not counted in it.
-    latest: Option<(f64, f64)>,
-    rates: f64,
-    /// The sum of the squared differences between a cycle's entries at its own rate and at the next
-    /// cycle's; and the same sum for the rates alone.
-    steps2: f64,
-    changes2: f64,
-    /// The sum of the squares of the uncounted times of the cycles in `steps2`.
-    hidden2: f64,
-    /// The time for which entries were counted, in all cycles, and the time for which they were
-    /// not.
-    watched: f64,
-    hidden: f64,
-}
-
-impl Unseen {
-    /// The rate of the latest cycle, or the mean of all.
-    fn usual_rate(&self) -> f64 {
-        self.latest.map_or_else(|| self.rates / self.cycles.max(1) as f64, |(rate, _)| rate)
-    }
-
-    /// Ends a cycle with this rate of calls. Returns the number of calls that were not counted.
-    fn end_cycle(&mut self, cycle: &Cycle, rate: f64, now: Ticks) -> f64 {
-        // Between two windows the rate is assumed to change linearly.
-        if let Some((before, hidden)) = self.latest.take() {
-            self.entries += (rate - before) / 2.0 * hidden;
-            self.changes2 += (rate - before).powi(2);
-            self.steps2 += ((rate - before) * hidden).powi(2);
-            self.hidden2 += hidden * hidden;
-        }
-        let whole = now.since(cycle.began).0 as f64;
-        let Some((from, until)) = cycle.counted else {
-            self.watched += whole;
-            return 0.0;
-        };
-        let watched = (until.since(from).0 as f64).min(whole);
-        let hidden = whole - watched;
-        self.watched += watched;
-        self.hidden += hidden;
-        self.entries += rate * hidden;
-        self.latest = Some((rate, hidden));
-        self.cycles += 1;
-        self.rates += rate;
-        rate * hidden
-    }
-
-    /// How much its rate has changed from one window to the next.
-    fn changes(&self) -> Changes {
-        let mean = self.rates / self.cycles.max(1) as f64;
-        if self.cycles < 2 || mean <= 0.0 {
-            return Changes::default();
-        }
-        Changes { squares: self.changes2 / (mean * mean), count: (self.cycles - 1) as f64 }
-    }
-
-    /// The variance of the entries that were not counted, from the differences between the rates of
-    /// successive windows (Wolter 2007, *Introduction to Variance Estimation*, chapter 8): windows
-    /// are spread over a program's phases, and a phase that lasts for many windows is known except
-    /// for its two ends. Also returns the number of differences that it is based on.
-    fn variance(&self, all: &Changes) -> (f64, f64) {
-        let (rate, hidden) = self.latest.unwrap_or_default();
-        let own = self.changes();
-        if own.count == 0.0 {
-            return (self.steps2 / 2.0 + (rate * hidden).powi(2), 1.0);
-        }
-        // Two or three windows of a function are weak evidence of how much its rate changes.
-        let (expected, weight) = all.without(&own).expected();
-        let expected2 = expected * (self.rates / self.cycles as f64).powi(2);
-        let known = own.count + weight;
-        let change2 = (self.changes2 + weight * expected2) / known;
-        let steps2 = (own.count * self.steps2 + weight * expected2 * self.hidden2) / known;
-        // The rate after the last window may have changed as it did between the others.
-        (steps2 / 2.0 + change2 * hidden * hidden, known)
-    }
-}
-
-/// How much the rates of functions change from one window to the next, relative to their means.
-///
-/// A variance from few values is moderated by those of the program's other functions (Smyth 2004,
-/// *Linear models and empirical Bayes methods*): phases are the whole program's.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Changes {
-    /// The sum of their squares, and their number.
-    squares: f64,
-    count: f64,
-}
-
-impl Changes {
-    /// The evidence of other functions weighs as much as this many changes of the function itself,
-    /// at most.
-    const MOST: f64 = 4.0;
-
-    /// The changes of all functions, until now.
-    pub(crate) fn of<'a>(accounts: impl Iterator<Item = &'a Account>, now: Ticks) -> Self {
-        accounts.map(|account| account.changes(now)).sum()
-    }
-
-    fn without(&self, one: &Self) -> Self {
-        let count = (self.count - one.count).max(0.0);
-        Self { squares: (self.squares - one.squares).max(0.0), count }
-    }
-
-    /// The mean square, and its weight in changes of the function itself.
-    fn expected(&self) -> (f64, f64) {
-        (self.squares / self.count.max(1.0), self.count.min(Self::MOST))
-    }
-}
-
-impl std::iter::Sum for Changes {
-    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), |sum, one| Self {
-            squares: sum.squares + one.squares,
-            count: sum.count + one.count,
-        })
-    }
 }
 
 impl Account {
@@ -625,151 +504,4 @@ impl Account {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A thousand calls in a million observed ticks, then cycles of a million ticks with a window
-    /// of a thousand ticks, in which no call is made.
-    fn silent(cycles: u64) -> Figure {
-        const SPAN: u64 = 1_000_000;
-        let mut account = Account::new(Ticks(0));
-        account.entered(1_000);
-        for cycle in 1..=cycles {
-            let began = Ticks(cycle * SPAN);
-            account.turn(began);
-            account.open_window(began, 0.0);
-            account.close_window(Ticks(began.0 + 1_000), 0.0, 0.0, 0.0);
-            account.stop_counting(began, Ticks(began.0 + 1_000));
-        }
-        account.turn(Ticks((cycles + 1) * SPAN));
-        account.calls(&Changes::default())
-    }
-
-    #[test]
-    fn what_counting_takes_beyond_what_is_known_is_in_the_interval() {
-        const SPAN: u64 = 10_000_000;
-        // Calls of `ticks` ticks, to which counting adds twice `cost`.
-        let calls = |ticks: u64, cost: u64| {
-            let mut account = Account::new(Ticks(0));
-            for cycle in 0..8 {
-                let began = Ticks(cycle * SPAN);
-                account.turn(began);
-                account.open_window(began, 0.0);
-                let end = Ticks(began.0 + SPAN / 100);
-                account.entered(SPAN / 100 / (ticks + 2 * cost));
-                account.close_window(end, 0.0, cost as f64, 0.5 * cost as f64);
-                account.stop_counting(began, end);
-            }
-            account.turn(Ticks(8 * SPAN));
-            (account.calls(&Changes::default()), 8.0 * SPAN as f64 / ticks as f64)
-        };
-        // Estimated as 8.0 of 11.4 million.
-        let (told, truth) = calls(7, 3);
-        let (lo, hi) = told.interval();
-        assert!(told.value < 0.75 * truth && lo <= truth && truth <= hi, "{told:?} of {truth}");
-        // For long calls it makes no difference.
-        let (told, truth) = calls(700, 3);
-        assert!(told.interval().1 < 1.15 * truth, "{told:?} of {truth}");
-    }
-
-    #[test]
-    fn where_counting_takes_nearly_all_of_a_window_only_the_shortest_call_is_known() {
-        const SPAN: u64 = 1_000_000;
-        const WINDOW: u64 = 10_000;
-        // Each entry took a hundred ticks, or between fifty and two hundred.
-        let mut account = Account::new(Ticks(0));
-        for cycle in 0..8 {
-            let began = Ticks(cycle * SPAN);
-            account.turn(began);
-            account.open_window(began, 0.0);
-            let end = Ticks(began.0 + WINDOW);
-            account.entered(WINDOW / 100);
-            account.close_window(end, 0.0, 99.0, 50.0);
-            account.stop_counting(began, end);
-        }
-        account.turn(Ticks(8 * SPAN));
-        let calls = account.calls(&Changes::default());
-        // The calls of the program may have been that short all the time.
-        assert!(calls.interval().1 > 7.9 * SPAN as f64, "{calls:?}");
-        assert!(calls.interval().0 < 0.02 * calls.interval().1, "{calls:?}");
-    }
-
-    #[test]
-    fn what_was_counted_in_no_time_tells_no_rate() {
-        let mut account = Account::new(Ticks(0));
-        account.entered(1_000);
-        account.stop_counting(Ticks(0), Ticks(100_000));
-        account.turn(Ticks(1_000_000));
-        let before = account.estimate();
-        // By the hook's own clock reading, the hook was retired before the cycle began.
-        account.entered(500);
-        account.stop_counting(Ticks(900_000), Ticks(950_000));
-        account.turn(Ticks(2_000_000));
-        let calls = account.estimate();
-        // 999 in 100,000 ticks, as in the cycle before.
-        assert!((calls - before - 500.0 - 9_990.0).abs() < 1.0, "{before} and {calls}");
-    }
-
-    #[test]
-    fn a_few_timed_calls_tell_no_rate() {
-        let mut account = Account::new(Ticks(0));
-        for cycle in 1..=20 {
-            account.entered(10);
-            account.stop_counting(Ticks((cycle - 1) * 1_000_000), Ticks(cycle * 1_000_000 - 1));
-            account.turn(Ticks(cycle * 1_000_000));
-        }
-        let (known, unknown) =
-            (account.calls(&Changes::default()), account.calls_without_windows());
-        assert_eq!((known.value, known.interval().0), (unknown.value, unknown.interval().0));
-        assert_eq!(unknown.interval().1, known.interval().1 + account.unseen.hidden);
-    }
-
-    /// Cycles with a window of a hundredth of their length, in which this many entries are counted;
-    /// no others are counted.
-    fn windows(entries: &[u64]) -> Account {
-        const SPAN: u64 = 1_000_000;
-        let mut account = Account::new(Ticks(0));
-        for (cycle, &entries) in entries.iter().enumerate() {
-            let began = Ticks(cycle as u64 * SPAN);
-            account.turn(began);
-            account.open_window(began, 0.0);
-            account.entered(entries);
-            account.close_window(Ticks(began.0 + SPAN / 100), 0.0, 0.0, 0.0);
-            account.stop_counting(began, Ticks(began.0 + SPAN / 100));
-        }
-        account.turn(Ticks(entries.len() as u64 * SPAN));
-        account
-    }
-
-    #[test]
-    fn two_windows_are_judged_by_what_is_known_of_the_whole_program() {
-        // Their last cycles have just ended.
-        let of = |accounts: &[Account]| -> Changes {
-            accounts.iter().map(|account| account.unseen.changes()).sum()
-        };
-        let two = windows(&[500, 600]);
-        let alone = two.calls(&Changes::default());
-        let half = |figure: &Figure| figure.half_width() / figure.value;
-        assert!(half(&alone) > 1.0, "{alone:?}");
-        let others: Vec<u64> = (0..20).map(|at| [450, 550, 500, 600][at % 4]).collect();
-        let changes = of(&[windows(&others), windows(&[500, 600])]);
-        let told = two.calls(&changes);
-        assert_eq!(told.value, alone.value);
-        assert!((0.1..0.6).contains(&half(&told)), "{told:?}");
-        // Other functions whose rates change much make it less certain than its own windows do.
-        let (wild, calm) = (windows(&[100, 900, 50, 1_000, 20, 950]), windows(&[500, 501]));
-        let changes = of(&[wild, windows(&[500, 501])]);
-        assert!(half(&calm.calls(&changes)) > 2.0 * half(&calm.calls(&Changes::default())));
-        // Its own changes are not evidence of other functions.
-        let own = of(&[windows(&[500, 600])]);
-        assert_eq!(two.calls(&own), alone);
-    }
-
-    #[test]
-    fn windows_that_meet_no_call_prove_little_while_they_are_few() {
-        let (one, many) = (silent(1).interval(), silent(400).interval());
-        assert!(one.0 == 1_000.0 && (1_900.0..2_000.0).contains(&one.1), "{one:?}");
-        // Of four hundred cycles without calls, four may have been like the first.
-        assert!(many.0 == 1_000.0 && many.1 < 6_000.0, "{many:?}");
-    }
-}
+mod tests;

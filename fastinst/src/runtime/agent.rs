@@ -5,44 +5,42 @@
 //! wants a profile written posts a request and waits with a timeout. So no work of the profiler
 //! runs in a signal handler of the program.
 
-use super::drain::{self, Done};
-use super::functions::{self, Id};
+use super::functions::Id;
 use super::handover::{self, Pace};
-use super::layout::{Function, RECORD, RING_COUNT, Record};
-use super::registry::{ModuleRegistry, lock_registry};
-use super::request_queue::{self, RequestQueue, RoundStep, TakenRequests};
-use super::sites::SiteList;
+use super::layout::RING_COUNT;
+use super::registry::lock_registry;
+use super::request_queue::{self, RoundStep, TakenRequests};
 use super::witness::Witness;
-use super::{
-    attached, clock, load_handshake, measure, modes, registered, scope, sharing, spans, target,
-    thread_sums, threads, unloading,
-};
+use super::{attached, clock, measure, modes, spans, target, threads, unloading};
 use crate::heap;
 use crate::names::Names;
-use crate::output::{self, Unhindered};
+use crate::output::Unhindered;
 use looks::Looks;
-use profiler::{Clock, Controller, Mode, Nesting, Probes};
+use profiler::{Clock, Controller, Nesting};
 use std::collections::{BTreeSet, HashMap};
-use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::time::{Duration, Instant};
-use wordpatch::CodeAddr;
-use wordpatch::os::threads::{Tid, current, sleep_while_for, wake};
-use wordpatch::os::{OsError, clocks};
+use wordpatch::os::clocks;
+use wordpatch::os::threads::sleep_while_for;
 
+mod accounts;
 pub(crate) mod control;
 mod draining;
+mod installing;
 mod looks;
+mod switching;
+mod thread;
 mod writing;
 
-/// Incremented by every call; the agent sleeps on it.
-static CALLS: AtomicU32 = AtomicU32::new(0);
-static REQUESTS: RequestQueue = RequestQueue::new();
-/// The agent's thread; zero if there is none.
-static THREAD: AtomicU32 = AtomicU32::new(0);
-/// The CPU time, in nanoseconds, of the agent's threads that have ended.
-static BEFORE: AtomicU64 = AtomicU64::new(0);
+use accounts::Account;
+pub(crate) use installing::do_with_less;
+pub(super) use installing::may_install;
+use switching::{Changes, refill};
+use thread::{BEFORE, CALLS, REQUESTS, THREAD, agent_time};
+pub(super) use thread::{arrives, await_until, processor_time};
+pub(crate) use thread::{
+    ask_to_write, call, dismiss, forget, is_there, run_as_agent, start, write_now,
+};
 
 /// The controller's next decision is near if it is due in less than this, in seconds of the
 /// program's time.
@@ -56,157 +54,10 @@ const SOONEST: Duration = Duration::from_millis(1);
 /// Counting takes no longer than this, in seconds of the program's time, unless the agent is
 /// interrupted.
 const NEAR: f64 = 50e-6;
-/// The next installation waits for one part in this many of the time between the agent's start and
-/// the previous one.
-const INSTALLATION_PACE: u32 = 20;
-/// How many functions are switched per reading of the program's clock.
-const MARKED_TOGETHER: usize = 8;
 /// A program that hardly runs: the agent does not wait for its clock.
 const SLOWEST: f64 = 1e-3;
 /// The longest pause between two ticks: requests and new modules are seen within it.
 const LATEST: Duration = Duration::from_millis(250);
-
-/// Wakes the agent. Usable in a signal handler.
-pub(crate) fn call() {
-    CALLS.fetch_add(1, Release);
-    wake(&CALLS);
-}
-
-/// Whether functions of unmodified code get no more probes: a filter of system calls may kill the
-/// process for the calls that installing takes.
-static INSTALLATION_FORBIDDEN: AtomicBool = AtomicBool::new(false);
-
-/// Whether unmodified code may get probes, and memory for them may be mapped and unmapped.
-pub(super) fn may_install() -> bool {
-    !INSTALLATION_FORBIDDEN.load(Acquire)
-}
-
-/// A filter of system calls is about to be installed, under which profiles are known to work.
-/// Everything that takes further system calls stops.
-pub(crate) fn do_with_less() {
-    INSTALLATION_FORBIDDEN.store(true, Release);
-    // Another thread may be installing a probe: wait until it is done.
-    drop(lock_registry());
-    control::forbid();
-}
-
-/// How long it may take to make a profile of very many functions, and to write it to a busy disk.
-const WORK: Duration = Duration::from_secs(20);
-
-/// How long `start` waits for the agent's thread to begin.
-const ARRIVAL: Duration = Duration::from_secs(1);
-
-/// Whether an agent is running. There is none in a child that was created without the C library,
-/// although its copy of the memory says so.
-pub(crate) fn is_there() -> bool {
-    THREAD.load(Relaxed) != 0 && target::is_known_process()
-}
-
-/// Has the profile written, and waits for it. Returns whether it was written.
-///
-/// `patience` limits the wait for an agent that may itself be waiting for the caller: the caller
-/// may be a signal handler, which has interrupted arbitrary code. Once the agent waits for the CPU
-/// and the disk only, this waits for up to `WORK` more.
-pub(crate) fn write_now(patience: Duration) -> bool {
-    if !is_there() || current() == Tid(THREAD.load(Relaxed) as i32) {
-        return false;
-    }
-    let number = REQUESTS.post();
-    call();
-    REQUESTS.await_answer(number, patience)
-        || (output::is_unhindered() && REQUESTS.await_answer(number, WORK))
-}
-
-/// Has the profile written some time soon. Usable in a signal handler.
-pub(crate) fn ask_to_write() {
-    let _ = REQUESTS.post();
-    call();
-}
-
-/// Has the agent leave, and waits until its thread has ended.
-pub(crate) fn dismiss(patience: Duration) -> bool {
-    let thread = THREAD.load(Acquire);
-    if thread == 0 {
-        return true;
-    }
-    REQUESTS.dismiss();
-    call();
-    await_until(patience, || {
-        THREAD.load(Acquire) == 0 && !wordpatch::os::threads::lives(Tid(thread as i32))
-    })
-}
-
-/// Waits until it is done, for `patience` at most. Returns whether it is.
-pub(super) fn await_until(patience: Duration, done: impl Fn() -> bool) -> bool {
-    let end = Instant::now() + patience;
-    let mut looks = 0;
-    while !done() {
-        if Instant::now() > end {
-            return false;
-        }
-        looks += 1;
-        if looks < 20 {
-            wordpatch::os::threads::give_way();
-            continue;
-        }
-        // SAFETY-free and short: the agent answers within a few hundred microseconds.
-        std::thread::sleep(Duration::from_micros(50));
-    }
-    true
-}
-
-/// In a forked child: the thread is the parent's.
-pub(crate) fn forget() {
-    THREAD.store(0, Release);
-    REQUESTS.forget();
-    BEFORE.store(0, Relaxed);
-    clock::forget();
-}
-
-/// Starts the agent's thread.
-pub(crate) fn start(mut agent: Agent) -> Result<(), OsError> {
-    // Done here, where opening a file takes no descriptor that another thread of the program may
-    // expect.
-    handover::claim(target::config().handover.as_deref());
-    agent.open_control();
-    arrives();
-    let blocked = wordpatch::os::signals::Blocked::all();
-    let life = move || run_as_agent(agent);
-    let started = wordpatch::os::threads::start(c"fastinst", 512 << 10, life);
-    drop(blocked);
-    if started.is_err() {
-        THREAD.store(0, Release);
-    }
-    started?;
-    // Waits until it runs: whatever the program does next (install a filter of system calls, enter
-    // a namespace) must not meet a thread that is only half set up.
-    let end = Instant::now() + ARRIVAL;
-    while THREAD.load(Acquire) == u32::MAX && Instant::now() < end {
-        sleep_while_for(&THREAD, u32::MAX, ARRIVAL);
-    }
-    Ok(())
-}
-
-/// The calling thread is about to become the agent's: a thread that requests the profile meanwhile
-/// waits for it.
-pub(super) fn arrives() {
-    THREAD.store(u32::MAX, Release);
-}
-
-/// The calling thread is the agent's from now on, until it leaves.
-pub(crate) fn run_as_agent(agent: Agent) {
-    threads::ours();
-    target::block_signals();
-    // Hash tables draw random numbers, once for each thread. This draws them now: a filter of
-    // system calls may be installed by the time that a table is first used.
-    let _ = std::hash::RandomState::new();
-    THREAD.store(current().0 as u32, Release);
-    wordpatch::os::threads::wake_all(&THREAD);
-    if std::panic::catch_unwind(AssertUnwindSafe(|| agent.run())).is_err() {
-        target::give_up("an invariant of ours is broken");
-        THREAD.store(0, Release);
-    }
-}
 
 /// The agent's own state.
 pub(crate) struct Agent {
@@ -267,34 +118,12 @@ pub(crate) struct Agent {
     frozen: Option<Box<profiler::Profile>>,
 }
 
-/// What the agent knows about a function.
-#[derive(Clone, Debug)]
-struct Account {
-    /// Entries that were reported to the controller; and, among them, those of an earlier profile.
-    told: u64,
-    earlier: u64,
-    /// Entries on threads that have ended.
-    ended: u64,
-    samples: bool,
-    /// The quota that threads are refilled to at every look, if they are.
-    refill: Option<i32>,
-    module: Option<usize>,
-}
-
 impl Agent {
     /// An agent that knows the existing functions; gives them their first modes.
     pub(crate) fn new(clock: Clock, seed: u64) -> Self {
         let mut agent = Self::blank(clock, seed);
         agent.meet_all();
         agent
-    }
-
-    /// Meets all existing functions.
-    fn meet_all(&mut self) {
-        let all = self.meet();
-        let mut registry = lock_registry();
-        self.discover(&all, &mut registry);
-        self.witness.set_registered_code(registered::spans(&registry));
     }
 
     /// Without any function.
@@ -344,120 +173,6 @@ impl Agent {
             agent.witness.wait_for_recording();
         }
         agent
-    }
-
-    /// For a process that ran before this agent: what threads have counted and timed for an earlier
-    /// agent is not reported again, and the CPU time used so far is not shared out to functions.
-    pub(crate) fn late(clock: Clock, seed: u64) -> Self {
-        drain_unseen();
-        modes::ACCOUNT.clear();
-        super::arguments::clear();
-        let mut agent = Self::new(clock, seed);
-        threads::give_back();
-        agent.leave_the_past();
-        // The CPU time of earlier agents. What this one has used so far counts for this profile.
-        agent.agent_before = Duration::from_nanos(BEFORE.load(Relaxed));
-        agent
-    }
-
-    /// What was counted and timed so far is not reported again, and the CPU time used so far
-    /// belongs to no function.
-    fn leave_the_past(&mut self) {
-        drain_unseen();
-        modes::ACCOUNT.clear();
-        self.make_accounts();
-        let mut past = profiler::SummedCalls::default();
-        for block in threads::all() {
-            block.lost.store(0, Relaxed);
-            for number in 1..threads::records_of(block).min(functions::count()) {
-                thread_sums::take_sums(block, Id(number), &mut past);
-            }
-        }
-        for (number, sum) in self.sums(|_, _| ()).into_iter().enumerate().skip(1) {
-            (self.functions[number].told, self.functions[number].earlier) = (sum, sum);
-        }
-        self.before = clocks::of_process().saturating_sub(agent_time());
-        spans::begin_anew();
-        self.switches = spans::switches();
-    }
-
-    /// How often each function was entered, by all threads; calls `visit` with each of their
-    /// records.
-    fn sums(&self, visit: impl Fn(u32, &Record)) -> Vec<u64> {
-        let mut sums: Vec<u64> = self.functions.iter().map(|account| account.ended).collect();
-        for block in threads::all() {
-            let records = threads::records_of(block).min(sums.len() as u32);
-            for (number, sum) in (1..records).zip(&mut sums[1..]) {
-                if let Some(record) = block.record(number * RECORD as u32) {
-                    *sum += record.count.load(Relaxed);
-                    visit(number, record);
-                }
-            }
-        }
-        for (number, sum) in sums.iter_mut().enumerate().skip(1) {
-            *sum += Id(number as u32).function().late.load(Relaxed);
-        }
-        sums
-    }
-
-    /// Makes accounts for functions that were added since. Returns those that must be reported to
-    /// the controller.
-    fn meet(&mut self) -> BTreeSet<Id> {
-        self.make_accounts();
-        let count = self.functions.len() as u32;
-        let come = std::mem::take(&mut self.unready).into_iter().chain((self.met..count).map(Id));
-        let (ready, unready): (Vec<Id>, _) =
-            come.filter(|id| !id.is_nobody()).partition(|id| id.is_made());
-        (self.met, self.unready) = (count, unready);
-        ready.into_iter().collect()
-    }
-
-    fn make_accounts(&mut self) {
-        let blank =
-            Account { told: 0, earlier: 0, ended: 0, samples: false, refill: None, module: None };
-        self.functions.resize(functions::count() as usize, blank);
-    }
-
-    /// Reports functions to the controller that are new or have new sites.
-    fn discover(&mut self, changed: &BTreeSet<Id>, registry: &mut ModuleRegistry) {
-        self.make_accounts();
-        for &id in changed {
-            let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
-            // The module in which it was first seen: another one may be mapped there by now.
-            let account = &mut self.functions[id.0 as usize];
-            account.module =
-                account.module.or_else(|| registry.entry_of(address).map(|(number, _)| number));
-            if scope::is_used() {
-                let unmodified = registry.unmodified.as_ref();
-                let is_untimed = unmodified.is_some_and(|code| code.is_untimed(id));
-                scope::set_role(id, target::opens_scope(registry, address), is_untimed);
-            }
-            if self.frozen.is_none() && target::is_selected(registry, address) {
-                let others =
-                    sharing::others(id).into_iter().map(|id| profiler::FuncId(id.0)).collect();
-                self.controller.discovered(profiler::FuncId(id.0), sites_of(id));
-                self.controller.ends_with(profiler::FuncId(id.0), others);
-                if let Some(counting) = registered::counting_at(registry, address) {
-                    self.controller.counting_takes(profiler::FuncId(id.0), counting);
-                }
-                if registry.unmodified.as_ref().is_some_and(|code| code.is_untimed(id)) {
-                    self.controller.only_counts(profiler::FuncId(id.0));
-                }
-            } else {
-                modes::allow(id, false);
-            }
-        }
-        let mut changes = Changes::default();
-        self.controller.first(&mut changes);
-        self.apply_modes(changes);
-        // Only after they have got their modes: a span that began earlier would miss their calls.
-        for &id in changed.iter().filter(|_| spans::are_used()) {
-            let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
-            spans::set_role(id, target::role_of(registry, address));
-        }
-        if spans::are_used() || scope::is_used() {
-            changed.iter().copied().for_each(modes::renew);
-        }
     }
 
     fn run(mut self) {
@@ -617,195 +332,10 @@ impl Agent {
         let interval = target::config().interval;
         interval.into_iter().chain(next_switch).fold(pause, Duration::min)
     }
-
-    fn look_for_modules(&mut self) {
-        let news = target::take_new_functions() | target::take_lessons() | !self.unready.is_empty();
-        if !news && !load_handshake::is_requested() {
-            return;
-        }
-        let mut registry = lock_registry();
-        let is_unloading = unloading::is_going_on();
-        let wanted = load_handshake::take_requests(is_unloading);
-        if is_unloading && wanted.is_none() {
-            // Later: a thread that waits for a module gets no answer yet, and what hooks have
-            // learnt is kept.
-            target::keep_lessons();
-            return;
-        }
-        let mut changed = self.meet();
-        changed.extend(registry.learn());
-        if let Some(wanted) = &wanted {
-            changed.extend(registry.install_all(
-                target::policy(),
-                true,
-                wanted.functions.as_deref(),
-            ));
-            if wanted.functions.is_none() && may_install() {
-                changed.extend(target::install_late(&mut registry));
-                self.installed_all = false;
-            }
-        }
-        self.discover(&changed, &mut registry);
-        self.witness.set_registered_code(registered::spans(&registry));
-        if let Some(wanted) = &wanted {
-            load_handshake::answer_requests(wanted);
-        }
-    }
-
-    /// Installs probes in functions of unmodified code that were seen to run.
-    fn install_sampled(&mut self) {
-        if !self.has_puns || !may_install() || !self.is_installation_due() {
-            return;
-        }
-        let seen = self.witness.take_seen();
-        if seen.is_some() && !spans::is_recording() {
-            return;
-        }
-        let (was_seen, nothing_is_new) = match &seen {
-            Some(seen) => (true, seen.is_empty()),
-            None => (false, std::mem::replace(&mut self.installed_all, true)),
-        };
-        if nothing_is_new {
-            return;
-        }
-        self.last_installation = Instant::now();
-        let mut registry = lock_registry();
-        // Checked under the lock: a thread that forbids installing waits for the lock, or is seen
-        // here.
-        let Some(unmodified) = registry.unmodified.as_ref() else { return };
-        if !may_install() || !target::installs_when_sampled(&registry) || unloading::is_going_on() {
-            return;
-        }
-        // Without a clock that shows which functions run, any may.
-        let mut seen: Vec<CodeAddr> = match seen {
-            Some(seen) => seen.into_iter().map(|at| CodeAddr::new(at as usize)).collect(),
-            None => unmodified.all(|_| true),
-        };
-        seen.sort_unstable();
-        seen.dedup();
-        let new = registry.install_unmodified(&seen);
-        let now = clock::work();
-        for id in &new {
-            self.controller.begins_late(profiler::FuncId(id.0), now, was_seen);
-        }
-        self.discover(&new, &mut registry);
-    }
-
-    /// Whether the functions that were seen meanwhile are worth a look at what is mapped, which
-    /// takes as long as giving some of them probes. Hot functions were seen in the beginning.
-    fn is_installation_due(&self) -> bool {
-        let age = self.last_installation.duration_since(self.arrived);
-        self.last_installation.elapsed() >= (age / INSTALLATION_PACE).min(LATEST)
-    }
-
-    /// The cost of switching a function off and on again: two sites, each twice, and as much again
-    /// for the threads that execute them and have to fetch them anew.
-    fn learn_toggle(&mut self) {
-        let toggles = modes::ACCOUNT.toggles.load(Relaxed);
-        if toggles > 100 {
-            let one = modes::ACCOUNT.ticks.load(Relaxed) as f64 / toggles as f64;
-            self.controller.learn_toggle((one * 4.0 * 2.0).clamp(400.0, 20_000.0));
-        }
-    }
-
-    /// Passes the wanted states of registered functions to their runtimes.
-    fn notify_runtimes(&mut self) {
-        let refused = registered::notify_runtimes();
-        modes::ACCOUNT.failures.fetch_add(refused as u64, Relaxed);
-    }
-
-    /// Reports the functions to the controller that hooks have retired.
-    fn report_retired(&mut self) {
-        let (controller, functions) = (&mut self.controller, &mut self.functions);
-        self.armed.retain(|&id| {
-            let function = id.function();
-            let armed = modes::is_armed(function);
-            if !armed {
-                functions[id.0 as usize].samples = false;
-                let [armed, at] = [&function.armed_at, &function.retired_at]
-                    .map(|at| profiler::Ticks(at.load(Acquire)));
-                controller.retired(profiler::FuncId(id.0), armed, at);
-            }
-            armed
-        });
-    }
-
-    /// Switches functions. Returns those that a runtime switches itself, once the agent calls it.
-    fn apply_modes(&mut self, changes: Changes) -> Vec<profiler::FuncId> {
-        let mut elsewhere = Vec::new();
-        for (at, (function, mode)) in changes.0.into_iter().enumerate() {
-            let id = Id(function.0);
-            if at % MARKED_TOGETHER == 0 {
-                clock::mark();
-            }
-            modes::set(id, mode);
-            self.controller.switched(function, clock::marked());
-            if id.function().site_list().is_some_and(|list| list.registration().is_some()) {
-                elsewhere.push(function);
-            }
-            let account = &mut self.functions[id.0 as usize];
-            let samples = matches!(mode, Mode::Sample(_));
-            if samples && !account.samples {
-                self.armed.insert(id);
-            } else if !samples && account.samples {
-                self.armed.remove(&id);
-            }
-            account.samples = samples;
-            account.refill = match mode {
-                Mode::Sample(draw) if draw.is_refilled() => i32::try_from(draw.quota).ok(),
-                _ => None,
-            };
-        }
-        elsewhere
-    }
 }
 
 impl std::fmt::Debug for Agent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Agent").field("functions", &self.functions.len()).finish_non_exhaustive()
     }
-}
-
-/// The changes that the controller wants.
-#[derive(Debug, Default)]
-struct Changes(Vec<(profiler::FuncId, Mode)>);
-
-impl Probes for Changes {
-    fn set(&mut self, function: profiler::FuncId, mode: Mode) {
-        self.0.push((function, mode));
-    }
-}
-
-/// Gives a thread its quota anew, if it has not used it up. If the thread takes one off meanwhile,
-/// it gets one more.
-fn refill(record: &Record, function: &Function, quota: i32) {
-    let left = record.left.load(Relaxed);
-    if (1..quota / 2).contains(&left) && record.term.load(Relaxed) == function.term.load(Relaxed) {
-        record.left.store(quota, Relaxed);
-    }
-}
-
-/// Discards what is in the threads' rings.
-fn drain_unseen() {
-    for block in threads::all() {
-        while drain::take_entries(block, &mut [Done::default(); drain::BATCH]) > 0 {}
-    }
-}
-
-fn sites_of(id: Id) -> u32 {
-    id.function().site_list().map_or(0, SiteList::probes)
-}
-
-/// The CPU time of the agent's threads. Usable in a hook.
-pub(super) fn processor_time() -> Duration {
-    let own = match THREAD.load(Acquire) {
-        0 | u32::MAX => None,
-        thread => clocks::of_thread(Tid(thread as i32)),
-    };
-    Duration::from_nanos(BEFORE.load(Relaxed)) + own.unwrap_or_default()
-}
-
-/// The CPU time of the agent's threads. By the agent.
-fn agent_time() -> Duration {
-    Duration::from_nanos(BEFORE.load(Relaxed)) + clocks::of_caller()
 }

@@ -27,66 +27,23 @@
 #![allow(unreachable_pub, reason = "the loader reaches them, by name")]
 
 use super::layout::{
-    CLEARS, Clear, ENTRY, EPOCH, Entry, FRAME, Frame, Function, Header, LAPS, OUTERMOST, RECORDS,
-    RING, RING_COUNT, RING_ROOM, Record,
+    ENTRY, EPOCH, Entry, FRAME, Frame, Function, Header, LAPS, OUTERMOST, RECORDS, RING,
+    RING_COUNT, RING_ROOM, Record,
 };
 use super::scope::{self, stubs as follow};
-use super::{drain, event, keeping, skip};
-use std::arch::{asm, global_asm, naked_asm};
+use super::{drain, keeping, skip};
+use std::arch::naked_asm;
 use std::mem::offset_of;
 use std::sync::atomic::AtomicU64;
 use wordpatch::CodeAddr;
-use wordpatch::os::pages::PAGE;
 
-// The thread's block: one pointer, in the initial-exec model, which costs one load.
-global_asm!(
-    ".pushsection .tbss.fastinst_thread,\"awT\",@nobits",
-    ".globl fastinst_thread",
-    ".hidden fastinst_thread",
-    ".type fastinst_thread, @object",
-    ".size fastinst_thread, 8",
-    ".p2align 3",
-    "fastinst_thread: .zero 8",
-    // Whether the thread is in a function that the user has attached.
-    ".globl fastinst_inside",
-    ".hidden fastinst_inside",
-    ".type fastinst_inside, @object",
-    ".size fastinst_inside, 8",
-    "fastinst_inside: .zero 8",
-    ".popsection",
-);
+mod slow_path;
+mod thread_block;
 
-/// The calling thread's block, or null.
-#[inline]
-pub(crate) fn thread() -> *mut Header {
-    let block;
-    // SAFETY: (1) reads this thread's own variable.
-    unsafe {
-        asm!("mov {0}, qword ptr [rip + fastinst_thread@GOTTPOFF]", "mov {0}, qword ptr fs:[{0}]", out(reg) block, options(nostack, preserves_flags, readonly));
-    }
-    block
-}
-
-/// Makes `block` the calling thread's.
-pub(crate) fn set_thread(block: *mut Header) {
-    // SAFETY: (1) writes this thread's own variable.
-    unsafe {
-        asm!("mov {0}, qword ptr [rip + fastinst_thread@GOTTPOFF]", "mov qword ptr fs:[{0}], {1}", out(reg) _, in(reg) block, options(nostack, preserves_flags));
-    }
-}
-
-/// Where the calling thread's variable lies from the thread's base: the same for all threads, by
-/// the model.
-pub(crate) fn thread_offset() -> i32 {
-    let offset: i64;
-    // SAFETY: (1) reads what the loader has put there.
-    unsafe {
-        asm!("mov {0}, qword ptr [rip + fastinst_thread@GOTTPOFF]", out(reg) offset, options(nostack, preserves_flags, readonly));
-    }
-    i32::try_from(offset).unwrap_or_else(|_| {
-        unreachable!("thread variables of the static model lie within two gigabytes")
-    })
-}
+pub(crate) use slow_path::{NO_SITE, slow, user};
+use slow_path::{enough, inside_slow_enter, inside_slow_exit};
+pub(super) use slow_path::{slow_enter, slow_exit, slowly};
+pub(crate) use thread_block::{set_thread, thread, thread_offset};
 
 /// What a site leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,17 +139,13 @@ impl Stub {
 
 /// Where the table of functions lies; set before any trampoline leads here.
 pub(crate) static FUNCTIONS: AtomicU64 = AtomicU64::new(0);
-
 /// What a timed call adds to the time of the one that it is inside of, in ticks: its thread's own
 /// clock stands still for so long. Zero until it is measured.
 pub(crate) static PAIR: AtomicU64 = AtomicU64::new(0);
-
 /// The time that is measured for a call that does nothing, in ticks. Zero until it is measured.
 pub(crate) static BIAS: AtomicU64 = AtomicU64::new(0);
-
 /// The factor of the random generator (Knuth's MMIX).
 pub(crate) const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
-
 const RECORD_ADDRESS: usize = RECORDS + offset_of!(Record, address);
 const RECORD_COUNT: usize = RECORDS + offset_of!(Record, count);
 const RECORD_SKIP: usize = RECORDS + offset_of!(Record, skip);
@@ -217,6 +170,7 @@ macro_rules! own_block {
         )
     };
 }
+
 pub(super) use own_block;
 
 /// The stubs, by where they continue in the slow path, and by how far the stack pointer lies below
@@ -477,6 +431,7 @@ macro_rules! stubs {
 }
 
 stubs!(count, time_enter, time_exit, 0; slow_enter, slow_exit, enough);
+
 // Behind puns: what is slow keeps all registers there.
 stubs!(
     bare_count,
@@ -545,6 +500,7 @@ end_if_open!(
     bare_end_point,
     keeping::slow_end_point
 );
+
 end_if_open!(
     /// Ends a call whose arguments were read.
     bare_exit_capture,
@@ -561,6 +517,7 @@ stubs!(
     inside_slow_exit,
     enough
 );
+
 stubs!(
     bare_inside_count,
     bare_inside_time_enter,
@@ -616,6 +573,7 @@ shared_exit!(
     shared_exit,
     time_exit
 );
+
 shared_exit!(
     /// The same where calls are followed.
     shared_unfollow,
@@ -623,123 +581,6 @@ shared_exit!(
 );
 
 const _: () = assert!(ENTRY == 1 << 5 && super::sites::OWNERS == 4 * 16);
-
-/// To [`event::enter`]: the function, the place it was called from, the stack pointer, the site.
-#[unsafe(naked)]
-pub(super) extern "C" fn slow_enter() {
-    naked_asm!("mov rdx, rsp", "mov ecx, r10d", "lea rax, [rip + {}]", "jmp {}", sym event::enter, sym slowly)
-}
-
-/// The same, where a site leads there: entering its function does more than to begin a call.
-#[unsafe(naked)]
-pub(crate) extern "C" fn slow() {
-    naked_asm!("endbr64", "jmp {}", sym slow_enter)
-}
-
-/// To [`event::exit`], likewise.
-#[unsafe(naked)]
-pub(super) extern "C" fn slow_exit() {
-    naked_asm!("mov rdx, rsp", "mov ecx, r10d", "lea rax, [rip + {}]", "jmp {}", sym event::exit, sym slowly)
-}
-
-/// To [`event::enter_inside`], likewise.
-#[unsafe(naked)]
-extern "C" fn inside_slow_enter() {
-    naked_asm!(
-        "mov rdx, rsp",
-        "mov ecx, r10d",
-        "lea rax, [rip + {}]",
-        "jmp {}",
-        sym event::enter_inside,
-        sym slowly
-    )
-}
-
-/// To [`event::exit_inside`], likewise.
-#[unsafe(naked)]
-extern "C" fn inside_slow_exit() {
-    naked_asm!(
-        "mov rdx, rsp",
-        "mov ecx, r10d",
-        "lea rax, [rip + {}]",
-        "jmp {}",
-        sym event::exit_inside,
-        sym slowly
-    )
-}
-
-/// To [`event::enough`]: the offset of the function's record.
-#[unsafe(naked)]
-extern "C" fn enough() {
-    naked_asm!("mov edi, r11d", "lea rax, [rip + {}]", "jmp {}", sym event::enough, sym slowly)
-}
-
-/// Jumps to the function that rax holds, on a stack with room for it: the one for signals may have
-/// hardly any. Its fifth argument is the kernel's answer about that stack. Where the page is known
-/// not to be part of it, this is an earlier answer ([`signal_stack`](super::signal_stack)). Where
-/// the profiler is not running, no system call is made, and the argument is null.
-#[unsafe(naked)]
-pub(super) extern "C" fn slowly() {
-    naked_asm!(
-        "cmp byte ptr [rip + {running}], 0",
-        "je 2f",
-        "mov r8, qword ptr [rip + fastinst_thread@GOTTPOFF]",
-        "mov r8, qword ptr fs:[r8]",
-        "test r8, r8",
-        "jz {call}",
-        "mov r9, rsp",
-        "shr r9, {page}",
-        "mov r10d, r9d",
-        "or r9, qword ptr [r8 + {term}]",
-        "and r10d, {clears} - 1",
-        "shl r10d, 5",
-        "lea r8, [r8 + r10 + {clear}]",
-        "cmp r9, qword ptr [r8 + {key}]",
-        "jne {call}",
-        "add r8, {stack}",
-        "jmp rax",
-        "2:",
-        "xor r8d, r8d",
-        "jmp rax",
-        running = sym super::target::RUNNING,
-        page = const PAGE.trailing_zeros(),
-        term = const offset_of!(Header, stack_term),
-        clear = const offset_of!(Header, clear),
-        clears = const CLEARS,
-        key = const offset_of!(Clear, key),
-        stack = const offset_of!(Clear, start),
-        call = sym wordpatch::os::spare_stacks::call,
-    )
-}
-
-/// Calls the function that the user has attached to the site: with its number, the function and the
-/// place it was called from. Not if this thread is in such a call already: the attached function
-/// may itself pass probes.
-#[unsafe(naked)]
-pub(crate) extern "C" fn user() {
-    naked_asm!(
-        "endbr64",
-        "mov rax, qword ptr [rip + fastinst_inside@GOTTPOFF]",
-        "cmp qword ptr fs:[rax], 0",
-        "jne 3f",
-        "mov qword ptr fs:[rax], 1",
-        "mov rdx, rsi",
-        "mov rsi, rdi",
-        "mov edi, r10d",
-        "mov r11, r10",
-        "mov r10, qword ptr [rip + {callbacks}]",
-        "sub rsp, 8",
-        "call qword ptr [r10 + r11*8]",
-        "add rsp, 8",
-        "mov rax, qword ptr [rip + fastinst_inside@GOTTPOFF]",
-        "mov qword ptr fs:[rax], 0",
-        "3: ret",
-        callbacks = sym super::sites::CALLBACKS,
-    )
-}
-
-/// No site: the hook was called through the linkage table.
-pub(crate) const NO_SITE: u32 = u32::MAX;
 
 macro_rules! compilers_hook {
     ($(#[$doc:meta])* $name:ident, $slowly:path) => {
@@ -770,6 +611,7 @@ compilers_hook!(
     __cyg_profile_func_enter,
     slow_enter
 );
+
 compilers_hook!(
     /// The hook that compilers call at every end of every function.
     __cyg_profile_func_exit,

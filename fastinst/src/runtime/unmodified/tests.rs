@@ -2,11 +2,14 @@
 #![allow(unsafe_code)]
 
 use super::*;
+use crate::config::Provider;
+use crate::runtime::sites::{self, Site};
 use crate::runtime::{stub, target};
 use callpatch::Switch;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use test_support::Folder;
 
