@@ -49,6 +49,9 @@ pub struct Islands {
     slots: Option<Slots>,
     /// How many announced bytes of stubs and slots are still to be requested.
     expected: usize,
+    /// Whether there was no place for an island since the latest announcement. To find that takes
+    /// the kernel's list of all mappings.
+    is_crowded: bool,
 }
 
 /// A page that has free slots: its free part, and its distance to its writable mapping.
@@ -161,23 +164,28 @@ impl Islands {
             ret: None,
             slots: None,
             expected: 0,
+            is_crowded: false,
         })
     }
 
     /// Announces the number of bytes of stubs and slots that will be requested: reserving them at
-    /// once is faster.
+    /// once is faster. If there was no place near the module, one is searched again.
     pub fn expect(&mut self, bytes: usize) {
-        self.expected = bytes;
+        (self.expected, self.is_crowded) = (bytes, false);
     }
 
-    /// The place that stubs and slots of that many bytes would get: the nearest free one, if there
-    /// is one.
-    pub fn room_for(&self, bytes: usize) -> Result<Option<Range<CodeAddr>>, IslandError> {
+    /// The place that stubs and slots of that many bytes would get: the nearest free one that is
+    /// not `kept` for other modules, if there is one.
+    pub fn room_for(
+        &self,
+        bytes: usize,
+        kept: &[Range<CodeAddr>],
+    ) -> Result<Option<Range<CodeAddr>>, IslandError> {
         let mappings = wordpatch::os::maps::mappings();
         let mappings =
             mappings.map_err(|error| IslandError::Os { module: self.module.clone(), error })?;
         let len = round_up(bytes.max(ISLAND));
-        let place = self.reach.free_places(len, Grid::PAGES, &mappings).into_iter().next();
+        let place = self.reach.free_places(len, Grid::PAGES, &mappings, kept).into_iter().next();
         Ok(place.map(|start| start..start.offset(len as isize)))
     }
 
@@ -371,12 +379,17 @@ impl Islands {
 
     /// A new island at the nearest free place.
     fn raise(&mut self) -> Result<Island, IslandError> {
+        if self.is_crowded {
+            return Err(self.crowded(ISLAND));
+        }
         let wanted = round_up(self.expected).clamp(ISLAND, LARGEST);
         let island = self.raise_of(wanted).or_else(|error| match wanted {
             // There may be a gap for a small one.
             ISLAND => Err(error),
             _ => self.raise_of(ISLAND),
-        })?;
+        });
+        self.is_crowded = matches!(island, Err(IslandError::Crowded { .. }));
+        let island = island?;
         if self.expected > 0 {
             island.memory.populate(self.expected.min(island.memory.len()));
         }
@@ -387,13 +400,13 @@ impl Islands {
     fn raise_of(&self, len: usize) -> Result<Island, IslandError> {
         match self.reach.map(len) {
             Ok(Some(memory)) => Ok(Island { memory, used: 0 }),
-            Ok(None) => Err(IslandError::Crowded {
-                module: self.module.clone(),
-                reach: self.reach.range(),
-                len,
-            }),
+            Ok(None) => Err(self.crowded(len)),
             Err(error) => Err(IslandError::Os { module: self.module.clone(), error }),
         }
+    }
+
+    fn crowded(&self, len: usize) -> IslandError {
+        IslandError::Crowded { module: self.module.clone(), reach: self.reach.range(), len }
     }
 }
 

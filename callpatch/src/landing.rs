@@ -225,6 +225,62 @@ impl Landings {
         self.survey()
     }
 
+    /// Returns up to `len` bytes of spans within a range to the kernel, in pieces of at least
+    /// `least` bytes that hold no landing: spans may have taken all places near a module that comes
+    /// later. Returns the pieces, which are [kept clear](Self::keep_clear) from now on.
+    pub fn cede(
+        &mut self,
+        within: &Range<CodeAddr>,
+        len: usize,
+        least: usize,
+    ) -> Result<Vec<Range<CodeAddr>>, OsError> {
+        let (mut ceded, mut left) = (Vec::new(), len);
+        for piece in self.unused(within, least) {
+            if left == 0 {
+                break;
+            }
+            let piece = piece.start..piece.end.min(piece.start + left.max(least));
+            left = left.saturating_sub(piece.len());
+            self.split_off(&piece)?;
+            ceded.push(CodeAddr::new(piece.start)..CodeAddr::new(piece.end));
+        }
+        ceded.iter().for_each(|piece| self.keep_clear(piece.clone()));
+        Ok(ceded)
+    }
+
+    /// The pieces of spans within a range that hold no landing, of at least `least` bytes.
+    fn unused(&self, within: &Range<CodeAddr>, least: usize) -> Vec<Range<usize>> {
+        let Range { start: from, end: to } = within;
+        let mut pieces: Vec<Range<usize>> = Vec::new();
+        for (&start, &end) in &self.spans {
+            for page in (start.max(from.get())..end.min(to.get())).step_by(PAGE) {
+                match pieces.last_mut() {
+                    _ if self.pages.contains_key(&page) => {}
+                    Some(piece) if piece.end == page && page > start => piece.end += PAGE,
+                    _ => pieces.push(page..page + PAGE),
+                }
+            }
+        }
+        pieces.retain(|piece| piece.len() >= least);
+        pieces
+    }
+
+    /// Unmaps a piece of a span that holds no landing.
+    fn split_off(&mut self, piece: &Range<usize>) -> Result<(), OsError> {
+        let span = self.spans.range(..=piece.start).next_back().map(|(start, end)| (*start, *end));
+        let Some((start, end)) = span else { return Ok(()) };
+        // SAFETY: (1) part of a span, which `map` has mapped; (2) no landing is there, so no thread
+        // executes it.
+        unsafe { pages::unmap(CodeAddr::new(piece.start), piece.len())? };
+        self.spans.remove(&start);
+        for part in [start..piece.start, piece.end..end] {
+            if part.start < part.end {
+                self.spans.insert(part.start, part.end);
+            }
+        }
+        Ok(())
+    }
+
     /// Maps a page, and around it as much of its span as is free.
     fn map(&mut self, page: usize) -> Result<(), OsError> {
         let gap = self.gap(page).unwrap_or(page..page + PAGE);
@@ -406,6 +462,33 @@ mod tests {
         // SAFETY: as above.
         unsafe { landings.take_away([at(8)].into_iter()) }.unwrap();
         assert!(!mapping_at(middle).execute);
+    }
+
+    #[test]
+    fn parts_of_spans_without_landings_are_ceded_and_stay_clear() {
+        let _alone = alone();
+        let memory = CodeMemory::new(PAGE).unwrap();
+        let mut landings = Landings::new(8);
+        landings.survey().unwrap();
+        let middle = far_away(&landings, &memory);
+        let at = |pages: isize| CodeAddr::new(middle).offset(pages * PAGE as isize);
+        for page in [0, 3, 100] {
+            landings.put(at(page).offset(8), memory.base()).unwrap();
+        }
+        // Two pages between landings are too few; 96 are there between the later ones.
+        let ceded = landings.cede(&(at(0)..at(101)), 20 * PAGE, 16 * PAGE).unwrap();
+        assert_eq!(ceded, [at(4)..at(24)]);
+        assert!(maps::mapping_at(at(4)).unwrap().is_none());
+        assert!(maps::mapping_at(at(23)).unwrap().is_none());
+        assert!(mapping_at(middle + 24 * PAGE).execute && mapping_at(middle + 3 * PAGE).execute);
+        landings.survey().unwrap();
+        assert_eq!(landings.price(at(5)), Err(NoLanding::Taken(at(5))));
+        for page in [0, 3, 100] {
+            let landing = at(page).offset(8);
+            assert_eq!(landings.price(landing), Err(NoLanding::Taken(landing)));
+            assert_eq!(landings.price(landing.offset(64)), Ok(0));
+        }
+        assert_eq!(landings.cede(&(at(0)..at(3)), 64 * PAGE, 16 * PAGE).unwrap(), []);
     }
 
     #[test]

@@ -28,7 +28,7 @@ impl Reach {
         for _ in 0..ATTEMPTS {
             let mappings = maps::mappings()?;
             let mut taken_meanwhile = false;
-            for place in self.free_places(len, grid, &mappings) {
+            for place in self.free_places(len, grid, &mappings, &[]) {
                 match map(place, len) {
                     Ok(memory) => return Ok(Some(memory)),
                     // Another thread was faster, or the kernel keeps the place for itself (the

@@ -47,10 +47,20 @@ impl Reach {
     }
 
     /// The free places for `len` bytes (whole pages), nearest first. `mappings` are those of the
-    /// process, in order.
-    pub fn free_places(&self, len: usize, grid: Grid, mappings: &[Mapping]) -> Vec<CodeAddr> {
+    /// process, in order; nor is a place used that is `kept` for others.
+    pub fn free_places(
+        &self,
+        len: usize,
+        grid: Grid,
+        mappings: &[Mapping],
+        kept: &[Range<CodeAddr>],
+    ) -> Vec<CodeAddr> {
+        let mut gaps: Vec<Gap> = gaps(mappings).collect();
+        for kept in kept {
+            gaps = gaps.into_iter().flat_map(|gap| gap.without(kept)).collect();
+        }
         let mut places: Vec<CodeAddr> =
-            gaps(mappings).filter_map(|gap| self.place_in(&gap, len, grid)).collect();
+            gaps.iter().filter_map(|gap| self.place_in(gap, len, grid)).collect();
         places.sort_by_key(|place| self.distance(*place, len));
         places
     }
@@ -113,6 +123,20 @@ struct Gap {
     before_stack: bool,
 }
 
+impl Gap {
+    /// The parts of it before and after a range.
+    fn without(self, kept: &Range<CodeAddr>) -> impl Iterator<Item = Self> {
+        let Range { start, end } = self.free;
+        let before = start..end.min(kept.start.get());
+        let after = start.max(kept.end.get())..end;
+        let before =
+            Self { before_stack: self.before_stack && before.end == end, free: before, ..self };
+        let after =
+            Self { behind_heap: self.behind_heap && after.start == start, free: after, ..self };
+        [before, after].into_iter().filter(|gap| gap.free.start < gap.free.end)
+    }
+}
+
 /// The gaps between mappings, and those before the first and after the last.
 fn gaps(mappings: &[Mapping]) -> impl Iterator<Item = Gap> {
     let is = |place: Option<&Mapping>, name: &str| {
@@ -171,7 +195,7 @@ mod tests {
             let len = u.int_in_range(1..=64)? * PAGE;
             let step = PAGE << u.int_in_range(0..=5)?;
             let grid = Grid { origin: CodeAddr::new(u.int_in_range(0..=64)? * PAGE), step };
-            let places = reach.free_places(len, grid, &mappings);
+            let places = reach.free_places(len, grid, &mappings, &[]);
             for place in &places {
                 assert_eq!(place.get().wrapping_sub(grid.origin.get()) % step, 0, "{place}");
                 let end = place.offset(len as isize);
@@ -207,7 +231,7 @@ mod tests {
             mapping(heap.clone(), "[heap]"),
             mapping(5 * GIB..6 * GIB, "[stack]"),
         ];
-        let places = reach(module.clone()).free_places(PAGE, Grid::PAGES, &mappings);
+        let places = reach(module.clone()).free_places(PAGE, Grid::PAGES, &mappings, &[]);
         assert_eq!(places[0].get(), module.start - PAGE);
         let behind_heap = places.iter().find(|place| place.get() > heap.end).unwrap();
         assert!(behind_heap.get() > heap.end + GIB / 4, "{behind_heap}");
@@ -221,16 +245,16 @@ mod tests {
             mapping(module.clone(), ""),
             mapping(module.end..12 * GIB, ""),
         ];
-        assert_eq!(reach(module.clone()).free_places(PAGE, Grid::PAGES, &around), []);
+        assert_eq!(reach(module.clone()).free_places(PAGE, Grid::PAGES, &around, &[]), []);
         let hole = [
             mapping(5 * GIB..7 * GIB, ""),
             mapping(7 * GIB + 2 * PAGE..module.start, ""),
             around[1].clone(),
             around[2].clone(),
         ];
-        let one = reach(module.clone()).free_places(2 * PAGE, Grid::PAGES, &hole);
+        let one = reach(module.clone()).free_places(2 * PAGE, Grid::PAGES, &hole, &[]);
         assert_eq!(one, [CodeAddr::new(7 * GIB)]);
-        assert_eq!(reach(module).free_places(3 * PAGE, Grid::PAGES, &hole), []);
+        assert_eq!(reach(module).free_places(3 * PAGE, Grid::PAGES, &hole, &[]), []);
     }
 
     #[test]

@@ -35,6 +35,7 @@ use crate::discovery::{Image, Module};
 use callpatch::{Islands, Landings};
 use points::Points;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 use wording::installation;
 use wordpatch::os::pages::{self, PAGE};
 use wordpatch::{CodeAddr, Policy};
@@ -50,6 +51,8 @@ const SHARE: usize = 64;
 const PAGES: std::ops::RangeInclusive<usize> = 4000..=1 << 16;
 /// The same, at most: this much is kept clear of landings near a module.
 const ROOM: usize = 2 * CODE;
+/// The least place that is worth keeping clear: that of an island.
+const LEAST_ROOM: usize = 16 * PAGE;
 
 /// The state of unmodified code.
 #[derive(Debug)]
@@ -119,12 +122,26 @@ impl Unmodified {
         }
         let islands =
             Islands::near(opened.module.span.clone()).map_err(|error| error.to_string())?;
-        opened.room = islands.room_for(opened.functions() * ROOM).ok().flatten();
-        opened.room.iter().for_each(|room| self.landings.keep_clear(room.clone()));
+        opened.rooms = self.keep_rooms(&islands, opened.functions() * ROOM);
         opened.islands = Some(islands);
         opened.make_sites(policy)?;
         self.modules.push(opened);
         Ok(())
+    }
+
+    /// Keeps places near a module clear of landings, for trampolines of that many bytes. Each
+    /// module has places of its own.
+    fn keep_rooms(&mut self, islands: &Islands, bytes: usize) -> Vec<Range<CodeAddr>> {
+        let others = self.modules.iter().flat_map(|opened| opened.rooms.iter().cloned());
+        let others: Vec<Range<CodeAddr>> = others.collect();
+        match islands.room_for(bytes, &others) {
+            Ok(Some(room)) => {
+                self.landings.keep_clear(room.clone());
+                vec![room]
+            }
+            // Landings of other modules have taken all of it.
+            _ => self.landings.cede(&islands.reach(), bytes, LEAST_ROOM).unwrap_or_default(),
+        }
     }
 
     /// Modules of these numbers were unloaded.
@@ -132,7 +149,7 @@ impl Unmodified {
         let is_gone = |opened: &mut OpenModule| numbers.contains(&opened.module_number);
         let gone: Vec<OpenModule> = self.modules.extract_if(.., is_gone).collect();
         self.points.close(numbers);
-        let rooms = gone.iter().filter_map(|opened| opened.room.as_ref());
+        let rooms = gone.iter().flat_map(|opened| &opened.rooms);
         rooms.for_each(|room| self.landings.let_go(room));
         if agent::may_install() {
             let landings = gone.iter().flat_map(|opened| opened.landed.iter().copied());

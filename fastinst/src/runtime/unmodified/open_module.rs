@@ -41,7 +41,7 @@ pub(crate) struct OpenModule {
     /// Where trampolines lie, once it is open.
     pub(super) islands: Option<Islands>,
     /// Where more can lie.
-    pub(super) room: Option<std::ops::Range<CodeAddr>>,
+    pub(super) rooms: Vec<std::ops::Range<CodeAddr>>,
     /// Ranges of functions that were looked at: where each begins, and ends.
     pub(super) seen: BTreeMap<CodeAddr, CodeAddr>,
     /// Whether it was loaded later, and may be unloaded.
@@ -74,7 +74,7 @@ impl OpenModule {
             contents,
             reserved: ByteReservations::default(),
             islands: None,
-            room: None,
+            rooms: Vec::new(),
             seen: BTreeMap::new(),
             is_late: false,
             landed: Vec::new(),
@@ -118,7 +118,7 @@ impl OpenModule {
             contents,
             reserved,
             islands: None,
-            room: None,
+            rooms: Vec::new(),
             seen: BTreeMap::new(),
             is_late: false,
             landed: Vec::new(),
