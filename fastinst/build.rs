@@ -89,7 +89,7 @@ const OWN: &[&str] = &[
 
 /// The library also defines functions of these names, for the program: what we call by them is our
 /// own all the same.
-const DOORS: &[&str] = &["mprotect", "prctl", "sigaltstack", "syscall"];
+const INTERPOSED: &[&str] = &["mprotect", "prctl", "sigaltstack", "syscall"];
 
 /// Where the standard library asks for `libgcc_s`, the linker finds the same unwinder as an
 /// archive: in the shared library only, so that programs in any container can be attached to.
@@ -103,7 +103,7 @@ fn link_unwinder() -> std::io::Result<()> {
 fn main() -> std::io::Result<()> {
     println!("cargo:rerun-if-changed=build.rs");
     link_unwinder()?;
-    for name in DOORS {
+    for name in INTERPOSED {
         println!(
             "cargo:rustc-cdylib-link-arg=-Wl,--wrap={name},--defsym=__wrap_{name}=fastinst_own_{name}"
         );

@@ -266,7 +266,7 @@ impl<'site> Retarget<'site> {
 
     /// Stores the final switching bytes, after all displacements are complete.
     fn show(&self) -> Result<(), Broken> {
-        self.edits.iter().for_each(|edit| edit.site.settle(edit.displacement));
+        self.edits.iter().for_each(|edit| edit.site.complete_displacement(edit.displacement));
         let opening = open(self.edits.iter()).map_err(Broken::Refused)?;
         self.edits
             .iter()

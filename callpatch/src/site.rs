@@ -181,7 +181,7 @@ impl CallSite {
     }
 
     /// Marks the displacement as complete again, and prepares the off state for it.
-    pub(crate) fn settle(&self, displacement: i32) {
+    pub(crate) fn complete_displacement(&self, displacement: i32) {
         let idle = self.form.idle(self.role, displacement);
         if let (Some(byte), Some(idle)) = (self.byte(), idle) {
             byte.off.store(idle, Ordering::Relaxed);

@@ -21,8 +21,8 @@
 //! # When the kernel has no more
 //!
 //! A failed allocation of the library would end the program, which may have used up its limit of
-//! address space itself. So some memory is [put aside](spare) at the beginning, and used in this
-//! case; when half of it is used, the agent leaves ([`is_short`]).
+//! address space itself. So some memory is [put aside](mod@spare) at the beginning, and used in
+//! this case; when half of it is used, the agent leaves ([`is_short`]).
 //!
 //! # After a fork
 //!

@@ -87,7 +87,7 @@ fn an_allocator_that_two_threads_must_not_use_at_once_is_not_harmed() {
 }
 
 #[test]
-fn an_allocator_that_aligns_to_eight_bytes_harms_nobody() {
+fn an_allocator_that_aligns_to_eight_bytes_does_no_harm() {
     keeps_away_from_the_allocator("eight", &[]);
 }
 

@@ -168,7 +168,7 @@ impl Account {
         if cycle.kept.len() == KEPT {
             // There are enough samples that the weight known so far suffices: about one call for
             // each, or as many as the others of the cycle represent.
-            self.settle();
+            self.flush_samples();
         }
         self.cycle.kept.push(bucket(ticks.max(0.0) as u64));
         self.arc(sample.call_site, 1, sample.ticks);
@@ -355,7 +355,7 @@ impl Account {
 
     /// Puts the kept samples into the histogram, each with the cycle's current number of entries
     /// per sample as its weight.
-    fn settle(&mut self) {
+    fn flush_samples(&mut self) {
         let weight = (self.cycle.entries as f64 / self.cycle.samples as f64).max(1.0);
         for bucket in self.cycle.kept.drain(..) {
             self.histogram.add(bucket, weight);

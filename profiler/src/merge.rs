@@ -22,7 +22,7 @@ impl Profile {
         for other in rest {
             merged.add(other);
         }
-        merged.settle();
+        merged.restore_consistency();
         // Files may contain anything; the sum of possible profiles must be possible.
         let are_possible = || profiles.iter().all(|profile| profile.impossible().is_empty());
         debug_assert!(

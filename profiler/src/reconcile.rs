@@ -113,7 +113,7 @@ impl Profile {
     }
 
     /// Makes figures consistent again after profiles were reconciled separately and added up.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn restore_consistency(&mut self) {
         let callers = Callers::of(self);
         let processor =
             if self.header.processor > 0.0 { self.header.processor * 1e9 } else { f64::INFINITY };

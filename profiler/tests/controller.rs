@@ -437,7 +437,7 @@ fn timed_share(rate: f64, merged: bool) -> f64 {
 }
 
 #[test]
-fn who_ends_where_a_frequent_function_does_is_timed_for_moments_only() {
+fn a_function_that_ends_where_a_frequent_one_does_is_timed_for_moments_only() {
     for rate in [1_000.0, 0.0] {
         let (alone, merged) = (timed_share(rate, false), timed_share(rate, true));
         assert!(

@@ -106,7 +106,7 @@ fn handlers_on_both_sides_of_ours_each_get_the_programs_traps_once() {
 }
 
 #[test]
-fn a_trap_that_nobody_wants_kills_although_it_came_back_to_us() {
+fn a_trap_that_no_handler_wants_kills_although_it_came_back_to_us() {
     let end = in_child(|| {
         let function = Function::new();
         let site = function.adopt(&Policy::new().unwrap());

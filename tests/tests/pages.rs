@@ -150,7 +150,7 @@ fn read_only_file() -> CodeAddr {
 }
 
 #[test]
-fn code_that_nobody_may_change_is_refused_with_page_and_remedy_and_stays_as_it_is() {
+fn code_that_may_not_be_changed_is_refused_with_page_and_remedy_and_stays_as_it_is() {
     let end = in_child(|| {
         let page = read_only_file();
         let code = page.offset(62);

@@ -112,7 +112,7 @@ impl PatchSite {
         unsafe {
             match self.patch {
                 None => self.store_uncut(new),
-                Some(patch) => self.begin(patch, new)?.finish(),
+                Some(patch) => self.begin_single(patch, new)?.finish(),
             }
         }
     }
@@ -127,7 +127,7 @@ impl PatchSite {
         unsafe {
             match self.patch {
                 None => self.store_uncut(new).map(|()| Pending::complete()),
-                Some(patch) => self.begin(patch, new),
+                Some(patch) => self.begin_single(patch, new),
             }
         }
     }
@@ -156,7 +156,7 @@ impl PatchSite {
 
     /// Locks the bytes of a site that a boundary cuts. Replaces them by one store if the changed
     /// bytes need no trap, otherwise plants the traps.
-    unsafe fn begin(
+    unsafe fn begin_single(
         &self,
         patch: &'static PatchInProgress,
         new: Word,
@@ -173,7 +173,7 @@ impl PatchSite {
         })
     }
 
-    /// As `begin`, after the lock. Returns the patch's number if one was started.
+    /// As `begin_single`, after the lock. Returns the patch's number if one was started.
     unsafe fn begin_locked(
         &self,
         patch: &'static PatchInProgress,

@@ -173,7 +173,7 @@ fn what_is_no_code_is_refused_by_address() {
 }
 
 #[test]
-fn overlapping_sites_in_flight_are_told_apart_from_contended_ones() {
+fn overlapping_patches_in_progress_are_distinguished_from_contended_ones() {
     let function = Function::new();
     let site = function.adopt(&policy());
     // SAFETY: (1) to (4): no thread executes the function while this site is patched.
@@ -190,7 +190,7 @@ fn overlapping_sites_in_flight_are_told_apart_from_contended_ones() {
 }
 
 #[test]
-fn bytes_that_somebody_else_wrote_meanwhile_are_reported_and_kept() {
+fn bytes_that_other_code_wrote_meanwhile_are_reported_and_kept() {
     let mut memory = CodeMemory::new(4096).unwrap();
     memory.write(62, &[0xb8, 1, 0, 0, 0, 0xc3]);
     // SAFETY: (1) to (4): no thread executes the function.

@@ -116,7 +116,7 @@ fn time_in_a_library_belongs_to_the_nearest_callers_with_probes() {
 }
 
 #[test]
-fn few_stacks_say_little_of_who_called_a_library() {
+fn few_stacks_say_little_about_the_callers_of_a_library() {
     let live = [strand(1000.0, &[(at(0, 110), 5), (at(1, 5), 5)])];
     // Of the stacks in the function at 0 of the library function 1 called three, function 2 one;
     // function 3 was seen to call another one.

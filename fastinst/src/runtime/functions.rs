@@ -51,12 +51,12 @@ impl Id {
 
     /// Whether it is made: the agent may see a number earlier.
     pub(crate) fn is_made(self) -> bool {
-        self.address() > NOBODY
+        self.address() > ABANDONED
     }
 
     /// Whether it was made and no lookup will ever find it.
-    pub(crate) fn is_nobody(self) -> bool {
-        self.address() == NOBODY
+    pub(crate) fn is_abandoned(self) -> bool {
+        self.address() == ABANDONED
     }
 
     fn address(self) -> u64 {
@@ -99,7 +99,7 @@ pub(crate) fn prepare() -> Result<(), OsError> {
     }
     INDEX.store(index.get() as u64, Release);
     // The function on which costs are measured: its address is one that no function has.
-    add(NOBODY);
+    add(ABANDONED);
     Ok(())
 }
 
@@ -148,7 +148,7 @@ pub(crate) fn all() -> impl Iterator<Item = Id> {
 }
 
 /// The address of functions that were made and that no lookup finds.
-const NOBODY: u64 = 1;
+const ABANDONED: u64 = 1;
 
 /// A cell of the index.
 ///
@@ -215,7 +215,7 @@ pub(crate) fn add(address: u64) -> Option<Id> {
         let free = match seek(address) {
             Ok(known) => {
                 if let Some(Id(unused)) = made {
-                    Id(unused).function().address.store(NOBODY, Release);
+                    Id(unused).function().address.store(ABANDONED, Release);
                 }
                 return Some(known);
             }
@@ -301,7 +301,7 @@ pub(crate) fn revive(id: Id, address: u64) -> bool {
 /// In a forked child: functions that other threads were making are never finished.
 pub(crate) fn inherit() {
     for id in (1..count()).map(Id).filter(|id| id.address() == 0) {
-        id.function().address.store(NOBODY, Release);
+        id.function().address.store(ABANDONED, Release);
     }
 }
 
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_that_was_never_finished_keeps_nobody_from_adding_it() {
+    fn a_function_that_was_never_finished_can_be_added_again() {
         target::prepare_tables().unwrap();
         let address = FIRST + 0x10_0000;
         // Interrupted, or in a parent, before it was made known.

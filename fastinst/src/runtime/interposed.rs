@@ -4,18 +4,18 @@
 //! were not interposed: also with the caller's return address on the stack, by which `dlopen`
 //! identifies its caller.
 //!
-//! | function | what is done before |
+//! | function | before it continues |
 //! |---|---|
 //! | `_exit`, `_Exit`, exec | the profile is written, the control socket removed (not for exec) |
 //! | exec, `posix_spawn` | programs that cannot load the library: see [execution](super::execution) |
-//! | `exit` | the same, where a child of `vfork` has used up what is called at the end |
-//! | `dlopen`, `dlmopen` | the agent is started, which sees the new module; the loader is asked to say when it has it |
+//! | `exit` | the same, where a child of `vfork` has used up the functions of the end |
+//! | `dlopen`, `dlmopen` | the agent is started, and the loader made to report the module when it is complete |
 //! | `dlclose` | no code switches sites that might be unloaded |
 //! | `fork`, `forkpty`, `daemon` | nothing; the child's agent is made when they have returned in it |
 //! | `unshare`, `setns` | the agent's thread ends, and is started again afterwards: some namespaces are for processes of one thread |
 //!
-//! `longjmp` and its like have [theirs](super::scope), `syscall` and `prctl` have [their
-//! own](super::sandbox), and so have [`mprotect`](super::protection),
+//! Other files interpose `longjmp` and its like ([scope](super::scope)), `syscall` and `prctl`
+//! ([sandbox](super::sandbox)), [`mprotect`](super::protection),
 //! [`sigaltstack`](super::signal_stack) and [`pthread_setcanceltype`](super::cancellation).
 //!
 //! # Safety

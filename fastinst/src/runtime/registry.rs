@@ -1,4 +1,4 @@
-//! The registry of modules: an entry for each, with what is installed there.
+//! The registry of modules: an entry for each, with the sites that are installed there.
 //!
 //! A thread that installs or unloads, the agent, and a thread that forks lock it, one at a time.
 //! Hooks cannot wait for that lock: they read the spans of modules with probes.
@@ -25,7 +25,7 @@ use wordpatch::CodeAddr;
 use wordpatch::os::maps;
 use wordpatch::os::signals::{AtLength, Blocked};
 
-/// The modules of the process, and what is installed in them. Locked by a thread that installs or
+/// The modules of the process, with their installed sites. Locked by a thread that installs or
 /// unloads, by the agent while it switches sites, and by a thread that forks.
 #[derive(Debug)]
 pub(crate) struct ModuleRegistry {

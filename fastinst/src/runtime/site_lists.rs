@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 /// A site in a list: its function, whether it is an exit, its number.
-type Place = (Id, bool, u32);
+type ListedSite = (Id, bool, u32);
 
 /// The list of functions that have no sites any more.
 static EMPTY: SiteList = SiteList::new(&[], 0);
@@ -31,7 +31,7 @@ impl SiteLists {
             let site = sites::get(number)?;
             Some((site.owner()?, site.kind == Kind::Exit, number))
         };
-        let mut places: Vec<Place> = numbers.into_iter().filter_map(place).collect();
+        let mut places: Vec<ListedSite> = numbers.into_iter().filter_map(place).collect();
         let functions: BTreeSet<Id> = places.iter().map(|place| place.0).collect();
         // A module that was loaded again may have fewer sites: lists keep those that are gone.
         places.retain(|place| !is_listed(place));
@@ -52,7 +52,7 @@ impl SiteLists {
         functions
     }
 
-    fn replace_lists(&mut self, mut places: Vec<Place>) {
+    fn replace_lists(&mut self, mut places: Vec<ListedSite>) {
         places.sort_unstable();
         places.dedup();
         // Functions of a module that was loaded again keep the lists that they had.
@@ -67,7 +67,7 @@ impl SiteLists {
         let numbers: &'static [u32] = Box::leak(numbers);
         let mut rest = numbers;
         let functions = places.chunk_by(|a, b| a.0 == b.0);
-        let list = |group: &[Place]| {
+        let list = |group: &[ListedSite]| {
             let (numbers, others) = rest.split_at(group.len());
             rest = others;
             SiteList::new(numbers, group.partition_point(|place| !place.1))
@@ -83,10 +83,10 @@ impl SiteLists {
 
 /// Sites that change their functions.
 #[derive(Debug, Default)]
-pub(super) struct Moves(BTreeMap<Id, BTreeSet<Place>>);
+pub(super) struct Moves(BTreeMap<Id, BTreeSet<ListedSite>>);
 
 impl Moves {
-    fn places_mut(&mut self, function: Id) -> &mut BTreeSet<Place> {
+    fn places_mut(&mut self, function: Id) -> &mut BTreeSet<ListedSite> {
         self.0.entry(function).or_insert_with(|| places_of(function).collect())
     }
 
@@ -100,7 +100,7 @@ impl Moves {
 }
 
 /// Whether these sites are the ones in their function's list.
-fn is_current_list(places: &[Place]) -> bool {
+fn is_current_list(places: &[ListedSite]) -> bool {
     let Some(list) = places.first().and_then(|place| place.0.function().site_list()) else {
         return false;
     };
@@ -108,7 +108,7 @@ fn is_current_list(places: &[Place]) -> bool {
 }
 
 /// Whether a site is in its function's list.
-fn is_listed((function, is_exit, number): &Place) -> bool {
+fn is_listed((function, is_exit, number): &ListedSite) -> bool {
     function.function().site_list().is_some_and(|list| {
         let numbers = if *is_exit { list.exits() } else { list.enters() };
         numbers.contains(number)
@@ -116,7 +116,7 @@ fn is_listed((function, is_exit, number): &Place) -> bool {
 }
 
 /// The sites in a function's list that are not gone.
-fn places_of(function: Id) -> impl Iterator<Item = Place> {
+fn places_of(function: Id) -> impl Iterator<Item = ListedSite> {
     let list = function.function().site_list().copied().unwrap_or(EMPTY);
     let is_there = |number: &u32| sites::get(*number).is_some_and(|site| !site.gone.load(Relaxed));
     let place = move |exit| move |number| (function, exit, number);

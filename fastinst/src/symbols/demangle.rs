@@ -1,4 +1,4 @@
-//! Names as people write them: C++, and both of Rust's manners.
+//! Names as people write them: C++, and both of Rust's schemes.
 
 /// The name as it is written in the source, without arguments; a name that is not mangled as it is.
 /// Names of hostile length stay as they are.

@@ -37,7 +37,7 @@ fn forks_in_several_threads_at_once_are_counted_exactly() {
 }
 
 #[test]
-fn nobody_but_the_program_itself_is_profiled_if_none_shall_follow() {
+fn only_the_program_itself_is_profiled_if_no_child_is_followed() {
     let Some(trial) = Trial::of("launches.c", &["-O2"]) else { return };
     let plain = trial.plain();
     let profiles = trial.behaves_as(&plain, "exact", |command| {

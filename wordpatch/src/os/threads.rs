@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_traces_the_tests_and_no_child_shares_their_memory() {
+    fn no_process_traces_the_tests_and_no_child_shares_their_memory() {
         assert_eq!(tracer(), Ok(None));
         assert_eq!(vfork_child(), Ok(None));
     }

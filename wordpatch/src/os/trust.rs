@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_opened_where_nobody_else_can_exchange_it() {
+    fn a_file_is_opened_where_no_other_user_can_exchange_it() {
         let scratch = Scratch::new();
         assert_eq!(io::read_to_string(open(&scratch.file()).unwrap()).unwrap(), "held");
         for (path, mode) in [("a", 0o777), ("a/b", 0o757), ("a/b/file", 0o646), ("a/b/file", 0o664)]

@@ -253,7 +253,7 @@ fn is_covered(site: Site) -> bool {
 }
 
 #[test]
-fn no_reader_however_late_goes_where_nobody_sent_it() {
+fn no_reader_however_late_goes_where_no_patch_sent_it() {
     for site in Site::all().filter(|&site| is_covered(site)) {
         for order in ORDERS {
             for (life, &pieces) in LIVES

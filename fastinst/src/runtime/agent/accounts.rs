@@ -109,7 +109,7 @@ impl Agent {
         let count = self.functions.len() as u32;
         let come = std::mem::take(&mut self.unready).into_iter().chain((self.met..count).map(Id));
         let (ready, unready): (Vec<Id>, _) =
-            come.filter(|id| !id.is_nobody()).partition(|id| id.is_made());
+            come.filter(|id| !id.is_abandoned()).partition(|id| id.is_made());
         (self.met, self.unready) = (count, unready);
         ready.into_iter().collect()
     }

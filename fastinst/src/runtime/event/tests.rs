@@ -424,7 +424,7 @@ fn what_is_filled_while_a_consumer_is_interrupted_is_not_abandoned() {
 }
 
 #[test]
-fn two_who_empty_a_ring_take_every_entry_once() {
+fn two_threads_that_empty_a_ring_take_every_entry_once() {
     let stage = Stage::new(1, u32::MAX, Skip::None);
     let calls = 50 * RING_COUNT as u64;
     let block: &'static Header = stage.block;

@@ -1,9 +1,9 @@
-//! Every interleaving of a hook that verifies a site with a carrier that gives its function another
+//! Every interleaving of a hook that verifies a site with an owner that gives its function another
 //! mode, on cores that keep their stores back for a while (x86-64: in order, and not beyond a
 //! locked instruction).
 //!
 //! The hook says that the site is verified, looks at the mode, stores it at the site, and looks
-//! again; before that it waits until its stores are seen. The carrier changes the mode by a locked
+//! again; before that it waits until its stores are seen. The owner changes the mode by a locked
 //! instruction, looks whether the site is verified, and stores the mode there if it is.
 
 use std::collections::{HashSet, VecDeque};
@@ -23,7 +23,7 @@ const NEW: u8 = 1;
 struct World {
     /// Whether the site is verified, the function's mode, the mode at the site.
     memory: [u8; 3],
-    /// What the hook and the carrier have stored and others do not see.
+    /// What the hook and the owner have stored and others do not see.
     kept: [VecDeque<(Place, u8)>; 2],
     /// How far each of them is.
     at: [u8; 2],
@@ -32,7 +32,7 @@ struct World {
 }
 
 const HOOK: usize = 0;
-const CARRIER: usize = 1;
+const OWNER: usize = 1;
 const OVER: u8 = 9;
 
 impl World {
@@ -74,14 +74,14 @@ impl World {
         Some(next)
     }
 
-    fn carrier(&self) -> Option<Self> {
+    fn owner(&self) -> Option<Self> {
         let mut next = self.clone();
-        next.at[CARRIER] += 1;
-        match self.at[CARRIER] {
+        next.at[OWNER] += 1;
+        match self.at[OWNER] {
             0 => next.memory[Place::Mode as usize] = NEW,
-            1 if self.load(CARRIER, Place::Verified) == 1 => next.store(CARRIER, Place::Site, NEW),
+            1 if self.load(OWNER, Place::Verified) == 1 => next.store(OWNER, Place::Site, NEW),
             1 => {}
-            2 => next.at[CARRIER] = OVER,
+            2 => next.at[OWNER] = OVER,
             _ => return None,
         }
         Some(next)
@@ -92,8 +92,7 @@ impl World {
 fn leaves_a_site_behind(waits: bool) -> bool {
     let (mut known, mut open) = (HashSet::new(), vec![World::new()]);
     while let Some(world) = open.pop() {
-        let next =
-            [world.hook(waits), world.carrier(), world.released(HOOK), world.released(CARRIER)];
+        let next = [world.hook(waits), world.owner(), world.released(HOOK), world.released(OWNER)];
         let next: Vec<World> = next.into_iter().flatten().collect();
         if next.is_empty() && world.memory[Place::Site as usize] != NEW {
             return true;

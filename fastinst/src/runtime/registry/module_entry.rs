@@ -1,5 +1,5 @@
-//! An entry of the registry: one module, what is installed in it, and what is kept of it so that it
-//! can be unloaded and loaded again.
+//! An entry of the registry: one module, its installed sites, and the numbers that it keeps so that
+//! it can be unloaded and loaded again.
 
 use crate::discovery::Module;
 use crate::runtime::functions::{self, Id};

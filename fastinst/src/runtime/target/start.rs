@@ -64,7 +64,7 @@ extern "C" fn enter() {
         return;
     }
     interposed::resolve();
-    if let Err(why) = std::panic::catch_unwind(begin)
+    if let Err(why) = std::panic::catch_unwind(begin_profiling)
         .unwrap_or_else(|_| Err("an invariant of ours is broken".to_owned()))
     {
         give_up(&why);
@@ -93,7 +93,7 @@ fn is_preloaded() -> bool {
         .any(|path| Path::new(OsStr::from_bytes(path)).file_name() == Some(name))
 }
 
-fn begin() -> Result<(), String> {
+fn begin_profiling() -> Result<(), String> {
     let start = prepare_clocks()?;
     cancellation::require_none()?;
     // An error is reported once: the processes that this one starts have the same settings.
@@ -149,7 +149,7 @@ pub(in crate::runtime) fn is_prepared() -> bool {
 
 static PREPARED: AtomicBool = AtomicBool::new(false);
 
-/// Prepares tables, and what is registered with the C library: once in a process.
+/// Prepares tables, and registers handlers with the C library: once in a process.
 pub(in crate::runtime) fn prepare_for_good() -> Result<(), String> {
     PREPARED.store(true, Release);
     prepare_tables()?;
@@ -166,9 +166,9 @@ pub(in crate::runtime) fn prepare_for_good() -> Result<(), String> {
     Ok(())
 }
 
-/// Installs what is loaded, for these settings: modules that stay as long as the process (`stays`),
-/// and then the others. `makers` says which code is taken that compilers have prepared by other
-/// means than hooks.
+/// Installs the sites of the loaded modules, for these settings: first of those that stay as long
+/// as the process (`stays`), then of the others. `makers` says which code is taken that compilers
+/// have prepared by other means than hooks.
 pub(in crate::runtime) fn install_loaded(
     settings: Settings,
     start: Instants,

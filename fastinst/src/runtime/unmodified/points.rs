@@ -36,18 +36,18 @@ use wordpatch::CodeAddr;
 #[derive(Debug, Default)]
 pub(crate) struct Points {
     /// The points that have probes, by their place; and whether their module was loaded later.
-    installed: BTreeMap<Place, bool>,
+    installed: BTreeMap<PointPlace, bool>,
     /// The semaphores that were incremented, and the modules that they are in.
     semaphores: BTreeMap<CodeAddr, u32>,
     /// The rows of beginnings of pairs that are timed.
     pairs: BTreeSet<Id>,
-    refused: BTreeMap<Refusal, BTreeMap<Place, String>>,
+    refused: BTreeMap<Refusal, BTreeMap<PointPlace, String>>,
     /// The rows of titles.
     rows: HashMap<String, Id>,
 }
 
 /// A module's number, and a place in it.
-type Place = (u32, usize);
+type PointPlace = (u32, usize);
 
 /// Points that are wanted, by the place of their module among the open ones.
 type Wanted = Vec<(usize, Point)>;

@@ -356,8 +356,8 @@ pub(super) fn require_unchanged(
     Ok(())
 }
 
-/// Reads what is mapped, for landings and for sites. Once for all modules: programs have thousands
-/// of mappings, and the agent installs probes many times a second in the beginning.
+/// Reads the process's mappings, for landings and for sites. Once for all modules: programs have
+/// thousands of mappings, and the agent installs probes many times a second in the beginning.
 pub(super) fn look(landings: &mut Landings, policy: &Policy) -> Result<Survey, String> {
     let mappings = maps::mappings().map_err(|error| error.to_string())?;
     landings.survey_of(&mappings);
