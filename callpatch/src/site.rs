@@ -175,7 +175,8 @@ impl CallSite {
         self.settled.load(Ordering::Relaxed)
     }
 
-    /// Marks the displacement as possibly half written, until [`settle`](Self::settle).
+    /// Marks the displacement as possibly half written, until
+    /// [`complete_displacement`](Self::complete_displacement).
     pub(crate) fn unsettle(&self) {
         self.settled.store(false, Ordering::Release);
     }

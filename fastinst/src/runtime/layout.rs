@@ -106,7 +106,7 @@ pub(crate) struct Function {
     pub(crate) late: AtomicU64,
     /// Which party switches its sites.
     pub(crate) ownership: callpatch::Ownership,
-    /// What its enter sites do when it is retired: see [`Rest`](super::modes::Rest).
+    /// What its enter sites do when it is retired: see [`Rest`](profiler::Rest).
     pub(crate) rest: AtomicU32,
     /// When it retired.
     pub(crate) retired_at: AtomicU64,

@@ -444,7 +444,7 @@ stubs!(
 );
 
 /// Counts a pass of a point that begins a pair. One whose turn has come goes on in Rust: see
-/// [`event::points`].
+/// [`event::points`](super::event::points).
 #[unsafe(naked)]
 pub(super) extern "C" fn bare_begin_point() {
     naked_asm!(
