@@ -88,6 +88,12 @@ fn attached(script: &Source, app: &[u8]) -> (Vec<String>, Truth, Vec<i32>) {
 }
 
 fn attached_with(script: &Source, app: &[u8], options: &Options) -> (Vec<String>, Truth, Vec<i32>) {
+    let (report, truth, results) = report_of(script, app, options);
+    (rows(&report), truth, results)
+}
+
+/// The report of a monitor, as it is printed.
+fn report_of(script: &Source, app: &[u8], options: &Options) -> (String, Truth, Vec<i32>) {
     let make = || {
         whamm::compile_monitor(std::slice::from_ref(script), &libraries(), options)
             .unwrap_or_else(|e| panic!("{e}"))
@@ -103,7 +109,7 @@ fn attached_with(script: &Source, app: &[u8], options: &Options) -> (Vec<String>
         let mut run = Run::new(&mut program, Some(&mut monitor));
         (run.main(), std::mem::take(&mut run.truth))
     };
-    (rows(&engine::written(&monitor.finish())), truth, results)
+    (engine::written(&monitor.finish()), truth, results)
 }
 
 fn monitors() -> Vec<Source> {
@@ -163,6 +169,21 @@ fn rows_name_the_same_probes_on_both_targets() {
     Run::new(&mut program, Some(&mut monitor)).main();
     assert_eq!(from_program, ids(&engine::written(&monitor.finish())));
     assert!(from_program.len() > 50, "{from_program:?}");
+}
+
+#[test]
+fn rows_are_in_the_same_order_on_both_targets() {
+    let text = std::fs::read_to_string(folder("tests/run/order_of_rows.mm")).expect("a file");
+    let (script, app) = (Source::new("order_of_rows.mm", text), program("fac.wat"));
+    let variables = |report: &str| -> Vec<String> {
+        let fields = |line: &str| line.split(", ").skip(2).take(2).collect::<Vec<_>>().join(" ");
+        report.lines().map(fields).filter(|variable| !variable.is_empty()).collect()
+    };
+    let (attached, ..) = report_of(&script, &app, &Options::default());
+    let output = whamm::instrument(&[script], &[], &app, &Options::default()).expect("valid");
+    let rewritten = variables(&engine::run(&output.module, &[]).kept);
+    assert!(rewritten.len() > 50, "{rewritten:?}");
+    assert_eq!(variables(&attached), rewritten);
 }
 
 #[test]

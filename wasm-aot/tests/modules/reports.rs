@@ -119,17 +119,17 @@ down      +13  opcode:i32.sub     1         1
 down      +13  opcode:i32.sub     2         1
 down      +13  opcode:i32.sub     3         1
 
-function  callee   edges
-down      down         3
-_start    nothing      2
-_start    down         1
+variable  value
+all          -6
 
 target_fn_name  called
 down                 4
 nothing              2
 
-variable  value
-all          -6
+function  callee   edges
+down      down         3
+_start    nothing      2
+_start    down         1
 
 function  pc  probe           zero  more
 down      +3  opcode:i32.eqz     1     3

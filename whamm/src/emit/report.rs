@@ -30,6 +30,36 @@ pub(crate) enum Owner {
     Instructions(u32),
 }
 
+/// The place of a type's rows among those of sites: types in their order, tuples and maps by name.
+pub(crate) fn type_order(ty: &Ty) -> (u32, String) {
+    (ty.rank(), ty.to_string())
+}
+
+/// The rows of globals in the order of the report: numbers and texts by name, then maps by name.
+/// With each comes the number that identifies its row: the global of the module, or, for maps,
+/// which of the maps it is.
+pub(crate) fn global_order<'a>(
+    variables: &'a [Variable],
+    storages: &[Storage],
+) -> Vec<(&'a Variable, Storage, u32)> {
+    let is_map = |variable: &Variable| matches!(variable.ty, Ty::Map(_));
+    let mut all: Vec<_> = variables.iter().zip(storages).collect();
+    all.sort_by_key(|(v, _)| (v.script, is_map(v), v.name.clone()));
+    let mut maps = 0..;
+    let mut rows = Vec::new();
+    for (variable, &storage) in all {
+        let number = match storage {
+            Storage::Globals(first) => first,
+            _ if is_map(variable) => maps.next().unwrap_or(0),
+            _ => 0,
+        };
+        if variable.report {
+            rows.push((variable, storage, number));
+        }
+    }
+    rows
+}
+
 /// The description of a variable that rows of sites refer to: eleven numbers.
 pub(crate) fn description(
     support: &mut Support,

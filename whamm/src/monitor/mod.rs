@@ -60,6 +60,8 @@ struct Maker<'a> {
     /// Libraries with imported memories.
     memories: Vec<u32>,
     globals: Vec<Storage>,
+    /// The types of rows of sites and frames, in the order of the report.
+    types: Vec<(u32, String)>,
     /// Elements of maps that globals replace; these follow those of the program.
     elements: Vec<Element>,
     frames: Vec<Storage>,
@@ -128,6 +130,14 @@ pub(crate) fn compile(
     Ok(module)
 }
 
+/// The types of the variables that have rows for sites or frames, in the order of the report.
+fn reported_types(program: &Program) -> Vec<(u32, String)> {
+    let sites = program.probes.iter().flat_map(|probe| &probe.body.sites);
+    let reported = sites.chain(&program.frames).filter(|variable| variable.report);
+    let types: BTreeSet<_> = reported.map(|variable| report::type_order(&variable.ty)).collect();
+    types.into_iter().collect()
+}
+
 impl<'a> Maker<'a> {
     fn new(
         program: &'a Program,
@@ -174,6 +184,7 @@ impl<'a> Maker<'a> {
             imports,
             memories,
             globals,
+            types: reported_types(program),
             elements: Vec::new(),
             frames,
             flipped,

@@ -8,10 +8,10 @@ use crate::emit::code::Emitter;
 use crate::emit::core;
 use crate::emit::destination;
 use crate::emit::report;
-use crate::emit::storage::{Storage, word};
+use crate::emit::storage::word;
 use crate::emit::support::Shape;
 use crate::events::{Bound, Event};
-use crate::hir::{Expr, ExprKind, Probe, Program, Stmt};
+use crate::hir::{Expr, ExprKind, Probe, Stmt};
 use crate::library::Library;
 use crate::types::Ty;
 use std::collections::BTreeMap;
@@ -57,6 +57,7 @@ impl<'a> Maker<'a> {
         let rows = self.rows;
         let destination = &self.options.destination;
         let own = reports.is_empty() && reported;
+        let types = i32::try_from(self.types.len()).unwrap_or(i32::MAX);
         let settled: Vec<Stmt> = self.elements.iter().map(Element::settle).collect();
         let chains = self.settled.clone();
         let (index, _) = self.function("exit", false, &BTreeMap::new(), vec![], |e, _| {
@@ -73,9 +74,12 @@ impl<'a> Maker<'a> {
                 if chain != (None, None) {
                     let records = e.support.runtime("records");
                     frames::chained(e, chain.0, chain.1);
-                    e.put().call(records);
+                    e.put().i32_const(types).call(records);
                 }
-                global_rows(e, program, &globals, format);
+                for (variable, storage, number) in report::global_order(&program.globals, &globals)
+                {
+                    e.global_row(variable, storage, number, format);
+                }
             }
             e.finish_report();
         });
@@ -254,22 +258,6 @@ fn show_buffer((at, size): (u32, usize), exports: &mut ExportSection, globals: &
             GlobalType { val_type: ValType::I32, mutable: false, shared: false },
             &ConstExpr::i32_const(value.cast_signed()),
         );
-    }
-}
-
-fn global_rows(
-    e: &mut Emitter<'_>,
-    program: &Program,
-    globals: &[Storage],
-    format: report::Format,
-) {
-    let mut maps = 0;
-    for (variable, storage) in program.globals.iter().zip(globals) {
-        let number = if let Storage::Globals(first) = storage { *first } else { maps };
-        maps += u32::from(matches!(variable.ty, Ty::Map(_)));
-        if variable.report {
-            e.global_row(variable, *storage, number, format);
-        }
     }
 }
 

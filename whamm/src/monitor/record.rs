@@ -96,7 +96,9 @@ impl<'a> Maker<'a> {
         for (variable, place) in group.sites.iter().zip(group.places(RECORD)) {
             let Storage::Memory(_, offset) = place else { continue };
             if variable.report {
-                bytes.extend(variable.ty.rank().to_le_bytes());
+                let order = report::type_order(&variable.ty);
+                let rank = self.types.iter().position(|known| *known == order).unwrap_or(0);
+                bytes.extend(u32::try_from(rank).unwrap_or(0).to_le_bytes());
                 bytes.extend(offset.to_le_bytes());
                 bytes.extend(report::description(&mut self.support, variable, probe, owner));
                 count += 1;

@@ -9,6 +9,7 @@ use crate::check::CORE;
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::emit::code::{Emitter, Scope};
 use crate::emit::locals::Locals;
+use crate::emit::report::global_order;
 use crate::emit::storage::{Storage, WORD, keep, word};
 use crate::emit::support::{Outlet, index, val};
 use crate::emit::{core, destination};
@@ -378,18 +379,10 @@ impl<'a> Rewriter<'a> {
         if !self.ledger.rows.is_empty() {
             code.extend(self.site_rows(locals));
         }
-        let mut maps = 0;
-        for (variable, storage) in program.globals.iter().zip(self.globals.clone()) {
-            let number = match storage {
-                Storage::Globals(first) => first,
-                _ => maps,
-            };
-            maps += u32::from(matches!(variable.ty, Ty::Map(_)));
-            if variable.report {
-                code.extend(self.free_code(locals, &[], &mut |e| {
-                    e.global_row(variable, storage, number, format);
-                }));
-            }
+        for (variable, storage, number) in global_order(&program.globals, &self.globals) {
+            code.extend(self.free_code(locals, &[], &mut |e| {
+                e.global_row(variable, storage, number, format);
+            }));
         }
         code
     }

@@ -11,7 +11,6 @@ use wasm_encoder::{InstructionSink, ValType};
 /// A row.
 #[derive(Clone, Debug)]
 struct Row {
-    rank: u32,
     variable: u32,
     word: u32,
     fid: u32,
@@ -56,6 +55,8 @@ impl Source {
 pub(crate) struct Rows {
     rows: Vec<Row>,
     descriptions: Vec<Vec<u8>>,
+    /// The places of the variables' types in the report.
+    types: Vec<(u32, String)>,
     known: HashMap<(usize, Option<usize>), u32>,
     /// The sources of the words of values.
     pub(crate) words: Vec<Source>,
@@ -86,6 +87,7 @@ impl Rows {
             let id = probe.map(Probe::id).unwrap_or_default();
             let owner = if probe.is_some() { report::Owner::Site } else { report::Owner::Frame };
             self.descriptions.push(report::description(support, variable, &id, owner));
+            self.types.push(report::type_order(&variable.ty));
         }
         let word = match words {
             // Sites whose counts are always equal share a counter, and therefore a word.
@@ -98,7 +100,7 @@ impl Rows {
                 count(self.words.len() - words.len())
             }
         };
-        self.rows.push(Row { rank: variable.ty.rank(), variable: number, word, fid, pc });
+        self.rows.push(Row { variable: number, word, fid, pc });
     }
 
     /// Whether there are no rows.
@@ -117,7 +119,8 @@ impl Rows {
     /// Packs the rows, ordered by type and then by place. Returns them, their number, and the
     /// descriptions of variables.
     pub(crate) fn pack(&mut self) -> (Vec<u8>, u32, Vec<u8>) {
-        self.rows.sort_by_key(|r| r.rank);
+        let types = &self.types;
+        self.rows.sort_by(|a, b| types[a.variable as usize].cmp(&types[b.variable as usize]));
         let mut bytes = Vec::new();
         let (mut word, mut fid, mut pc) = (0, 0, 0);
         for row in &self.rows {

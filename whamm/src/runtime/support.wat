@@ -617,7 +617,10 @@
       (if (i32.eq (local.get $c) (i32.const 102)) (then (call $put_f32 (f32.load $own (local.get $p)))))
       (if (i32.eq (local.get $c) (i32.const 100)) (then (call $put_f64 (f64.load $own (local.get $p)))))
       (if (i32.eq (local.get $c) (i32.const 115)) (then
-        (call $put_field (i32.load $own (local.get $p)) (i32.load $own offset=8 (local.get $p)))
+        ;; The value is a row's last field, so outside of maps its texts need no quotes.
+        (if (i32.or (global.get $json) (global.get $within))
+          (then (call $put_field (i32.load $own (local.get $p)) (i32.load $own offset=8 (local.get $p))))
+          (else (call $puts (i32.load $own (local.get $p)) (i32.load $own offset=8 (local.get $p)))))
         (local.set $p (i32.add (local.get $p) (i32.const 8)))))
       (if (i32.eq (local.get $c) (i32.const 109)) (then
         (call $put_map (i32.load $own (local.get $p)))
@@ -756,8 +759,8 @@
       (br $next))))
 
   ;; Rows of records, which are made when sites are matched: 0 next, 4 kind, 8 name of the function, 16 its number, 20 place, 24 name of the
-  ;; instruction, 32 values. A kind is how many variables, then for each its rank, where its value is, and its variable.
-  (func $records (param $head i32) (local $rank i32) (local $r i32) (local $n i32) (local $v i32)
+  ;; instruction, 32 values. A kind is how many variables, then for each the rank of its type, where its value is, and its variable.
+  (func $records (param $head i32) (param $ranks i32) (local $rank i32) (local $r i32) (local $n i32) (local $v i32)
     (loop $ranks
       (local.set $r (local.get $head))
       (block $done (loop $next
@@ -775,7 +778,7 @@
           (br $vars)))
         (local.set $r (i32.load $own (local.get $r)))
         (br $next)))
-      (br_if $ranks (i32.lt_u (local.tee $rank (i32.add (local.get $rank) (i32.const 1))) (i32.const 15)))))
+      (br_if $ranks (i32.lt_u (local.tee $rank (i32.add (local.get $rank) (i32.const 1))) (local.get $ranks)))))
 
   ;; ---- shadows of tables: an address and a length; a function is its index and one, zero is not known
 

@@ -1,8 +1,9 @@
 //! A report as a document: printed text, and rows with typed values.
 //!
-//! A value is read by the type that its row names, since texts are quoted only if they contain a
-//! comma, a quote or the end of a line, and in maps also if they are empty or contain separators.
-//! The existing compiler never has quotes:
+//! A value is read by the type that its row names. Texts in maps are quoted if they are empty or
+//! contain a comma, a quote, the end of a line or separators. Other texts have no quotes, as the
+//! value is the row's last field: it ends where the next row begins. The existing compiler never
+//! has quotes:
 //!
 //! ```text
 //!     0, map_id, m, map<(str,u32),u64>, i32, script0, , , , , ("a->b",2)->3;("c, d",4)->5
@@ -136,7 +137,7 @@ impl Display for Row {
             // The name of a type never has quotes, although that of a map's type has a comma.
             match types.contains(&part) {
                 true => write!(f, "{part}, ")?,
-                false => write!(f, "{}, ", quoted(part, false))?,
+                false => write!(f, "{}, ", field(part))?,
             }
         }
         self.value.write(f, "; ", false)
@@ -166,7 +167,8 @@ impl Value {
     fn write(&self, f: &mut fmt::Formatter<'_>, comma: &str, is_within: bool) -> fmt::Result {
         match self {
             Self::Scalar(text) => f.write_str(text),
-            Self::Text(text) => f.write_str(&quoted(text, is_within)),
+            Self::Text(text) if is_within => f.write_str(&quoted(text)),
+            Self::Text(text) => f.write_str(text),
             Self::Tuple(parts) => {
                 f.write_str("(")?;
                 for (number, part) in parts.iter().enumerate() {
@@ -196,11 +198,20 @@ impl Display for Value {
     }
 }
 
-fn quoted(text: &str, in_map: bool) -> String {
-    let divides = |text: &str| text.is_empty() || text.contains(';') || text.contains("->");
-    match text.contains([',', '"', '\n']) || in_map && divides(text) {
+/// A field that is not the last one: in quotes if it contains a comma, a quote or the end of a
+/// line.
+fn field(text: &str) -> String {
+    match text.contains([',', '"', '\n']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
         false => text.into(),
+    }
+}
+
+/// A text in a map: in quotes also if elements could not be told apart without them.
+fn quoted(text: &str) -> String {
+    match text.is_empty() || text.contains(';') || text.contains("->") {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => field(text),
     }
 }
 
@@ -219,7 +230,28 @@ enum Ends<'a> {
     Tuple(&'a Ends<'a>),
 }
 
+/// Whether a text begins with a row: with a number, or several, and with the meaning of it.
+fn is_row(text: &str) -> bool {
+    let line = text.lines().next().unwrap_or_default();
+    let mut fields = line.split(", ");
+    let id = fields.next().unwrap_or_default();
+    let kind = fields.next().unwrap_or_default().trim_start_matches('(');
+    id.contains(|c: char| c.is_ascii_digit())
+        && id.chars().all(|c| c.is_ascii_digit() || "(; )".contains(c))
+        && ["memaddr", "global_id", "map_id", "frame"].iter().any(|known| kind.starts_with(known))
+}
+
 impl Ends<'_> {
+    /// Whether this ends a part of an element of a map.
+    fn is_within(&self) -> bool {
+        match self {
+            Self::Row => false,
+            Self::Part(comma) => *comma == ",",
+            Self::Tuple(outer) => outer.is_within(),
+            Self::Key(_) | Self::Element => true,
+        }
+    }
+
     fn begin(&self, rest: &str) -> bool {
         let is_over = |rest: &str| rest.is_empty() || rest.starts_with('\n');
         let is_element = |rest: &str| {
@@ -227,7 +259,10 @@ impl Ends<'_> {
             is_over(rest) || more.is_some_and(|more| more.contains("->"))
         };
         match self {
-            Self::Row => is_over(rest),
+            Self::Row => match rest.strip_prefix('\n') {
+                Some(behind) => behind.is_empty() || is_row(behind),
+                None => rest.is_empty(),
+            },
             Self::Element => is_element(rest),
             Self::Part(comma) => rest.starts_with(comma),
             Self::Tuple(outer) => rest.strip_prefix(')').is_some_and(|rest| outer.begin(rest)),
@@ -281,10 +316,12 @@ impl Reader<'_> {
 
     fn value(&mut self, ty: &Ty, ends: Ends<'_>) -> Option<Value> {
         match ty {
-            Ty::Str if self.0.starts_with('"') => self.quoted().map(Value::Text),
+            Ty::Str if ends.is_within() && self.0.starts_with('"') => {
+                self.quoted().map(Value::Text)
+            }
             Ty::Str => self.until(|rest| ends.begin(rest)).map(Value::Text),
             Ty::Tuple(parts) => {
-                let comma = if matches!(ends, Ends::Row) { "; " } else { "," };
+                let comma = if ends.is_within() { "," } else { "; " };
                 self.eat("(")?;
                 let mut values = Vec::new();
                 for (number, part) in parts.iter().enumerate() {
@@ -389,6 +426,20 @@ mod tests {
         assert_eq!(map.value, Value::Map(elements.to_vec()));
         // An empty text outside of maps is written as nothing.
         assert_eq!(row("str", "").value, text(""));
+    }
+
+    #[test]
+    fn a_text_that_is_a_value_is_written_as_it_is() {
+        for value in ["a, b", "two\nlines\n", "\"said\"", "\n"] {
+            assert_eq!(row("str", value).value, text(value));
+        }
+        let nested = row("(str,(u8,str))", "(a, b; (2; \"c\n))").value;
+        let inner = Value::Tuple(vec![scalar("2"), text("\"c\n")]);
+        assert_eq!(nested, Value::Tuple(vec![text("a, b"), inner]));
+        let next = "(8; 9), (global_id; global_id), s, str, (i32; i32), script0, , , , , a\n\n";
+        let rows = format!("4, memaddr, t, str, (i32; i32), script0, main, 5, 4, p, b\n\n{next}");
+        let values: Vec<_> = Document::read(&rows).rows.into_iter().map(|row| row.value).collect();
+        assert_eq!(values, [text("b\n"), text("a\n")]);
     }
 
     #[test]

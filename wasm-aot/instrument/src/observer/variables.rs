@@ -178,7 +178,7 @@ impl Variables {
                 (None, None) => {
                     let columns = vec!["variable".to_owned(), "value".to_owned()];
                     let row = vec![Cell::from(&*line.variable), cell(&line.value)];
-                    // Few, and in the order of the script.
+                    // Few, and in the order of the report: by name.
                     add(&mut grids, String::new(), columns, (0.0, row));
                 }
                 (Some(key), site) => {
