@@ -47,10 +47,20 @@ pub(crate) struct Facts {
 
 /// Why a profile was not written.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write {}: {error}; set FASTINST_OUTPUT to a place that can be written", path.display())]
+#[error("cannot write {}: {}", path.display(), reason(error))]
 pub(crate) struct OutputError {
     path: PathBuf,
     error: std::io::Error,
+}
+
+fn reason(error: &std::io::Error) -> String {
+    match error.raw_os_error() {
+        // The kernel has these system calls.
+        Some(libc::ENOSYS) => {
+            "the program's system-call filter forbids it; `fastinst run` needs no file".to_owned()
+        }
+        _ => format!("{error}; set FASTINST_OUTPUT to a place that can be written"),
+    }
 }
 
 /// Adds names, and a description of how the profile was made. `entry_of` returns the number of the

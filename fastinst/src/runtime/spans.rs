@@ -66,6 +66,9 @@ static IS_OPEN: AtomicBool = AtomicBool::new(false);
 static BEGUN: Reading = Reading::zero();
 static SUM: Reading = Reading::zero();
 static COUNT: AtomicU64 = AtomicU64::new(0);
+/// When the latest span began, and when it ended, if it has: for the samples of the kernel's clock,
+/// in its time.
+static LATEST: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 /// When the first of them began and ended.
 const TOLD: usize = 16;
 static FIRST: [[AtomicU64; 2]; TOLD] = [const { [AtomicU64::new(0), AtomicU64::new(0)] }; TOLD];
@@ -295,10 +298,20 @@ fn switch_sites() {
     }
 }
 
+/// Whether a sample of the kernel's clock that is in a ring now was taken in the latest span. The
+/// agent, which pauses the clock, notices late that a span has ended if it waits for a processor.
+pub(super) fn contains(time: u64) -> bool {
+    // A span that is open now has not ended before the sample was taken.
+    let is_open = IS_OPEN.load(Acquire);
+    let [from, to] = [0, 1].map(|at| LATEST[at].load(Relaxed));
+    !are_used() || from <= time && (is_open || time <= to)
+}
+
 fn begin_span() {
     let now = now();
     BEGUN.set(now);
-    IS_OPEN.store(true, Relaxed);
+    LATEST[0].store(clocks::monotonic(), Relaxed);
+    IS_OPEN.store(true, Release);
     let count = COUNT.fetch_add(1, Relaxed);
     if let Some([from, to]) = FIRST.get(count as usize) {
         from.store(now[0], Relaxed);
@@ -316,7 +329,8 @@ fn end_span() {
             to.store(now[0], Relaxed);
         }
     }
-    IS_OPEN.store(false, Relaxed);
+    LATEST[1].store(clocks::monotonic(), Relaxed);
+    IS_OPEN.store(false, Release);
 }
 
 /// Does what signals and times request. Returns the time until the next trigger, if one is set. By

@@ -30,6 +30,18 @@ fn a_filter_of_system_calls_does_not_stop_the_program() {
 }
 
 #[test]
+fn a_filter_under_which_no_file_can_be_written_is_named() {
+    let Some(trial) = Trial::of("sandbox.c", &["-O2"]) else { return };
+    let trial = trial.told(&["absent"]);
+    let plain = trial.plain();
+    assert_eq!(plain.status.code(), Some(3), "{plain:?}");
+    let (profiles, complaints) = trial.behaves_and_says(&plain, "count");
+    assert!(profiles.is_empty());
+    let line = "the program's system-call filter forbids it";
+    assert!(complaints.lines().count() == 1 && complaints.contains(line), "{complaints}");
+}
+
+#[test]
 fn a_filter_that_would_kill_us_ends_the_profile_and_not_the_program() {
     let Some(trial) = Trial::of("sandbox.c", &["-O2"]) else { return };
     for (how, is_deadly) in

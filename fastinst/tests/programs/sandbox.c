@@ -2,6 +2,7 @@
  * Shuts itself in with a filter of system calls, and works on. "before", "clock": another program is started behind the filter
  * ("clock": of perf_event_open). "barrier": no
  * membarrier in any thread. "strict": nothing but what the work needs. Filtered calls fail with EPERM.
+ * "absent": no file can be opened any more, as if the kernel had no such call.
  * "deadly": as strict, in all threads, and whoever makes another call is killed; "mine": the calling thread alone. "harmless": who traces is
  * killed. "strange": the filter cannot be read.
  */
@@ -51,6 +52,13 @@ static int strict(void) {
     return shut(filter, sizeof filter / sizeof *filter);
 }
 
+static int absent(void) {
+    struct sock_filter filter[] = {
+        CALL, IS(SYS_open, 1, 0), IS(SYS_openat, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS), ALLOW,
+    };
+    return shut(filter, sizeof filter / sizeof *filter);
+}
+
 #define KILL BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
 
 static int deadly(int all) {
@@ -80,6 +88,7 @@ static int strange(void) {
 
 static int shut_in_as(const char *how) {
     return !strcmp(how, "strict")     ? strict()
+           : !strcmp(how, "absent")   ? absent()
            : !strcmp(how, "deadly")   ? deadly(1)
            : !strcmp(how, "mine")     ? deadly(0)
            : !strcmp(how, "harmless") ? harmless()

@@ -84,6 +84,25 @@ fn modules_of_the_existing_compiler_are_recognised_and_run() {
 }
 
 #[test]
+fn its_probes_of_the_report_are_called_before_the_report() {
+    let place = Place::new("modules-existing-report");
+    let monitor = r#"(module (import "wizeng" "puti" (func $print (param i32))) (global $n (mut i32) (i32.const 0))
+        (func (export "wasm:exit") (call $print (global.get $n)))
+        (func (export "wasm:opcode:call  ()") (global.set $n (i32.add (global.get $n) (i32.const 1))))
+        (func (export "wasm:report:  ()") (global.set $n (i32.add (global.get $n) (i32.const 100)))))"#;
+    let monitor = place.file("report.wat", monitor);
+    let program = place
+        .file("program.wat", r#"(module (func $f) (func (export "_start") (call $f) (call $f)))"#);
+    let done = place.run(&["run", "--monitor", &monitor, &program]);
+    assert_eq!((errors(&done).as_str(), output_of(&done).as_str()), ("", "102"));
+    let wrong = r#"(module (func (export "wasm:report:  ()") (param i32)))"#;
+    let wrong = place.file("wrong.wat", wrong);
+    let refused = place.run(&["run", "--monitor", &wrong, &program]);
+    assert!(errors(&refused).contains("is given nothing"), "{}", errors(&refused));
+    assert!(!refused.status.success());
+}
+
+#[test]
 fn what_its_names_ask_for_at_calls_is_given_without_a_mode() {
     let place = Place::new("modules-existing-results");
     let monitor = r#"(module (import "wizeng" "puti" (func $print (param i32)))

@@ -72,6 +72,8 @@ unsafe impl Send for Ring {}
 pub struct Seen<'r> {
     /// The thread.
     pub thread: Tid,
+    /// When it was taken: nanoseconds, as [`monotonic`](super::clocks::monotonic) counts them.
+    pub time: u64,
     /// The address that was being executed, perhaps in the kernel.
     pub address: u64,
     /// The user's registers; `None` if the thread has no user context.
@@ -152,11 +154,13 @@ const TYPE_SOFTWARE: u32 = 1;
 const COUNT_SW_TASK_CLOCK: u64 = 1;
 const SAMPLE_IP: u64 = 1 << 0;
 const SAMPLE_TID: u64 = 1 << 1;
+const SAMPLE_TIME: u64 = 1 << 2;
 const SAMPLE_REGS_USER: u64 = 1 << 12;
 const SAMPLE_STACK_USER: u64 = 1 << 13;
 const FLAG_INHERIT: u64 = 1 << 1;
 const FLAG_EXCLUDE_KERNEL: u64 = 1 << 5;
 const FLAG_EXCLUDE_HV: u64 = 1 << 6;
+const FLAG_USE_CLOCKID: u64 = 1 << 25;
 const FLAG_INHERIT_THREAD: u64 = 1 << 35;
 const FD_CLOEXEC: libc::c_ulong = 1 << 3;
 /// bp, sp and ip, in this order in a record (asm/perf_regs.h).
@@ -166,7 +170,7 @@ const RECORD_SAMPLE: u32 = 9;
 
 impl Sampling {
     fn attributes(&self) -> Attributes {
-        let mut flags = FLAG_EXCLUDE_HV;
+        let mut flags = FLAG_EXCLUDE_HV | FLAG_USE_CLOCKID;
         flags |= if self.kernel { 0 } else { FLAG_EXCLUDE_KERNEL };
         flags |= if self.inherit { FLAG_INHERIT | FLAG_INHERIT_THREAD } else { 0 };
         let (registers, stack) = (self.has_registers(), self.stack > 0);
@@ -178,11 +182,13 @@ impl Sampling {
             sample_period: self.period.as_nanos() as u64,
             sample_type: SAMPLE_IP
                 | SAMPLE_TID
+                | SAMPLE_TIME
                 | asked(registers, SAMPLE_REGS_USER)
                 | asked(stack, SAMPLE_STACK_USER),
             flags,
             sample_regs_user: asked(registers, REGS_BP_SP_IP),
             sample_stack_user: self.stack,
+            clockid: libc::CLOCK_MONOTONIC,
             ..Attributes::default()
         }
     }
@@ -350,7 +356,8 @@ fn parse<'r>(sampling: &Sampling, kind: u32, contents: &'r [u8]) -> Option<Found
         RECORD_SAMPLE => {
             let address = words.next()?;
             let thread = Tid((words.next()? >> 32) as i32);
-            let mut seen = Seen { thread, address, user: None, stack: &[] };
+            let time = words.next()?;
+            let mut seen = Seen { thread, time, address, user: None, stack: &[] };
             if !sampling.has_registers() {
                 seen.user = Some(Registers { ip: address, sp: 0, bp: 0 });
             } else if words.next()? != 0 {
@@ -405,22 +412,23 @@ mod tests {
 
     #[test]
     fn a_sample_has_what_was_asked_for() {
-        let plain = record(&[0x1234, 7 << 32 | 5]);
+        let plain = record(&[0x1234, 7 << 32 | 5, 99]);
         let seen = Seen {
             thread: Tid(7),
+            time: 99,
             address: 0x1234,
             user: Some(Registers { ip: 0x1234, sp: 0, bp: 0 }),
             stack: &[],
         };
         assert_eq!(parse(&PLAIN, RECORD_SAMPLE, &plain), Some(Found::Sample(seen)));
         let stacks = Sampling { stack: 16, ..PLAIN };
-        let full = record(&[0xffff_8000_0000_0000, 7 << 32, 2, 30, 20, 10, 16, 1, 2, 8]);
+        let full = record(&[0xffff_8000_0000_0000, 7 << 32, 99, 2, 30, 20, 10, 16, 1, 2, 8]);
         let Some(Found::Sample(seen)) = parse(&stacks, RECORD_SAMPLE, &full) else {
             panic!("a sample")
         };
         assert_eq!(seen.user, Some(Registers { ip: 10, sp: 20, bp: 30 }));
         assert_eq!(seen.stack, &1u64.to_le_bytes());
-        let bare = record(&[0x1234, 7 << 32, 0, 0]);
+        let bare = record(&[0x1234, 7 << 32, 99, 0, 0]);
         let Some(Found::Sample(seen)) = parse(&stacks, RECORD_SAMPLE, &bare) else {
             panic!("a sample")
         };
@@ -430,7 +438,7 @@ mod tests {
     #[test]
     fn a_record_that_is_cut_short_is_no_sample() {
         let stacks = Sampling { stack: 16, ..PLAIN };
-        let full = record(&[1, 7 << 32, 2, 30, 20, 10, 16, 1, 2, 8]);
+        let full = record(&[1, 7 << 32, 99, 2, 30, 20, 10, 16, 1, 2, 8]);
         for len in 0..full.len() {
             assert_eq!(parse(&stacks, RECORD_SAMPLE, &full[..len]), None, "{len}");
         }

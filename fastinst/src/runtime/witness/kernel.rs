@@ -15,6 +15,7 @@ use super::unwinding::{Hooks, Unwinding};
 use crate::attribution::{self, Ended, Observed, Place, Strand, UserTime};
 use crate::names::Names;
 use crate::runtime::registry::ModuleRegistry;
+use crate::runtime::spans;
 use profiler::{ClockEvidence, ClockSource};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -286,7 +287,9 @@ impl Kernel {
         }
         for ring in addresses {
             ring.drain(|found| match found {
-                Found::Sample(seen) if !agent.all.contains(&seen.thread) => {
+                Found::Sample(seen)
+                    if !agent.all.contains(&seen.thread) && spans::contains(seen.time) =>
+                {
                     *is_busy = true;
                     let address = seen.user.map(|registers| registers.ip);
                     if *has_puns {
@@ -478,6 +481,7 @@ fn drain_stacks(
         ring.drain(|found| {
             if let Found::Sample(seen) = found
                 && !agent.all.contains(&seen.thread)
+                && spans::contains(seen.time)
                 && let Some(registers) = seen.user
             {
                 let is_ours = |_: &Mappings, place: Place| place.mapping == ours;

@@ -2,7 +2,7 @@
 
 use super::ObserverError;
 use super::event::{Reaction, reactions};
-use super::name::{Asked, Malformed};
+use super::name::{Asked, EXIT, Malformed, is_report};
 use super::rule::{self, Helper, Rule, rules};
 use super::switches::Switches;
 use std::collections::{BTreeMap, HashMap};
@@ -54,7 +54,8 @@ pub struct Observer {
     kept: HashMap<String, u32>,
     /// The free bytes for such texts.
     free: Range<u32>,
-    exit: Option<Func>,
+    /// What is called for a report, in this order.
+    reporting: Vec<(String, Func)>,
     /// Whether it numbers the immediates of table instructions as the existing compiler does.
     pub(crate) is_foreign: bool,
     pub(super) request: Request,
@@ -201,7 +202,9 @@ impl Observer {
             }
         }
         let buffer = buffer(&mut store, instance);
-        let exit = instance.get_func(&mut store, "wasm:exit");
+        let reporting = reporting_exports(info)
+            .filter_map(|name| Some((name.to_owned(), instance.get_func(&mut store, name)?)))
+            .collect();
         let is_foreign = (0..info.functions.len() as u32).any(|index| {
             info.function_name(index).is_some_and(|name| name.starts_with("__whamm_"))
         });
@@ -213,7 +216,7 @@ impl Observer {
             reactions,
             functions,
             buffer,
-            exit,
+            reporting,
             is_foreign,
             request: Request::default(),
             text: None,
@@ -281,17 +284,18 @@ impl Observer {
         Ok(())
     }
 
-    /// Calls its reporting function.
-    pub fn report(&self, store: impl AsContextMut) -> Result<(), ObserverError> {
-        let Some(exit) = self.exit else { return Ok(()) };
-        let named = |error| {
-            let (monitor, export) = (self.name.clone(), "wasm:exit".into());
-            match is_endless(&error) {
-                true => ObserverError::EndlessReport { monitor, export },
-                false => ObserverError::Export { monitor, export, error: Box::new(error) },
-            }
-        };
-        exit.call(store, &[]).map(drop).map_err(named)
+    /// Calls its reporting functions.
+    pub fn report(&self, mut store: impl AsContextMut) -> Result<(), ObserverError> {
+        for (export, function) in &self.reporting {
+            function.call(&mut store, &[]).map_err(|error| {
+                let (monitor, export) = (self.name.clone(), export.clone());
+                match is_endless(&error) {
+                    true => ObserverError::EndlessReport { monitor, export },
+                    false => ObserverError::Export { monitor, export, error: Box::new(error) },
+                }
+            })?;
+        }
+        Ok(())
     }
 
     /// Calls one of its functions while matching; texts are passed in the buffer, from `cursor` on.
@@ -404,21 +408,29 @@ impl Observer {
     }
 }
 
-/// The error of the function that is called at the end, if it has one.
+/// The exports that are called for a report, in the order of their calls.
+fn reporting_exports(info: &ModuleInfo) -> impl Iterator<Item = &str> {
+    let names = || info.exports.iter().map(|export| export.name.as_str());
+    names().filter(|name| is_report(name)).chain(names().filter(|name| *name == EXIT))
+}
+
+/// The error of a function that is called for a report, if one has an error.
 fn ending(info: &ModuleInfo) -> Option<Malformed> {
-    let export = info.exports.iter().find(|export| export.name == "wasm:exit")?;
-    let why = match export.space {
-        Space::Func if info.function_type(export.index).params().is_empty() => return None,
-        Space::Func => {
-            "what is called at the end is given nothing, and this function takes something"
-        }
-        _ => "only functions can be called at events",
-    };
-    Some(Malformed {
-        name: export.name.clone(),
-        at: 0..export.name.len(),
-        why: why.into(),
-        is_unknown: false,
+    let is_reporting = |name: &str| is_report(name) || name == EXIT;
+    info.exports.iter().filter(|export| is_reporting(&export.name)).find_map(|export| {
+        let why = match export.space {
+            Space::Func if info.function_type(export.index).params().is_empty() => return None,
+            Space::Func => {
+                "what is called at the end is given nothing, and this function takes something"
+            }
+            _ => "only functions can be called at events",
+        };
+        Some(Malformed {
+            name: export.name.clone(),
+            at: 0..export.name.len(),
+            why: why.into(),
+            is_unknown: false,
+        })
     })
 }
 

@@ -1,5 +1,6 @@
 //! Merges the reports of several threads.
 
+use super::name::{EXIT, is_report};
 use super::{Observation, ObserverError};
 use wasm_aot_body::report::{Declaration, SECTION};
 use wasm_aot_engine::instrument::runtime::ModuleInner;
@@ -8,7 +9,8 @@ use wasmparser::{Parser, Payload};
 /// Why the reports of several instances of a module cannot be merged, if so. A module without
 /// reports leaves the merging to the reader of its memory.
 pub(super) fn unmergeable(module: &ModuleInner) -> Option<String> {
-    module.info.exports.iter().find(|export| export.name == "wasm:exit")?;
+    let reports = |name: &str| name == EXIT || is_report(name);
+    module.info.exports.iter().find(|export| reports(&export.name))?;
     match declaration(module) {
         None => Some(format!(
             "it reports, and does not say (in a section {SECTION}) what of that can be added up"

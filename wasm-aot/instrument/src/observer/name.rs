@@ -232,7 +232,17 @@ pub(crate) fn near<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Stri
 /// Whether an export is to be called at an event: all others are functions for the monitor's own
 /// use.
 pub(crate) fn is_probe(name: &str) -> bool {
-    name.starts_with("wasm:") && name != "wasm:exit"
+    name.starts_with("wasm:") && name != EXIT && !is_report(name)
+}
+
+/// The export that is called when the program has ended, and for each report.
+pub(crate) const EXIT: &str = "wasm:exit";
+
+/// Whether an export is called right before [`EXIT`]: modules of the existing compiler have probes
+/// at their report, `wasm:report:  ()`.
+pub(crate) fn is_report(name: &str) -> bool {
+    let rest = name.strip_prefix("wasm:report");
+    rest.is_some_and(|rest| rest.trim_matches([':', ' ', '(', ')']).is_empty())
 }
 
 /// Reads a name. `extended`: the module imports the marker.
