@@ -103,7 +103,8 @@ impl Inline for Sequence {
     fn complete(&self, firing: &mut Firing<'_>) {
         let (vmctx, frame) = (firing.vmctx, firing.frame);
         let (conditions, given) = firing.values.split_at_mut(self.conditions());
-        if conditions.contains(&[0, 0]) {
+        // Only the first word of a number means something.
+        if conditions.iter().any(|[word, _]| *word == 0) {
             return;
         }
         self.word.iter().filter(|_| self.is_limited).for_each(Word::take_one);
