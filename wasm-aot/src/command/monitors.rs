@@ -83,7 +83,8 @@ pub(crate) struct Monitoring {
 /// Format and destination of reports.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Reporting {
-    /// Write reports to a file; %p in its name is the process ID
+    /// Write reports to a file; %p in its name is the process ID. For profiles see the option
+    /// file=FILE of monitors (`wasm-aot monitors`)
     #[arg(long, value_name = "FILE")]
     report: Option<String>,
     /// Print reports as one JSON object with a report for each monitor
