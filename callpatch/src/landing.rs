@@ -227,13 +227,16 @@ impl Landings {
 
     /// Returns up to `len` bytes of spans within a range to the kernel, in pieces of at least
     /// `least` bytes that hold no landing: spans may have taken all places near a module that comes
-    /// later. Returns the pieces, which are [kept clear](Self::keep_clear) from now on.
+    /// later. Reads the current mappings. Returns the pieces, which are
+    /// [kept clear](Self::keep_clear) from now on.
     pub fn cede(
         &mut self,
         within: &Range<CodeAddr>,
         len: usize,
         least: usize,
     ) -> Result<Vec<Range<CodeAddr>>, OsError> {
+        // A span that the program has mapped over belongs to the program.
+        self.survey()?;
         let (mut ceded, mut left) = (Vec::new(), len);
         for piece in self.unused(within, least) {
             if left == 0 {
@@ -489,6 +492,12 @@ mod tests {
             assert_eq!(landings.price(landing.offset(64)), Ok(0));
         }
         assert_eq!(landings.cede(&(at(0)..at(3)), 64 * PAGE, 16 * PAGE).unwrap(), []);
+        // Memory that the program has mapped over a span is not given away.
+        let over = pages::Place::Over(at(60));
+        // SAFETY: a page of the table, which no thread executes.
+        unsafe { pages::map_private(over, PAGE, Protection::ReadWrite) }.unwrap();
+        landings.cede(&(at(24)..at(100)), 64 * PAGE, 16 * PAGE).unwrap();
+        assert!(!mapping_at(middle + 60 * PAGE).execute);
     }
 
     #[test]

@@ -35,7 +35,11 @@ pub(crate) use written::write_file;
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    #[error("cannot read {}: {error}; give a profile that `fastinst run -o`, the preload library or `wasm-aot run --monitor NAME,file=FILE` has written", path.display())]
+    #[error(
+        "cannot read {}: {error}; give a profile that `fastinst run -o`, the preload library or \
+         `wasm-aot run --monitor NAME,file=FILE` has written",
+        path.display()
+    )]
     Read { path: PathBuf, error: String },
     #[error("cannot write {}: {error}; choose another file", path.display())]
     Write { path: PathBuf, error: io::Error },

@@ -178,8 +178,8 @@ impl Kept {
         }
     }
 
-    /// The same for a profile that will not come again: if the file cannot be written, it is kept in
-    /// the folder for temporary files.
+    /// The same for the last profile: if the file cannot be written, the profile is kept in the
+    /// folder for temporary files.
     pub(crate) fn keep_at_end(&self, profile: &Profile) -> Result<(), Failure> {
         let kept = self.keep(profile);
         let Err(failure @ Failure::Write { .. }) = kept else { return kept };

@@ -48,6 +48,14 @@ pub(crate) struct InstalledSite {
     pub(crate) is_point: bool,
 }
 
+impl InstalledSite {
+    /// A site in code that no compiler has prepared, which is no point and counts nothing in line.
+    pub(crate) fn in_unmodified(call: CallSite, slots: SlotPair, trampoline: CodeAddr) -> Self {
+        let home = call.destination().address();
+        Self { call, gate: None, slots, trampoline, home, is_pun: true, is_point: false }
+    }
+}
+
 /// One site.
 #[derive(Debug)]
 pub(crate) struct Site {

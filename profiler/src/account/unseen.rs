@@ -1,5 +1,5 @@
-//! Entries that were not counted: estimated from the rates of a function's cycles, with the variance
-//! that the changes of these rates show.
+//! Entries that were not counted: estimated from the rates of a function's cycles, with the
+//! variance that the changes of these rates show.
 
 use super::{Account, Cycle};
 use crate::Ticks;

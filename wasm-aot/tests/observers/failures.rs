@@ -140,7 +140,8 @@ fn variables_of_activations_are_there_after_a_probe_that_traps() {
     // The second function traps; the third reads what the first has written in the same event.
     let own = format!(
         r#"(module {imports}
-        (global $written (export "written") (mut i32) (i32.const 0)) (global $sum (export "sum") (mut i32) (i32.const 0))
+        (global $written (export "written") (mut i32) (i32.const 0))
+        (global $sum (export "sum") (mut i32) (i32.const 0))
         (func (export "wasm:opcode:i32.mul (arg1)") (param i32)
             (call $set (i32.const 7) (local.get 0)) (call $set_f64 (i32.const 7) (f64.convert_i32_u (local.get 0))))
         (func (export "wasm:opcode:i32.mul (arg1, arg0)") (param i32 i32)

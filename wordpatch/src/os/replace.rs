@@ -93,8 +93,8 @@ impl Replacement {
     }
 }
 
-/// Whether a path leads to something that is written to and cannot be replaced: a device, a pipe, or
-/// an open file by its name in `/dev`.
+/// Whether a path leads to something that is written to and cannot be replaced: a device, a pipe,
+/// or an open file by its name in `/dev`.
 pub fn is_stream(path: &Path) -> bool {
     let found = fs::metadata(path);
     found.is_ok_and(|found| !found.is_dir() && (is_open_file(path) || !found.is_file()))

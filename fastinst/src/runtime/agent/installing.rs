@@ -1,5 +1,5 @@
-//! When the agent installs probes: in modules that were loaded since, and in functions of unmodified
-//! code that were seen to run.
+//! When the agent installs probes: in modules that were loaded since, and in functions of
+//! unmodified code that were seen to run.
 
 use super::{Agent, LATEST, control};
 use crate::runtime::registry::lock_registry;

@@ -1,5 +1,5 @@
-//! The way from the stubs to the rules ([`event`]), and to functions that the user has attached; and
-//! the hooks that compilers call.
+//! The way from the stubs to the rules ([`event`]), and to functions that the user has attached;
+//! and the hooks that compilers call.
 //!
 //! # Safety
 //!
@@ -64,8 +64,9 @@ pub(super) extern "C" fn enough() {
 
 /// Jumps to the function that rax holds, on a stack with room for it: the one for signals may have
 /// hardly any. Its fifth argument is the kernel's answer about that stack. Where the page is known
-/// not to be part of it, this is an earlier answer ([`signal_stack`](crate::runtime::signal_stack)). Where
-/// the profiler is not running, no system call is made, and the argument is null.
+/// not to be part of it, this is an earlier answer
+/// ([`signal_stack`](crate::runtime::signal_stack)). Where the profiler is not running, no system
+/// call is made, and the argument is null.
 #[unsafe(naked)]
 pub(in crate::runtime) extern "C" fn slowly() {
     naked_asm!(

@@ -1,5 +1,5 @@
-//! The settings of the process: those of its environment, until a user who attaches or controls the
-//! profiler changes them.
+//! The settings of the process: those of its environment, until `fastinst attach` or a request to
+//! the control socket changes them.
 //!
 //! # Safety
 //!
@@ -69,23 +69,22 @@ pub(in crate::runtime) fn use_settings(settings: Settings, start: Instants) -> R
     let clock = measure::clock(start);
     let directory = std::env::current_dir().unwrap_or_default();
     let sockets = os::sockets::name_of_folder();
-    let [starting, stopping, under] = TargetSettings::special_selectors(&config)?;
-    let settings = TargetSettings {
-        config,
-        policy,
-        clock,
-        selector,
-        starting,
-        stopping,
-        under,
-        directory,
-        sockets,
-    };
-    SETTINGS.store(Box::into_raw(Box::new(settings)), Release);
+    TargetSettings::publish((config, policy, selector), clock, (directory, sockets))?;
     spans::apply_settings(self::config())
 }
 
 impl TargetSettings {
+    /// Makes settings the current ones. `places`: the working directory, and where sockets are.
+    fn publish(settings: Settings, clock: Clock, places: (PathBuf, PathBuf)) -> Result<(), String> {
+        let (config, policy, selector) = settings;
+        let [starting, stopping, under] = Self::special_selectors(&config)?;
+        let (directory, sockets) = places;
+        let settings =
+            Self { config, policy, clock, selector, starting, stopping, under, directory, sockets };
+        SETTINGS.store(Box::into_raw(Box::new(settings)), Release);
+        Ok(())
+    }
+
     /// Functions that begin recording, those that end it, and those that open a scope.
     fn special_selectors(config: &Config) -> Result<[Option<Selector>; 3], String> {
         let selector_of =
@@ -104,22 +103,8 @@ pub(in crate::runtime) fn change_settings(change: impl FnOnce(&mut Config)) -> R
     change(&mut config);
     let selector =
         Selector::of(&config.include, &config.exclude).map_err(|error| error.to_string())?;
-    let (policy, clock) = (before.policy, before.clock);
-    let (directory, sockets) = (before.directory.clone(), before.sockets.clone());
-    let [starting, stopping, under] = TargetSettings::special_selectors(&config)?;
-    let settings = TargetSettings {
-        config,
-        policy,
-        clock,
-        selector,
-        starting,
-        stopping,
-        under,
-        directory,
-        sockets,
-    };
-    SETTINGS.store(Box::into_raw(Box::new(settings)), Release);
-    Ok(())
+    let places = (before.directory.clone(), before.sockets.clone());
+    TargetSettings::publish((config, before.policy, selector), before.clock, places)
 }
 
 pub(super) fn current() -> &'static TargetSettings {

@@ -65,12 +65,26 @@ impl OpenModule {
         let prepared = frames.as_ref().map(|frames| {
             Prepared::of(&image, frames, module.bias).only(|maker| provider.takes(maker))
         });
+        let (prepared, has_frames) = (prepared.unwrap_or_default(), frames.is_some());
         Ok(Self {
-            module: module.clone(),
+            prepared,
+            ..Self::without_sites(module.clone(), module_number, contents, has_frames)
+        })
+    }
+
+    /// A module in which nothing is prepared or reserved yet.
+    fn without_sites(
+        module: Module,
+        module_number: u32,
+        contents: Contents,
+        has_frames: bool,
+    ) -> Self {
+        Self {
+            module,
             module_number,
-            prepared: prepared.unwrap_or_default(),
+            prepared: Prepared::default(),
             points: Vec::new(),
-            has_frames: frames.is_some(),
+            has_frames,
             contents,
             reserved: ByteReservations::default(),
             islands: None,
@@ -79,7 +93,7 @@ impl OpenModule {
             is_late: false,
             landed: Vec::new(),
             former: Former::new(),
-        })
+        }
     }
 
     /// A module that was loaded while the program runs, and had sites of these numbers when it was
@@ -109,22 +123,9 @@ impl OpenModule {
         let mut reserved = ByteReservations::default();
         places.for_each(|(at, form)| reserved.reserve(Reservation::Call(at, form)));
         let names: PointNames = points.iter().map(|point| (point.at, point.title())).collect();
-        let opened = |points| Self {
-            module: Module { points: Some(Arc::new(names)), ..module.clone() },
-            module_number,
-            prepared: Prepared::default(),
-            points,
-            has_frames,
-            contents,
-            reserved,
-            islands: None,
-            rooms: Vec::new(),
-            seen: BTreeMap::new(),
-            is_late: false,
-            landed: Vec::new(),
-            former: Former::new(),
-        };
-        Ok((!points.is_empty()).then(|| opened(points)))
+        let module = Module { points: Some(Arc::new(names)), ..module.clone() };
+        let plain = Self::without_sites(module, module_number, contents, has_frames);
+        Ok((!points.is_empty()).then(|| Self { points, reserved, ..plain }))
     }
 
     /// The module, with the names of its points.

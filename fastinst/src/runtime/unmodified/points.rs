@@ -316,16 +316,8 @@ impl SiteInstaller<'_, '_, '_> {
             Spot::Turn(turn) => self.turn(turn, trampoline)?,
             Spot::Padded(at) => self.padded(*at, number, trampoline)?,
         };
-        let home = call.destination().address();
-        let installed = InstalledSite {
-            call,
-            gate: None,
-            slots,
-            trampoline,
-            home,
-            is_pun: true,
-            is_point: true,
-        };
+        let point = InstalledSite::in_unmodified(call, slots, trampoline);
+        let installed = InstalledSite { is_point: true, ..point };
         self.push(role.id, installed, Kind::Enter, spot.reservation(), number);
         Some(())
     }

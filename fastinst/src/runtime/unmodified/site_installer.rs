@@ -109,8 +109,8 @@ impl SiteInstaller<'_, '_, '_> {
         let exit = if entry.is_whole() { Some(self.slots(id, Stub::TimeExit)?) } else { None };
         // A thread without a record takes the slow path with each call, and times none.
         let has_record = room::have_records(id);
-        // Where a compiler calls its profiler, too, flags are dead and the red zone is not in use. A
-        // gate lives for ever, and so do islands that have one.
+        // Where a compiler calls its profiler, too, flags are dead and the red zone is not in use.
+        // A gate lives for ever, and so do islands that have one.
         let counts = exit.is_none()
             && !self.reload.is_late
             && (entry.is_first || entry.way.is_call())
@@ -148,9 +148,8 @@ impl SiteInstaller<'_, '_, '_> {
             Way::Call(at, form) => self.profilers_call(*at, *form, number, trampoline)?,
             Way::Turn(turn) | Way::Own(turn) => self.turn(turn, trampoline)?,
         };
-        let home = call.destination().address();
         let installed =
-            InstalledSite { call, gate, slots, trampoline, home, is_pun: true, is_point: false };
+            InstalledSite { gate, ..InstalledSite::in_unmodified(call, slots, trampoline) };
         Some((self.push(id, installed, Kind::Enter, entry.way.reservation(), number), exit))
     }
 
@@ -177,16 +176,7 @@ impl SiteInstaller<'_, '_, '_> {
             Exit::Turn(turn) => self.turn(turn, trampoline)?,
             Exit::Fall(at) => self.fall(*at)?,
         };
-        let home = call.destination().address();
-        let installed = InstalledSite {
-            call,
-            gate: None,
-            slots,
-            trampoline,
-            home,
-            is_pun: true,
-            is_point: false,
-        };
+        let installed = InstalledSite::in_unmodified(call, slots, trampoline);
         Some(self.push(id, installed, Kind::Exit, exit.reservation(), number))
     }
 
@@ -259,8 +249,8 @@ impl SiteInstaller<'_, '_, '_> {
         }
         let survey = &mut self.batch.survey;
         // SAFETY: (1) the module stays, see `OpenModule`; (2) an instruction, as decoding has
-        // found, of which these bytes are a part; (3) no other code writes there; (4) the trampoline
-        // does what it displaces, and goes on behind that.
+        // found, of which these bytes are a part; (3) no other code writes there; (4) the
+        // trampoline does what it displaces, and goes on behind that.
         #[allow(unsafe_code)]
         let call = unsafe {
             match pun.leap {

@@ -14,9 +14,9 @@
 //! ```
 //!
 //! Hooks see an instruction, so it ends a row where it has any. Otherwise the ends of rows depend
-//! on the instructions alone. So a function is read once more to find the instructions that a trap has
-//! left uncharged in the middle of a row, and the first instruction of a row that the budget did
-//! not suffice for.
+//! on the instructions alone. So a function is read once more to find the instructions that a trap
+//! has left uncharged in the middle of a row, and the first instruction of a row that the budget
+//! did not suffice for.
 
 use super::access::Access;
 use super::function::Translator;

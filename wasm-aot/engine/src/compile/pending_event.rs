@@ -2,7 +2,8 @@
 //!
 //! The hooks of one place and mode are called an *event*. A trap of one hook ends the program, but
 //! the hooks after it still fire before. So where a hook that can trap has others after it, the
-//! code keeps in its frame what those are given, and the store's cell holds the hook that is executed:
+//! code keeps in its frame what those are given, and the store's cell holds the hook that is
+//! executed:
 //!
 //! ```text
 //!   slot                  ◀── vmctx, frame pointer; what the last hook is given, … the second

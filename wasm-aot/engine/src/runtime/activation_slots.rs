@@ -27,15 +27,20 @@ thread_local! {
 /// # Safety
 /// The table is one that machine code keeps, of an activation that waits.
 pub(super) unsafe fn with_slots<R>(address: usize, monitor: u32, call: impl FnOnce() -> R) -> R {
-    let before = PRESENT.replace(Some(Table { address, monitor }));
-    let result = call();
-    PRESENT.set(before);
-    result
+    /// Gives back the table before, also if a host function panics.
+    struct Before(Option<Table>);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            PRESENT.set(self.0);
+        }
+    }
+    let _before = Before(PRESENT.replace(Some(Table { address, monitor })));
+    call()
 }
 
 /// Reads a slot of the activation whose event is being completed, after it has written to it:
-/// nothing if there is no such event on this thread. A slot that its function's code does not use is
-/// zero.
+/// nothing if there is no such event on this thread. A slot that its function's code does not use
+/// is zero.
 pub fn activation_slot(number: i32, ty: ValType, written: Option<u64>) -> Option<u64> {
     let Table { address, monitor } = PRESENT.get()?;
     let name = [owner_and_type(monitor, ty), i64::from(number).cast_unsigned()];

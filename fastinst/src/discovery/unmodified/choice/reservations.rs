@@ -1,4 +1,5 @@
-//! Which bytes of a module are reserved: those that sites switch or change, and those that they read.
+//! Which bytes of a module are reserved: those that sites switch or change, and those that they
+//! read.
 //!
 //! A byte that is switched must not be read as another site's displacement.
 
