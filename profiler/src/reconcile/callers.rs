@@ -7,6 +7,10 @@
 
 use crate::profile::Profile;
 
+/// Timed calls that show where a function is called from. Calls are timed at random, so a caller
+/// that none of them has is rare.
+const MANY: u64 = 20;
+
 /// The locations of functions, in order, and the functions' positions.
 pub(super) struct Places(Vec<(Place, usize)>);
 
@@ -45,11 +49,14 @@ impl Callers {
         let all = profile.functions.iter().map(|function| {
             let caller =
                 |arc: &crate::Arc| arc.caller.as_ref().and_then(|label| places.find(label));
-            // Where the probes know the caller of every call, a stack of the clock that ends early
-            // is no evidence.
+            // Where the probes know the caller of every call, the clock's stacks are no evidence.
+            // Where they know those of many calls, a stack without a caller has ended early.
             let timed: u64 = function.arcs.iter().map(|arc| arc.samples).sum();
             let is_whole = function.calls.is_exact() && timed as f64 >= function.calls.value;
-            let arcs = function.arcs.iter().filter(|arc| !is_whole || arc.samples > 0);
+            let is_evidence = |arc: &&crate::Arc| {
+                arc.samples > 0 || !is_whole && (arc.caller.is_some() || timed < MANY)
+            };
+            let arcs = function.arcs.iter().filter(is_evidence);
             let mut all: Vec<usize> = arcs.map(caller).collect::<Option<_>>()?;
             all.sort_unstable();
             all.dedup();

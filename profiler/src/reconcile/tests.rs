@@ -336,6 +336,33 @@ fn an_exact_total_raises_its_caller() {
 }
 
 #[test]
+fn stacks_that_end_early_do_not_free_a_function_from_its_caller() {
+    let (mut profile, mut evidence) = told_completely();
+    // Neither was timed completely. Two of ten stacks end with the callee, whose caller was not
+    // found; all of its timed calls came from that caller.
+    for function in &mut profile.functions[..2] {
+        function.calls = Figure::estimated(1e5, 1e4, 1.0);
+        function.timed.total = None;
+    }
+    profile.functions[1].arcs[0].samples = 82;
+    (evidence.functions[0].on_stack, evidence.functions[0].stack_samples) = (8e6, 8_000);
+    (evidence.functions[1].on_stack, evidence.functions[1].stack_samples) = (9e6, 9_000);
+    evidence.stacks[1].time = 6e6;
+    evidence.stacks.push(ClockStack { frames: vec![FuncId(2)], time: 2e6, samples: 2_000 });
+    profile.reconcile(&evidence);
+    let totals = values(&profile, |function| function.total);
+    assert!(totals[1] <= totals[0] && totals[1] > 0.0, "{totals:?}");
+    assert_eq!(profile.impossible(), []);
+    // A call that was timed and came from elsewhere does.
+    let mut free = profile.clone();
+    let elsewhere = crate::Arc { site: 0, samples: 1, share: 0.1, caller: None };
+    free.functions[1].arcs.push(elsewhere);
+    free.reconcile(&evidence);
+    let totals = values(&free, |function| function.total);
+    assert!(totals[1] > totals[0], "{totals:?}");
+}
+
+#[test]
 fn what_few_stacks_have_divided_widens_self_times() {
     let (mut profile, mut evidence) = told_completely();
     // The times of calls bound no self time: one call never ended.
