@@ -323,6 +323,12 @@ pub const fn mov_r10d(number: u32) -> [u8; 6] {
     [0x41, 0xba, a, b, c, d]
 }
 
+/// `mov rdx, rsi ; mov rsi, value`.
+pub const fn replace_rsi(value: u64) -> [u8; 13] {
+    let [a, b, c, d, e, f, g, h] = value.to_le_bytes();
+    [0x48, 0x89, 0xf2, 0x48, 0xbe, a, b, c, d, e, f, g, h]
+}
+
 /// `mov r11d, [cell]`, for an instruction at `at`; `None` if the cell is too far.
 pub fn load_r11d(at: CodeAddr, cell: CodeAddr) -> Option<[u8; 7]> {
     let [a, b, c, d] = displacement(at.offset(7), cell)?.to_le_bytes();

@@ -1,7 +1,10 @@
 //! Names of addresses in this process, by the modules of the registry.
 
+mod callers;
+
 use crate::runtime::registry::ModuleRegistry;
 use crate::symbols::{Symbol, Symbols, demangled};
+use callers::Inlining;
 use profiler::Label;
 use std::collections::HashMap;
 use wordpatch::CodeAddr;
@@ -36,6 +39,7 @@ struct Known {
     bias: usize,
     /// The results of queries before its symbols were read.
     looked_up: HashMap<CodeAddr, Option<Symbol>>,
+    inlining: Inlining,
 }
 
 /// How many addresses of a module are looked up one by one before its symbols are read: a look-up

@@ -99,11 +99,7 @@ pub(crate) fn describe(
         let entry = entry_of(Id(function.id.0)).and_then(|number| registry.entries.get(number));
         function.by_runtime = entry.is_some_and(|entry| entry.module.registered.is_some());
     }
-    // A call's return address is after the call: the byte before it belongs to the caller.
-    profile.label_callers(|site| {
-        let site = CodeAddr::new(site as usize);
-        (site.get() != 0).then(|| names.label(registry, None, site.offset(-1), plain))
-    });
+    profile.label_callers(|callee, site| names.caller(registry, Id(callee.0), site, plain));
     keep_used_modules(profile, registry);
     let seconds = |ticks: u64| ticks as f64 / facts.clock.hz;
     let header = &mut profile.header;

@@ -180,3 +180,36 @@ fn functions_that_a_program_at_a_fixed_place_has_of_libraries_have_their_names()
         named.iter().filter(|name| **name == "_init" || name.contains("+0x")).collect();
     assert!(named.len() > 20 && nameless.is_empty(), "{nameless:?} of {}", named.len());
 }
+
+/// A function that is inlined has no return address of its own, and one that it calls returns into
+/// the code of its container.
+#[test]
+fn callers_of_inlined_functions_are_those_in_the_source() {
+    let told = |profile: &Value, name: &str| {
+        let mut sums = std::collections::BTreeMap::<String, f64>::new();
+        for arc in function(profile, name)["callers"].as_array().unwrap() {
+            let caller = arc["caller"]["name"].as_str().unwrap_or("?").to_owned();
+            *sums.entry(caller).or_default() += number(&arc["samples"]);
+        }
+        sums.into_iter().map(|(caller, calls)| format!("{caller} {calls}")).collect::<Vec<_>>()
+    };
+    let Some((profile, _)) = observed("inlined.c", &["-O2", "-g"]) else { return };
+    for (name, expected) in [
+        ("find", vec!["shared 80", "twice 480"]),
+        ("twice", vec!["deep 200", "reads 40"]),
+        ("deep", vec!["reads 200"]),
+        ("reads", vec!["main 1"]),
+        ("shared", vec!["here 40", "there 40"]),
+    ] {
+        assert_eq!(told(&profile, name), expected, "{name}: {profile}");
+    }
+    // Without debug information the container is known.
+    let Some((profile, _)) = observed("inlined.c", &["-O2"]) else { return };
+    for (name, expected) in [
+        ("twice", vec!["reads 240"]),
+        ("deep", vec!["reads 200"]),
+        ("shared", vec!["here 40", "there 40"]),
+    ] {
+        assert_eq!(told(&profile, name), expected, "{name}: {profile}");
+    }
+}

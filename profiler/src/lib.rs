@@ -83,7 +83,8 @@ pub use impossible::{Contradiction, Impossible};
 pub use mode::{Draw, Mode, Probes, Rest, Skip};
 pub use policy::{NoPolicy, Policy};
 pub use profile::{
-    Arc, Callee, Exemplar, Function, Header, Label, Module, Profile, Recorded, Span, Spent, Stack,
+    Arc, Callee, Exemplar, Function, Header, INLINED, Label, Module, Profile, Recorded, Span,
+    Spent, Stack,
 };
 pub use report::human;
 pub use report::{

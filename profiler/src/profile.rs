@@ -273,10 +273,15 @@ pub struct Callee {
     pub time: f64,
 }
 
+/// A call site with this mark is no return address, since its function was inlined there: it is the
+/// address at which the function ends.
+pub const INLINED: u64 = 1 << 63;
+
 /// A caller of a function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Arc {
-    /// The return address; 0 for all callers that are not distinguished.
+    /// The return address, or the end of a function that was inlined; 0 for all callers that are
+    /// not distinguished.
     pub site: u64,
     /// Timed calls from there.
     pub samples: u64,
@@ -389,11 +394,13 @@ impl Profile {
         }
     }
 
-    /// Sets the names of the callers, from the return addresses of their calls.
-    pub fn label_callers(&mut self, mut name: impl FnMut(u64) -> Option<Label>) {
+    /// Sets the names of the callers of each function, from the places of their calls, which may be
+    /// marked as [`INLINED`].
+    pub fn label_callers(&mut self, mut name: impl FnMut(FuncId, u64) -> Option<Label>) {
         for function in &mut self.functions {
             for arc in function.arcs.iter_mut().filter(|arc| arc.site != 0) {
-                arc.caller = name(arc.site);
+                arc.caller = name(function.id, arc.site);
+                arc.site &= !INLINED;
             }
         }
         self.refresh();

@@ -170,7 +170,7 @@ fn profile(run: &mut Run, preempted: u64, seed: u64) -> Profile {
         ..Label::default()
     };
     profile.label(|id| label(id.0));
-    profile.label_callers(|site| Some(label(site as u32)));
+    profile.label_callers(|_, site| Some(label(site as u32)));
     profile.header.threads = 1;
     let evidence = run.evidence();
     profile.reconcile(&evidence);

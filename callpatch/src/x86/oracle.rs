@@ -240,6 +240,16 @@ fn what_stubs_are_made_of_is_what_it_is_said_to_be() {
             (other.code(), other.op0_register(), other.immediate32() as i32),
             (Code::Mov_r32_imm32, Register::R10D, number)
         );
+        let value = (number as u64) << 32 | number as u32 as u64;
+        let [kept, replaced] = [0, 3].map(|at| read(&replace_rsi(value)[at..]));
+        assert_eq!(
+            (kept.code(), kept.op0_register(), kept.op1_register()),
+            (Code::Mov_rm64_r64, Register::RDX, Register::RSI)
+        );
+        assert_eq!(
+            (replaced.code(), replaced.op0_register(), replaced.immediate64()),
+            (Code::Mov_r64_imm64, Register::RSI, value)
+        );
         let cell = AT.offset(7).offset(number as isize);
         let load = read(&load_r11d(AT, cell).unwrap());
         assert_eq!(

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   site:        call trampoline                      (its displacement, rewritten once, behind a barrier)
-//!   trampoline:  jmp past │ test eax, …               enter sites only: the gate, switched by one byte
+//!   trampoline:  mov rdx, rsi ; mov rsi, [here]       ends of inlined functions only: their place
+//!                jmp past │ test eax, …               enter sites only: the gate, switched by one byte
 //!                count it here, if it is the function that is expected; ret
 //!         past:  mov r11d, [cell]                     the offset of its function's record
 //!                mov r10d, number                     the site
@@ -18,6 +19,7 @@
 //! runs. Those of modules that are loaded later are installed while their code runs: calls within
 //! the microseconds of the barrier are not seen.
 
+mod inlined;
 mod leading;
 mod learning;
 mod opening;
@@ -32,10 +34,11 @@ use crate::discovery::points::Pair;
 use crate::discovery::{self, Discovery, FoundSite, Module};
 use crate::probe::Kind;
 use callpatch::{Islands, Role, Survey};
+use inlined::Containers;
 pub(super) use leading::{commit_batch, is_alone};
 use leading::{install_site, lead_all};
 use std::collections::{BTreeSet, HashMap, HashSet};
-use trampoline::Trampoline;
+use trampoline::{Beginning, Trampoline};
 use wordpatch::os::pages::PAGE;
 use wordpatch::{CodeAddr, Policy};
 
@@ -112,6 +115,7 @@ impl ModuleRegistry {
                     gone: false,
                     identity,
                     numbers: Vec::new(),
+                    containers: BTreeSet::new(),
                     first,
                     functions: Vec::new(),
                 }
@@ -209,7 +213,8 @@ impl ModuleRegistry {
         let mut islands =
             Islands::near(entry.module.span.clone()).map_err(|error| error.to_string())?;
         let shared = SharedExits::find(found);
-        expect(&mut islands, &found.sites, entry.transient);
+        let containers = Containers::find(&found.sites);
+        expect(&mut islands, &found.sites, &containers, entry.transient);
         let former = std::mem::take(&mut entry.numbers);
         if former.is_empty() {
             functions::expect(found.functions);
@@ -232,11 +237,12 @@ impl ModuleRegistry {
             let adopted = unsafe { survey.adopt(site.address, site.role, is_hook) };
             let number = match adopted {
                 Ok(call) => {
+                    let end = containers.end_of_inlined(site, shared.functions(site));
                     let entry = (at as u32, entry.transient);
                     install_site(
                         &mut islands,
                         call,
-                        site,
+                        (site, end),
                         &shared.partners(site),
                         entry,
                         former.get(order).copied(),
@@ -259,14 +265,19 @@ impl ModuleRegistry {
         let led = installed.and_then(|()| lead_all(numbers, &mut islands, policy));
         // The trampolines are in use from here on, even after a failure.
         entry.islands = Some(islands);
+        entry.containers = containers.addresses();
         led
     }
 }
 
 /// Makes room for trampolines, and for two slots each.
-fn expect(islands: &mut Islands, sites: &[FoundSite], transient: bool) {
+fn expect(islands: &mut Islands, sites: &[FoundSite], containers: &Containers, transient: bool) {
     const SLOTS: usize = 16;
-    let len = |site: &FoundSite| Trampoline::len(site.kind == Kind::Enter && !transient);
+    let len = |site: &FoundSite| match containers.end_of_inlined(site, &[]) {
+        Some(site) => Trampoline::len(&Beginning::End(site)),
+        None if site.kind == Kind::Enter && !transient => Trampoline::COUNTED,
+        None => Trampoline::len(&Beginning::Plain),
+    };
     let own = || sites.iter().filter(|site| !site.own);
     let has_lane = |site: &&FoundSite| site.role == Role::Call && !site.form.is_through_memory();
     let others = own().filter(|site| !has_lane(site));
@@ -314,10 +325,15 @@ impl<'d> SharedExits<'d> {
         Self { exits, entered }
     }
 
-    /// The functions that share a site; none if only one has it.
+    /// The functions that seem to share a site; none if only one has it.
+    fn functions(&self, site: &FoundSite) -> &'d [CodeAddr] {
+        self.exits.get(&site.address).copied().unwrap_or_default()
+    }
+
+    /// Those of them that have enters.
     fn partners(&self, site: &FoundSite) -> Vec<Id> {
-        let functions = self.exits.get(&site.address).copied().unwrap_or_default();
-        let entered = functions.iter().filter(|function| self.entered.contains(function));
+        let entered =
+            self.functions(site).iter().filter(|function| self.entered.contains(function));
         let ids: Vec<Id> =
             entered.filter_map(|function| functions::add(function.get() as u64)).collect();
         if ids.len() > 1 { ids } else { Vec::new() }

@@ -137,7 +137,8 @@ pub(crate) mod tests {
             let mut profile = controller.profile(Ticks(now));
             let name = |id: FuncId| ["", "parse", "serve", "hash", "main"][id.0 as usize];
             profile.label(|id| Label { name: name(id).to_owned(), ..Label::default() });
-            profile.label_callers(|_| Some(Label { name: "main".to_owned(), ..Label::default() }));
+            profile
+                .label_callers(|_, _| Some(Label { name: "main".to_owned(), ..Label::default() }));
             profile.header.processor = now as f64 / 1e9;
             profile
         };

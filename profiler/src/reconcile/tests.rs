@@ -82,7 +82,7 @@ fn label(id: FuncId) -> Label {
 fn named(mut profile: Profile) -> Profile {
     profile.modules = vec![crate::Module::default()];
     profile.label(label);
-    profile.label_callers(|site| Some(label(FuncId(site as u32))));
+    profile.label_callers(|_, site| Some(label(FuncId(site as u32))));
     profile
 }
 

@@ -12,19 +12,19 @@ use super::super::sites::{self, InstalledSite, Site, UNKNOWN};
 use super::super::stub::Stub;
 use super::super::threads::room;
 use super::NO_RECORD;
-use super::trampoline::Trampoline;
+use super::trampoline::{Beginning, Trampoline};
 use crate::discovery::FoundSite;
 use crate::probe::Kind;
 use callpatch::{CallSite, Islands, Retarget};
-use wordpatch::Policy;
 use wordpatch::os::signals::Blocked;
+use wordpatch::{CodeAddr, Policy};
 
 /// Makes the trampoline of a site, and puts it into the table: in a new place, or in the one that
-/// it had. Returns its number.
+/// it had. Returns its number. With an `end`, a function ends there that was inlined.
 pub(super) fn install_site(
     islands: &mut Islands,
     call: CallSite,
-    found: &FoundSite,
+    (found, end): (&FoundSite, Option<CodeAddr>),
     partners: &[Id],
     entry: (u32, bool),
     former: Option<u32>,
@@ -62,9 +62,11 @@ pub(super) fn install_site(
     // A thread without a record takes the slow path with each call, and times none.
     let recorded = function.filter(|&id| is_enter && room::have_records(id));
     let counted = recorded.filter(|_| !transient);
-    let make = |at| Trampoline::at(at, counted, number, slots);
+    let beginning =
+        counted.map(Beginning::Counter).or(end.map(Beginning::End)).unwrap_or(Beginning::Plain);
+    let make = |at| Trampoline::at(at, &beginning, number, slots);
     let trampoline =
-        islands.stub_of_call(&call, Trampoline::len(counted.is_some()), make).map_err(text)?;
+        islands.stub_of_call(&call, Trampoline::len(&beginning), make).map_err(text)?;
     let gate = counted.and_then(|_| {
         // SAFETY: (1) islands of modules that are counted in line are never dropped; (2) its first
         // instruction leads behind its counter, and at a hook flags are dead.

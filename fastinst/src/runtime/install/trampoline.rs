@@ -4,6 +4,7 @@ use crate::runtime::functions::Id;
 use crate::runtime::layout::{RECORDS, Record};
 use crate::runtime::stub;
 use callpatch::{Form, SlotPair, x86};
+use profiler::INLINED;
 use std::mem::offset_of;
 use wordpatch::CodeAddr;
 
@@ -13,25 +14,43 @@ pub(super) struct Trampoline {
     len: usize,
 }
 
-impl Trampoline {
-    const COUNTER: usize = 5 + x86::COUNTER;
-    const LONGEST: usize = Self::len(true);
+/// What it begins with.
+pub(super) enum Beginning {
+    Plain,
+    /// A counter of this function's calls.
+    Counter(Id),
+    /// The place of this exit instead of a call site: see [`INLINED`].
+    End(CodeAddr),
+}
 
-    pub(super) const fn len(counts: bool) -> usize {
-        7 + 6 + 6 + if counts { Self::COUNTER } else { 0 }
+impl Trampoline {
+    const PLAIN: usize = 7 + 6 + 6;
+    pub(super) const COUNTED: usize = Self::PLAIN + 5 + x86::COUNTER;
+    const LONGEST: usize = Self::COUNTED;
+
+    pub(super) const fn len(beginning: &Beginning) -> usize {
+        match beginning {
+            Beginning::Plain => Self::PLAIN,
+            Beginning::Counter(_) => Self::COUNTED,
+            Beginning::End(_) => Self::PLAIN + x86::replace_rsi(0).len(),
+        }
     }
 
-    /// At an address; with a counter in line, if it is `counted`.
-    pub(super) fn at(at: CodeAddr, counted: Option<Id>, number: u32, slots: SlotPair) -> Self {
+    /// At an address.
+    pub(super) fn at(at: CodeAddr, beginning: &Beginning, number: u32, slots: SlotPair) -> Self {
         let mut code = Self { bytes: [0; Self::LONGEST], len: 0 };
-        if let Some(id) = counted {
-            let field = |offset: usize| (RECORDS + id.record() as usize + offset) as i32;
-            code.push(&Form::Jump.bytes(x86::COUNTER as i32));
-            code.push(&x86::counter(
-                stub::thread_offset(),
-                field(offset_of!(Record, address)),
-                field(offset_of!(Record, count)),
-            ));
+        match beginning {
+            Beginning::Plain => {}
+            Beginning::Counter(id) => {
+                let field = |offset: usize| (RECORDS + id.record() as usize + offset) as i32;
+                code.push(&Form::Jump.bytes(x86::COUNTER as i32));
+                code.push(&x86::counter(
+                    stub::thread_offset(),
+                    field(offset_of!(Record, address)),
+                    field(offset_of!(Record, count)),
+                ));
+            }
+            Beginning::End(site) => code.push(&x86::replace_rsi(site.get() as u64 | INLINED)),
         }
         let load = x86::load_r11d(at.offset(code.len as isize), slots.second().address());
         code.push(load.as_ref().map_or(&[], |load| &load[..]));

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
+use wordpatch::CodeAddr;
 
 /// One module, and its sites.
 #[derive(Debug)]
@@ -38,6 +39,8 @@ pub(crate) struct ModuleEntry {
     /// The numbers of its sites in the order in which they are found; [`sites::UNKNOWN`] for a site
     /// that was refused.
     pub(in crate::runtime) numbers: Vec<u32>,
+    /// The functions into which others with hooks were inlined, by their addresses.
+    pub(crate) containers: BTreeSet<CodeAddr>,
     /// The functions that were found with it have this number, or higher ones.
     pub(in crate::runtime) first: Id,
     /// The functions that it had when it was unloaded.
@@ -101,6 +104,7 @@ impl ModuleEntry {
             gone: false,
             identity: None,
             numbers: Vec::new(),
+            containers: BTreeSet::new(),
             first,
             functions: Vec::new(),
         }
@@ -143,6 +147,7 @@ impl ModuleEntry {
             gone: false,
             identity,
             numbers,
+            containers: BTreeSet::new(),
             first,
             functions,
         }

@@ -112,7 +112,9 @@ pub(crate) extern "C" fn user() {
         "cmp qword ptr fs:[rax], 0",
         "jne 3f",
         "mov qword ptr fs:[rax], 1",
-        "mov rdx, rsi",
+        // Where a function was inlined, the trampoline has put its own call site in rdx.
+        "test rsi, rsi",
+        "cmovns rdx, rsi",
         "mov rsi, rdi",
         "mov edi, r10d",
         "mov r11, r10",

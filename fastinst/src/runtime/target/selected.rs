@@ -8,7 +8,7 @@ use crate::symbols::Subject;
 use wordpatch::CodeAddr;
 
 /// Whether the function at an address is one that the user wants probed.
-pub(in crate::runtime) fn is_selected(registry: &ModuleRegistry, address: CodeAddr) -> bool {
+pub(crate) fn is_selected(registry: &ModuleRegistry, address: CodeAddr) -> bool {
     current().selector.as_ref().is_none_or(|selector| match registry.entry_of(address) {
         Some((_, entry)) => selector.accepts(&entry.module, address),
         None => false,

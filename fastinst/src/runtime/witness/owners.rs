@@ -29,8 +29,6 @@ pub(super) struct Owners<'o> {
     sees_kernel: bool,
     /// Made at the first use: a short program is never sampled.
     probed: OnceCell<Probed>,
-    /// Functions with probes by module and symbol; made at the first use.
-    by_name: HashMap<usize, HashMap<String, FuncId>>,
 }
 
 /// The functions with probes.
@@ -84,8 +82,8 @@ impl<'o> Owners<'o> {
         jit: &'o mut Jit,
         sees_kernel: bool,
     ) -> Self {
-        let (probed, by_name) = Default::default();
-        Self { registry, names, mappings, jit, sees_kernel, probed, by_name }
+        let probed = OnceCell::new();
+        Self { registry, names, mappings, jit, sees_kernel, probed }
     }
 
     /// Whether a place without probes is in the profiler's library, or in a trampoline.
@@ -192,16 +190,7 @@ impl<'o> Owners<'o> {
     }
 
     fn named(&mut self, module: usize, name: &str) -> Option<FuncId> {
-        let (names, registry) = (&mut *self.names, self.registry);
-        let probed = &self.probed.get_or_init(|| Probed::find(registry)).functions;
-        let names = self.by_name.entry(module).or_insert_with(|| {
-            let here = probed.iter().filter(|((of, _), _)| *of == module);
-            let named = here.filter_map(|&((_, address), id)| {
-                Some((names.symbol(registry, module, CodeAddr::new(address))?.name, id))
-            });
-            named.collect()
-        });
-        names.get(name).copied()
+        self.names.function_named(self.registry, module, name).map(|id| FuncId(id.0))
     }
 
     /// The functions whose enter sites lie there.
