@@ -60,12 +60,12 @@ impl Shape {
     /// The offset of a callee's slot in a node.
     pub(crate) fn slot(&self, callee: u32) -> Option<u64> {
         let at = self.slots.get(&callee)?;
-        Some(HEADER + 8 * self.leaves.len() as u64 + 4 * *at as u64)
+        Some(HEADER + 8 * (self.leaves.len() + at) as u64)
     }
 
     /// The size of a node in bytes.
     pub(crate) fn size(&self) -> u64 {
-        (HEADER + 8 * self.leaves.len() as u64 + 4 * self.slots.len() as u64).next_multiple_of(8)
+        HEADER + 8 * (self.leaves.len() + self.slots.len()) as u64
     }
 
     /// The number of slots.

@@ -17,7 +17,7 @@
     (call $now))
 
   (func $read_clock (local $now i64) (local $passed i64) (local $cost i64)
-    (local.set $now (call $clock))
+    (if (global.get $quiet) (then (local.set $now (global.get $last))) (else (local.set $now (call $now))))
     (local.set $passed (i64.sub (local.get $now) (global.get $last)))
     (global.set $last (local.get $now))
     (global.set $readings (i64.add (global.get $readings) (i64.const 1)))
