@@ -3,6 +3,7 @@
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::library::first_line;
 use std::collections::HashMap;
+use wasm_aot_body::segments::constant_offset;
 use wasmparser::types::CoreTypeId;
 use wasmparser::{
     CompositeInnerType, DataKind, ElementItems, ElementKind, Export, ExternalKind, FuncToValidate,
@@ -320,7 +321,7 @@ impl<'a> App<'a> {
         let passive = matches!(data.kind, DataKind::Passive);
         self.data_segments.push(if passive { data.data.len() } else { 0 });
         if let DataKind::Active { memory_index, offset_expr } = &data.kind
-            && let Some(at) = constant(offset_expr)?
+            && let Some(at) = constant_offset(offset_expr)?
         {
             self.data.push((*memory_index, at, data.data.len()));
         }
@@ -355,7 +356,7 @@ impl<'a> App<'a> {
         let len = if matches!(element.kind, ElementKind::Passive) { list.len() } else { 0 };
         if let ElementKind::Active { table_index, offset_expr } = &element.kind {
             let table = table_index.unwrap_or(0);
-            match constant(offset_expr)?.and_then(|n| u32::try_from(n).ok()) {
+            match constant_offset(offset_expr)?.and_then(|n| u32::try_from(n).ok()) {
                 Some(at) => self.elements.entry(table).or_default().push((at, list.clone())),
                 None => {
                     if let Some(table) = self.tables.get_mut(table as usize) {
@@ -445,13 +446,4 @@ impl<'a> App<'a> {
 /// Whether a type is a reference to a concrete type.
 pub(crate) fn is_typed(ty: &ValType) -> bool {
     matches!(ty, ValType::Ref(reference) if reference.type_index().is_some())
-}
-
-fn constant(e: &wasmparser::ConstExpr<'_>) -> Result<Option<i64>, wasmparser::Error> {
-    let mut reader = e.get_operators_reader();
-    Ok(match reader.read()? {
-        Operator::I32Const { value } => Some(value.cast_unsigned().into()),
-        Operator::I64Const { value } => Some(value),
-        _ => None,
-    })
 }

@@ -21,6 +21,7 @@ mod graph;
 mod loops;
 pub mod replacement;
 pub mod report;
+pub mod segments;
 mod site;
 mod solution;
 pub mod types;

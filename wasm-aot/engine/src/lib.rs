@@ -77,12 +77,12 @@ pub mod instrument {
     /// The runtime's interface for instruments.
     pub mod runtime {
         pub use crate::runtime::{
-            BlockCount, Boundary, Call, Callee, CompileEvents, Counted, Counts, Crossing, Due,
-            EdgeCount, FunctionCounts, Growth, Guests, InstructionCount, Interruption, Module,
-            ModuleInner, ObservedLayer, Origin, Places, Prunes, Share, SiteProbe, SiteProbeKind,
-            StoreCore, StoreId, TakesEffect, Val, activation_slot, binary, call_guest, callers,
-            identity, introduce_all_to, memory_of, note_probe_failure, spelled, store_id_of,
-            waiting, with_store_of,
+            Beginning, BlockCount, Boundary, Call, Callee, CompileEvents, Counted, Counts,
+            Crossing, Due, EdgeCount, FunctionCounts, Growth, Guests, InstructionCount,
+            Interruption, MemoryRange, Module, ModuleInner, ObservedLayer, Origin, Places, Prunes,
+            Share, SiteProbe, SiteProbeKind, StoreCore, StoreId, TakesEffect, Val, activation_slot,
+            binary, call_guest, callers, identity, introduce_all_to, memory_of, note_probe_failure,
+            spelled, store_id_of, waiting, with_store_of,
         };
     }
 

@@ -165,6 +165,8 @@ pub enum Occurrence {
     ModuleLoaded,
     /// After that, once for each function.
     FunctionCompiled,
+    /// An instance of the program is ready to run.
+    Instantiated,
     /// A memory has grown.
     MemoryGrown,
     /// The program has ended by a trap.
@@ -179,7 +181,7 @@ pub enum Occurrence {
 type Row = (Occurrence, &'static str, &'static [(&'static str, Told)]);
 
 /// The values that engines report, in the order in which they pass them.
-const OCCURRENCES: [Row; 6] = [
+const OCCURRENCES: [Row; 7] = [
     (
         Occurrence::ModuleLoaded,
         "module_loaded",
@@ -190,6 +192,7 @@ const OCCURRENCES: [Row; 6] = [
         "function_compiled",
         &[("fid", Told::Fid), ("bytes", Told::Bytes)],
     ),
+    (Occurrence::Instantiated, "instantiated", &[]),
     (
         Occurrence::MemoryGrown,
         "memory_grown",

@@ -111,6 +111,7 @@ impl Instance {
         instance.copy_segments()?;
         let this = Self { data, store: core.id };
         core.cross(Crossing::Begins(this));
+        core.tell_beginning(inner)?;
         if let Some(start) = inner.info.start.filter(|_| starts) {
             instance.start(core, start)?;
         }

@@ -104,6 +104,13 @@ pub trait Growth: std::fmt::Debug + Send + Sync {
     fn grown(&self, store: StoreContextMut<'_, ()>, told: [i64; 3]);
 }
 
+/// The callback for instances that are made.
+pub trait Beginning: std::fmt::Debug + Send + Sync {
+    /// An instance of a module is ready to run: its memories hold their active data, and its start
+    /// function was not called. It does not begin if this fails.
+    fn begun(&self, store: StoreContextMut<'_, ()>, module: &ModuleInner) -> Result<(), Error>;
+}
+
 /// The part of the store that does not depend on the embedder's data.
 #[derive(Debug)]
 pub struct StoreCore {
@@ -119,6 +126,8 @@ pub struct StoreCore {
     /// The callbacks for memories of the program that grow. They receive which memory has grown,
     /// and its numbers of pages before and after.
     pub growth: Vec<Arc<dyn Growth>>,
+    /// The callbacks for instances that are made from now on.
+    pub beginnings: Vec<Arc<dyn Beginning>>,
     /// Its instances.
     #[allow(clippy::vec_box, reason = "machine code knows where they are")]
     pub instances: Vec<Box<InstanceData>>,
@@ -157,6 +166,16 @@ pub struct StoreCore {
 }
 
 impl StoreCore {
+    /// Notifies receivers of an instance of a module that is ready to run.
+    pub(super) fn tell_beginning(&mut self, module: &ModuleInner) -> Result<(), Error> {
+        for receiver in self.beginnings.clone() {
+            // SAFETY: (1) code that is given this context has no use for data of type `()`, of
+            // which there is nothing to read; host functions make their own from the store.
+            receiver.begun(unsafe { StoreContextMut::from_core(self) }, module)?;
+        }
+        Ok(())
+    }
+
     fn new(engine: &Engine) -> Self {
         Self {
             id: StoreId::fresh(),
@@ -167,6 +186,7 @@ impl StoreCore {
             interruption: Arc::default(),
             tasks: Arc::default(),
             growth: Vec::new(),
+            beginnings: Vec::new(),
             instances: Vec::new(),
             memories: Vec::new(),
             tables: Vec::new(),

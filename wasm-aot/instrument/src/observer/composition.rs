@@ -135,6 +135,7 @@ impl<'p> Composition<'p> {
             monitor.begin(&module, coming)?;
         }
         for Monitor { observer, compile_events, .. } in &mut monitors {
+            observer.switches.observe(module.inner());
             loaded(store.as_context_mut(), observer, &module)?;
             *compile_events = notification::compile_events(observer, &module);
         }

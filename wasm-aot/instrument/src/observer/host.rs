@@ -69,7 +69,7 @@ impl Program {
 }
 
 /// Gives a linker the host's modules for one monitor: `whamm:dyninstr`, `whamm:reflect`, `wizeng`,
-/// and the marker.
+/// and the marker's, with access to the program's memories.
 pub fn add_to_linker<T: 'static>(
     linker: &mut Linker<T>,
     program: &Arc<Program>,
@@ -105,6 +105,7 @@ pub fn add_to_linker<T: 'static>(
     };
     linker.func_wrap(MARKER.0, "insert_probe", insert)?;
     tools(linker)?;
+    super::program_memory::add_to_linker(linker, program, switches)?;
     super::reflection::add_to_linker(linker, program)
 }
 

@@ -24,6 +24,7 @@ mod name;
 mod notification;
 mod observation;
 mod operand_types;
+mod program_memory;
 mod reflection;
 mod replacement;
 mod rule;

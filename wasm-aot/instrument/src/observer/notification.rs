@@ -4,14 +4,17 @@
 //! compiled once, the instances that were matched with it first are called.
 
 use super::{Observation, Observer, ObserverError};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use wasm_aot_body::events::Occurrence;
 use wasm_aot_engine::AsContextMut;
 use wasm_aot_engine::Error;
+use wasm_aot_engine::Instance;
 use wasm_aot_engine::Module;
 use wasm_aot_engine::Store;
 use wasm_aot_engine::StoreContextMut;
-use wasm_aot_engine::instrument::runtime::{CompileEvents, Growth, StoreId};
+use wasm_aot_engine::instrument::runtime::{
+    Beginning, CompileEvents, Growth, ModuleInner, StoreId,
+};
 
 impl Observation {
     /// The number of the thread that has a store: that of the first is 0.
@@ -95,7 +98,8 @@ impl Observation {
 }
 
 /// Notifies a monitor of the program that it observes and of the program's functions, and registers
-/// it for the growth of memories in the store.
+/// it for instances and the growth of memories in the store. If the program runs already, its
+/// instance is there.
 pub(super) fn loaded<T: 'static>(
     mut store: StoreContextMut<'_, T>,
     observer: &Observer,
@@ -108,8 +112,11 @@ pub(super) fn loaded<T: 'static>(
         let told = [function, i64::from(span.end - span.start)];
         observer.react(&mut store, Occurrence::FunctionCompiled, &told)?;
     }
-    growing(&mut store, observer);
-    Ok(())
+    listen(&mut store, observer, module);
+    match Instance::all_of(store.core(), module.inner()).is_empty() {
+        true => Ok(()),
+        false => observer.react(&mut store, Occurrence::Instantiated, &[]),
+    }
 }
 
 /// The events of functions that are compiled later, if a monitor listens to them.
@@ -117,10 +124,37 @@ pub(super) fn compile_events(observer: &Observer, module: &Module) -> Option<Com
     observer.reactions_to(Occurrence::FunctionCompiled).next().map(|_| module.compile_events())
 }
 
-/// Has a monitor notified of memories that grow in the store, if it listens to that.
-pub(super) fn growing<T>(store: &mut StoreContextMut<'_, T>, observer: &Observer) {
+/// Has a monitor notified of instances of the program and of memories that grow in the store, if it
+/// listens to that.
+pub(super) fn listen<T>(store: &mut StoreContextMut<'_, T>, observer: &Observer, module: &Module) {
+    if observer.reactions_to(Occurrence::Instantiated).next().is_some() {
+        let program = Arc::downgrade(module.inner());
+        store.core().beginnings.push(Arc::new(Instantiated(observer.clone(), program)));
+    }
     if observer.reactions_to(Occurrence::MemoryGrown).next().is_some() {
         store.core().growth.push(Arc::new(Growing(observer.clone())));
+    }
+}
+
+/// A monitor that listens to instances of the program.
+#[derive(Debug)]
+struct Instantiated(Observer, Weak<ModuleInner>);
+
+impl Beginning for Instantiated {
+    fn begun(&self, store: StoreContextMut<'_, ()>, module: &ModuleInner) -> Result<(), Error> {
+        if !std::ptr::eq(self.1.as_ptr(), module) {
+            return Ok(());
+        }
+        match self.0.react(store, Occurrence::Instantiated, &[]) {
+            // Its failures are its own.
+            Err(error) if self.0.request.contained.is_some() => {
+                self.0.switches.switch_all(false);
+                let what = format!("{error}; it is switched off, and the program goes on");
+                self.0.listener.complain(&what);
+                Ok(())
+            }
+            done => done.map_err(Error::host),
+        }
     }
 }
 

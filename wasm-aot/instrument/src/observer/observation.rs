@@ -271,6 +271,7 @@ impl Observation {
     ) -> Result<Matched, ObserverError> {
         let number = self.monitors.lock().len() as u16;
         let capabilities = self.capabilities();
+        observer.switches.observe(self.module.inner());
         let matched =
             Matched::new(store.as_context_mut(), observer, number, &capabilities, program)?;
         bound_memories(&mut store);

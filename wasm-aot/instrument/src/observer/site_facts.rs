@@ -77,7 +77,8 @@ impl SiteFacts<'_, '_, '_> {
                 let exponent = self.place.site.access()?.align;
                 number(if self.foreign { exponent } else { 1 << exponent })
             }
-            Asked::AppMemory => number(self.info.imported.memories),
+            // The first one, imported or not, as in a rewritten program.
+            Asked::AppMemory => number(0),
             Asked::Fname => text(self.info.function_name(self.fid).unwrap_or_default()),
             Asked::Opname => text(if place.at_entry { return None } else { site.event?.opname() }),
             Asked::TargetFnName => match self.import(self.callee()?) {

@@ -10,9 +10,10 @@
 //! | [`ALWAYS`] | called | `ctl`; the thread that inserts a probe |
 
 use super::insertion::Insertions;
-use parking_lot::RwLock;
-use std::sync::Arc;
+use parking_lot::{Mutex, RwLock};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+use wasm_aot_engine::instrument::runtime::ModuleInner;
 
 /// A probe is called for ever.
 pub(super) const ALWAYS: u32 = u32::MAX;
@@ -66,6 +67,8 @@ struct Rows {
     /// What the monitor has inserted itself, and whether that rests.
     insertions: Insertions,
     resting: Arc<AtomicBool>,
+    /// The compiled program, once there is one. The program's plan keeps the switches.
+    observed: Mutex<Weak<ModuleInner>>,
 }
 
 #[derive(Debug)]
@@ -96,6 +99,16 @@ impl Switches {
         let value = if on { self.on_value() } else { 0 };
         rows.push(Row { first, words: (0..count).map(|_| AtomicU32::new(value)).collect() });
         rows.sort_by_key(|row| row.first);
+    }
+
+    /// The monitor observes this program from now on.
+    pub(super) fn observe(&self, program: &Arc<ModuleInner>) {
+        *self.0.observed.lock() = Arc::downgrade(program);
+    }
+
+    /// The compiled program that it observes, if there is one.
+    pub(super) fn observed(&self) -> Option<Arc<ModuleInner>> {
+        self.0.observed.lock().upgrade()
     }
 
     /// What the monitor has inserted itself.

@@ -12,7 +12,7 @@
 //! the reports are merged ([`Observation::merged`]).
 
 use super::binding::Binding;
-use super::notification::growing;
+use super::notification::listen;
 use super::observation::{Monitor, bound_memories};
 use super::{Observation, Observer, ObserverError, Program, Switches, matching};
 use parking_lot::Mutex;
@@ -117,7 +117,7 @@ impl Observation {
         }
         bound_memories(&mut store.as_context_mut());
         for (number, observer) in own {
-            growing(&mut store.as_context_mut(), &observer);
+            listen(&mut store.as_context_mut(), &observer, &self.module);
             monitors[number].others.insert(store_id, observer);
         }
         self.module.bind_another_store(store_id);
