@@ -95,6 +95,12 @@ fn its_probes_of_the_report_are_called_before_the_report() {
         .file("program.wat", r#"(module (func $f) (func (export "_start") (call $f) (call $f)))"#);
     let done = place.run(&["run", "--monitor", &monitor, &program]);
     assert_eq!((errors(&done).as_str(), output_of(&done).as_str()), ("", "102"));
+    // What that compiler itself exports as the end contains these probes.
+    let text = std::fs::read_to_string(&monitor).expect("written just now");
+    let own = text
+        .replace(r#"(func (export "wasm:exit")"#, r#"(func $__whamm_on_exit (export "wasm:exit")"#);
+    let done = place.run(&["run", "--monitor", &place.file("own.wat", own), &program]);
+    assert_eq!(output_of(&done), "2", "{}", errors(&done));
     let wrong = r#"(module (func (export "wasm:report:  ()") (param i32)))"#;
     let wrong = place.file("wrong.wat", wrong);
     let refused = place.run(&["run", "--monitor", &wrong, &program]);

@@ -202,12 +202,12 @@ impl Observer {
             }
         }
         let buffer = buffer(&mut store, instance);
-        let reporting = reporting_exports(info)
-            .filter_map(|name| Some((name.to_owned(), instance.get_func(&mut store, name)?)))
-            .collect();
         let is_foreign = (0..info.functions.len() as u32).any(|index| {
             info.function_name(index).is_some_and(|name| name.starts_with("__whamm_"))
         });
+        let reporting = reporting_exports(info, is_foreign)
+            .filter_map(|name| Some((name.to_owned(), instance.get_func(&mut store, name)?)))
+            .collect();
         Ok(Self {
             name: name.to_owned(),
             module: module.clone(),
@@ -408,10 +408,13 @@ impl Observer {
     }
 }
 
-/// The exports that are called for a report, in the order of their calls.
-fn reporting_exports(info: &ModuleInfo) -> impl Iterator<Item = &str> {
+/// The exports that are called for a report, in the order of their calls. What the existing compiler
+/// exports as the end contains what it exports as probes of the report.
+fn reporting_exports(info: &ModuleInfo, is_foreign: bool) -> impl Iterator<Item = &str> {
     let names = || info.exports.iter().map(|export| export.name.as_str());
-    names().filter(|name| is_report(name)).chain(names().filter(|name| *name == EXIT))
+    let contains_reports = is_foreign && names().any(|name| name == EXIT);
+    let reports = names().filter(move |name| is_report(name) && !contains_reports);
+    reports.chain(names().filter(|name| *name == EXIT))
 }
 
 /// The error of a function that is called for a report, if one has an error.
