@@ -226,6 +226,8 @@ impl Checker<'_> {
             let outcome = self.probe_at(def, matched, params, width, known);
             *self.said = before;
             match outcome {
+                // Two widths that differ only in what the body does not use are one.
+                Ok(body) if bodies.iter().any(|other| Rc::ptr_eq(other, &body)) => {}
                 Ok(body) => bodies.push(body),
                 // A rule that bounds the type has chosen the width of addresses.
                 _ if bounded => {}
