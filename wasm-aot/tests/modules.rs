@@ -11,6 +11,8 @@ mod libraries;
 #[path = "command/place.rs"]
 #[allow(dead_code, reason = "not every test needs all of it")]
 mod place;
+#[path = "modules/program_memories.rs"]
+mod program_memories;
 #[path = "modules/refusals.rs"]
 mod refusals;
 #[path = "modules/replaced_programs.rs"]

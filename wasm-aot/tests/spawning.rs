@@ -117,6 +117,33 @@ fn the_start_s_return_ends_all_threads_and_a_thread_s_return_only_itself() {
 }
 
 #[test]
+fn each_thread_s_monitor_reads_the_memory_that_they_share() {
+    let place = Place::new("spawning-memory");
+    // Each thread grows the memory once; the second growth is the last that succeeds.
+    let main = format!(
+        "(i32.store (i32.const 200) (i32.const 0x6968)) {FOUR} (call $wait_for (i32.const 4)) (nop)"
+    );
+    let thread = "(nop) (drop (memory.grow (i32.const 1))) (call $come)";
+    let script = place.file(
+        "reading.mm",
+        "var begun: u32 = mem_size(APP_MEMID);
+        report var read: u32; report var sizes: u32; report var begins: u32;
+        wasm:opcode:nop:before {
+            if (read_str(APP_MEMID, 200, 2).contains(\"hi\")) { read++; }
+            if (mem_size(APP_MEMID) >= 1 && mem_size(APP_MEMID) <= 4) { sizes++; }
+            if (begun > 0) { begins++; }
+        }",
+    );
+    let done = run(&place, &["--monitor", &script, "--report-format", "whamm"], &main, thread);
+    assert!(done.status.success(), "{}", errors(&done));
+    let report = String::from_utf8_lossy(&done.stdout).into_owned();
+    for name in ["read", "sizes", "begins"] {
+        let row = report.lines().find(|line| line.contains(&format!(", {name}, "))).expect(&report);
+        assert!(row.ends_with(", 5"), "{report}");
+    }
+}
+
+#[test]
 fn a_thread_that_cannot_be_started_is_a_negative_number() {
     let place = Place::new("spawning-fails");
     // Each instance reserves eight gigabytes for its own memory, and the process has no address

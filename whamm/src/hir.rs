@@ -322,6 +322,8 @@ impl Expr {
                         | Builtin::StrNumber
                         | Builtin::MemId(_)
                         | Builtin::PageSize
+                        | Builtin::ActiveDataStart
+                        | Builtin::ActiveDataLen
                 );
                 pure && args.iter().all(Self::is_static)
             }

@@ -425,18 +425,74 @@ fn our_own_memory_has_the_number_behind_the_program_s() {
 }
 
 #[test]
-fn a_memory_that_is_not_there_is_an_error_on_both_targets() {
+fn a_memory_that_is_not_there_is_an_error() {
     for function in ["page_size", "active_data_start", "active_data_len", "mem_size"] {
         let text =
             format!("wasm:opcode:nop:before {{ report var n: u32; n = {function}(99) as u32; }}");
         let script = Source::new("s.mm", text.clone());
         let program = b"(module (memory 1) (func nop))";
-        let inside = whamm::instrument(&[script], &[], program, &Options::default());
-        let inside = inside.map(|_| ()).expect_err(function).to_string();
-        for message in [inside, monitor(&text).map(|_| ()).expect_err(function)] {
-            assert!(message.contains("there is no memory 99"), "{function}: {message}");
-        }
+        let said = whamm::instrument(&[script], &[], program, &Options::default());
+        let said = said.map(|_| ()).expect_err(function).to_string();
+        assert!(said.contains("there is no memory 99"), "{function}: {said}");
+        // An engine finds out when the monitor is matched with a program.
+        assert!(monitor(&text).is_ok(), "{function}");
     }
+}
+
+#[test]
+fn monitors_reach_the_program_s_memories_through_the_engine() {
+    let imported = |text: &str| {
+        let bytes = monitor(text).unwrap_or_else(|e| panic!("{e}"));
+        let ours = interface(&bytes).0;
+        ours.into_iter().filter(|i| !i.starts_with("wasi")).collect::<Vec<_>>().join(" ")
+    };
+    let probe = |body: &str| format!("use whamm_core; wasm:opcode:memory.copy:before {{ {body} }}");
+    for (body, wanted) in [
+        // The monitor's own memory needs nothing of an engine.
+        ("var s: str = \"a\"; memcpy(memid(whamm_core), s.addr(), memid(whamm_core), 8, 1);", ""),
+        ("var n: u32 = mem_size(memid(whamm_core)) + page_size(memid(whamm_core));", ""),
+        ("var n: u32 = mem_size(APP_MEMID);", "wasm-aot:ext.memory_size wasm-aot:ext.v1"),
+        (
+            "var n: u32 = mem_size(1);",
+            "wasm-aot:ext.memory_size whamm:reflect.get_num_memories wasm-aot:ext.v1",
+        ),
+        (
+            "write_str(APP_MEMID, 8, \"a\");",
+            "wasm-aot:ext.memory_size wasm-aot:ext.memory_copy wasm-aot:ext.v1",
+        ),
+        ("dup_at(memid(whamm_core), 8);", "wasm-aot:ext.memory_copy wasm-aot:ext.v1"),
+    ] {
+        assert_eq!(imported(&probe(body)), wanted, "{body}");
+    }
+    let fill = "use whamm_core; wasm:opcode:memory.fill:before { dup_at(memid(whamm_core), 8); }";
+    assert_eq!(imported(fill), "");
+    assert_eq!(exports(fill)[0], "wasm:opcode:memory.fill  (arg0, arg1)");
+}
+
+#[test]
+fn a_script_that_reads_the_program_s_memory_begins_when_that_exists() {
+    let names = |text: &str| interface(&monitor(text).unwrap_or_else(|e| panic!("{e}"))).1;
+    let begins = |text: &str| names(text).contains(&"engine:instantiated  ()".to_string());
+    assert!(begins("var n: u32 = mem_size(APP_MEMID); wasm:opcode:nop:before { n++; }"));
+    assert!(begins("wasm:begin { println(\"{}\", read_str(APP_MEMID, 0, 4)); }"));
+    let call = "fn size() -> u32 { return mem_size(0); } wasm:begin { println(\"{}\", size()); }";
+    assert!(begins(call));
+    // What the program declares is known before.
+    assert!(!begins("var n: u32 = page_size(APP_MEMID); wasm:opcode:nop:before { n++; }"));
+    let both =
+        "wasm:begin { println(\"{}\", mem_size(0)); } engine:instantiated { println(\"b\"); }";
+    assert_eq!(names(both).iter().filter(|name| name.starts_with("engine:")).count(), 1);
+}
+
+#[test]
+fn what_a_site_s_variable_begins_with_cannot_come_from_the_program_s_memory() {
+    let said = |text: &str| monitor(text).map(|_| ()).expect_err(text);
+    let read = "wasm:opcode:nop:before { report var s: str = read_str(APP_MEMID, 0, 4); }";
+    assert!(said(read).contains("do not exist yet when a site is matched"), "{}", said(read));
+    let late = "var n: u32 = mem_size(APP_MEMID);
+        wasm:opcode:nop:before { report var m: u32 = n; }";
+    assert!(said(late).contains("gets its value from the program's memory"), "{}", said(late));
+    assert!(monitor("wasm:opcode:nop:before { report var n: u32 = mem_size(0); }").is_ok());
 }
 
 #[test]

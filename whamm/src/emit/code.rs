@@ -4,6 +4,7 @@
 
 use super::cells::SiteRow;
 use super::locals::Locals;
+use super::memories::Bulk;
 use super::replacement::Replacement;
 use super::storage::{Storage, WORD, word};
 use super::support::Support;
@@ -42,17 +43,6 @@ pub(crate) struct Scope {
     pub operands: Vec<(u32, ValType)>,
     /// Where the body stores the values that it leaves instead of an instruction.
     pub replacement: Option<Replacement>,
-}
-
-/// A bulk operation on memory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Bulk {
-    /// From a data segment.
-    Init(u32),
-    /// From a memory.
-    Copy(u32),
-    /// One byte many times.
-    Fill,
 }
 
 /// Writes instructions.
@@ -422,25 +412,7 @@ impl<'a> Emitter<'a> {
                     "use it in the body of an `alt`",
                 ),
             },
-            EventFunction::DupAt => {
-                let target = self.fold(&args[0]);
-                let (Some(bulk), [_, source, len]) = (scope.bulk, &scope.operands[..]) else {
-                    return refuse(
-                        self,
-                        "the operation is not known here",
-                        "only the rewriting target does it a second time",
-                    );
-                };
-                let memory = self.constant_memory(&target);
-                let (source, len) = (source.0, len.0);
-                self.expr(&args[1]);
-                self.put().local_get(source).local_get(len);
-                match bulk {
-                    Bulk::Init(data) => written(self.put().memory_init(memory, data)),
-                    Bulk::Copy(from) => written(self.put().memory_copy(memory, from)),
-                    Bulk::Fill => written(self.put().memory_fill(memory)),
-                };
-            }
+            EventFunction::DupAt => self.dup_at(args, span),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::code::{Emitter, written};
 use super::storage::{Storage, WORD, part, word};
-use crate::check::{CORE, DYNINSTR_MODULE};
+use crate::check::DYNINSTR_MODULE;
 use crate::events::Bound;
 use crate::fold;
 use crate::hir::{Builtin, Expr, ExprKind, Var};
@@ -144,6 +144,11 @@ impl Emitter<'_> {
     fn bound(&mut self, b: Bound, e: &Expr) {
         if let Some(&storage) = self.scope.bounds.get(&b) {
             return self.load(storage, &e.ty);
+        }
+        // The program's memories are numbered from 0 on for a monitor.
+        if b == Bound::AppMemId && self.support.layout().apart {
+            self.put().i32_const(0);
+            return;
         }
         let message = format!("`{}` is not known here", b.name());
         let help = match b {
@@ -609,26 +614,13 @@ impl Emitter<'_> {
             }
             Builtin::RemoveProbe => self.remove_probe(&args[0], e),
             Builtin::Event(function) => self.event_function(*function, args, e.span),
-            Builtin::MemCpy | Builtin::MemSize | Builtin::WriteStr | Builtin::ReadStr => {
-                self.memories(builtin, args, e);
-            }
-            Builtin::PageSize => {
-                self.constant_memory(&args[0]);
-                self.put().i32_const(65536);
-            }
-            Builtin::ActiveDataStart | Builtin::ActiveDataLen => {
-                let said = self.support.refused.len();
-                self.constant_memory(&args[0]);
-                if self.support.refused.len() == said {
-                    let help = "only the rewriting target knows data, and only those of the program's own memories";
-                    self.support.refused.push((
-                        e.span,
-                        "the data of this memory are not known here".into(),
-                        help.into(),
-                    ));
-                }
-                self.zero(&e.ty);
-            }
+            Builtin::MemCpy
+            | Builtin::MemSize
+            | Builtin::PageSize
+            | Builtin::ActiveDataStart
+            | Builtin::ActiveDataLen
+            | Builtin::WriteStr
+            | Builtin::ReadStr => self.memories(builtin, args, e),
         }
     }
 
@@ -646,13 +638,6 @@ impl Emitter<'_> {
         self.put().call(callee);
     }
 
-    /// The index of a library's memory; for the core library it is the support's, unless the
-    /// library is linked separately.
-    fn library_memory(&self, library: u32) -> Option<u32> {
-        let found = self.support.layout().library_memories.get(&library).copied();
-        found.or_else(|| (library == CORE).then(|| self.memory()))
-    }
-
     fn support_call(&mut self, name: &str, args: &[Expr]) {
         args.iter().for_each(|a| self.value(a));
         let callee = self.support.runtime(name);
@@ -663,84 +648,6 @@ impl Emitter<'_> {
     pub(super) fn flush(&mut self) {
         let flush = self.support.runtime("flush");
         self.put().call(flush);
-    }
-
-    /// The index of a memory that has to be constant.
-    pub(super) fn constant_memory(&mut self, e: &Expr) -> u32 {
-        let known = match &e.kind {
-            ExprKind::Int(n) => u32::try_from(*n).ok(),
-            ExprKind::Builtin(Builtin::MemId(library), _) => {
-                if let Some(memory) = self.library_memory(*library) {
-                    return memory;
-                }
-                None
-            }
-            _ => None,
-        };
-        // The number after the program's memories is the support's, as scripts for 2.0.1 assume.
-        if let Some(memory) = known {
-            let message = match self.support.program_memories() {
-                count if memory <= count => return memory,
-                0 => format!("there is no memory {memory}: none of the program is known here"),
-                1 => format!("there is no memory {memory}: the program has one, memory 0"),
-                count => format!("there is no memory {memory}: the program has {count}"),
-            };
-            let help = "use `memid(library)` or `APP_MEMID`";
-            self.support.refused.push((e.span, message, help.into()));
-            return 0;
-        }
-        let (message, help) = match e.kind {
-            ExprKind::Bound(Bound::AppMemId) => (
-                "there is no memory of the program here",
-                "monitors and programs without a memory have none",
-            ),
-            _ => (
-                "which memory this is must be known while compiling",
-                "use `memid(library)` or `APP_MEMID`",
-            ),
-        };
-        self.support.refused.push((e.span, message.into(), help.into()));
-        0
-    }
-
-    fn memories(&mut self, builtin: &Builtin, args: &[Expr], e: &Expr) {
-        let own = self.memory();
-        match builtin {
-            Builtin::MemCpy => {
-                let (from, to) = (self.constant_memory(&args[0]), self.constant_memory(&args[2]));
-                self.value(&args[3]);
-                self.value(&args[1]);
-                self.value(&args[4]);
-                self.put().memory_copy(to, from);
-            }
-            Builtin::MemSize => {
-                let memory = self.constant_memory(&args[0]);
-                self.put().memory_size(memory);
-            }
-            Builtin::WriteStr => {
-                let to = self.constant_memory(&args[0]);
-                self.value(&args[1]);
-                self.value(&args[2]);
-                self.put().memory_copy(to, own);
-            }
-            Builtin::ReadStr => {
-                let from = self.constant_memory(&args[0]);
-                let [source, len, at] = [(); 3].map(|()| self.locals.take(ValType::I32));
-                self.value(&args[1]);
-                self.put().local_set(source);
-                self.value(&args[2]);
-                self.put().local_tee(len);
-                let alloc = self.support.runtime("alloc");
-                self.put()
-                    .call(alloc)
-                    .local_tee(at)
-                    .local_get(source)
-                    .local_get(len)
-                    .memory_copy(own, from);
-                self.put().local_get(at).local_get(len);
-            }
-            _ => self.zero(&e.ty),
-        }
     }
 }
 

@@ -14,6 +14,7 @@ pub(crate) mod expression;
 pub(crate) mod function;
 pub(crate) mod guest;
 pub(crate) mod locals;
+pub(crate) mod memories;
 pub(crate) mod print;
 pub(crate) mod replacement;
 pub(crate) mod report;

@@ -166,6 +166,10 @@ pub(crate) struct Layout {
     pub library_memories: HashMap<u32, u32>,
     /// The first memory that the program defines or imports.
     pub app_memory: Option<u32>,
+    /// Memories with addresses of 64 bits.
+    pub wide_memories: BTreeSet<u32>,
+    /// Whether the module is a monitor, which reaches the program's memories through the engine.
+    pub apart: bool,
     /// The maximum number of globals, if it is not the usual one.
     pub most_globals: Option<u32>,
 }
@@ -533,8 +537,7 @@ impl Support {
             || self.words.size() > 0
     }
 
-    /// The number of the program's memories: none for a monitor, which cannot access a program's
-    /// memory.
+    /// The number of memories before our own: those of the program, and of libraries.
     pub(crate) fn program_memories(&self) -> u32 {
         self.layout.memory
     }

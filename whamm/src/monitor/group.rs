@@ -1,10 +1,11 @@
 //! Groups of events with the same code, which share functions.
 
 use super::elements::Element;
-use super::name::Event as EventName;
+use super::name::{self, Event as EventName};
 use super::replacement::can_replace;
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::emit::cells::{self, SiteRow};
+use crate::emit::memories::{self, Bulk};
 use crate::emit::storage::{Storage, WORD};
 use crate::events::{self, Bound, Event, Instruction, Mode};
 use crate::fold::{self, OfEvent};
@@ -57,6 +58,10 @@ impl Hoist<'_> {
                 | Bound::TargetImpModule,
             ) => true,
             ExprKind::Library(call, _) => call.at_match,
+            // The bytes of the program tell it.
+            ExprKind::Builtin(Builtin::ActiveDataStart | Builtin::ActiveDataLen, args) => {
+                args.iter().all(Expr::is_static)
+            }
             _ => false,
         };
         if kept && self.keeps {
@@ -206,13 +211,15 @@ pub(super) fn of<'a>(probe: &'a Probe) -> Option<Group<'a>> {
         .collect();
     let mut hoist = Hoist { keeps: true, event: &event, sites, script: probe.script };
     let stmts = hoist.stmts(&body.stmts);
+    // A memory that is not there is found where a site is matched.
+    let sizes = memories::sizes(predicate.iter(), &stmts);
     Some(Group {
         events: vec![probe],
         predicate: predicate.filter(|p| p.kind != ExprKind::Bool(true)),
         stmts,
         locals: body.locals.clone(),
         sites: hoist.sites,
-        inits: body.inits.iter().map(known).collect(),
+        inits: body.inits.iter().map(known).chain(sizes).collect(),
         bounds: body
             .bounds
             .iter()
@@ -238,6 +245,7 @@ fn same(a: &Group<'_>, b: &Group<'_>) -> bool {
         && a.sites.len() == b.sites.len()
         && a.sites.iter().zip(&b.sites).all(|(s, t)| alike(s, t))
         && (skipped(x) == skipped(y) || !a.asks_immediates())
+        && (x.matched.event == y.matched.event || !memories::repeats(&a.stmts))
 }
 
 /// How many immediates engines number before those that scripts number: for `br_table` the count of
@@ -296,6 +304,12 @@ pub(super) fn collect<'a>(program: &'a Program, said: &mut Diagnostics) -> Vec<G
                 message,
                 "the rewriting target keeps it: give the program with `-a`",
             );
+            continue;
+        }
+        if let Some(span) = memories::early(&probe.body) {
+            let message = "the program's memories do not exist yet when a site is matched";
+            let help = "assign the value in the body, or in a variable outside of probes";
+            said.push_help(Kind::WeiError, Some(span), message, help);
             continue;
         }
         if asks(probe, Bound::Trap) {
@@ -396,6 +410,29 @@ impl Group<'_> {
         }
         self.stmts.iter().for_each(|s| s.walk(&mut look));
         found || self.bounds.keys().any(|b| is_extension(*b))
+    }
+
+    /// The bulk operation that its body repeats.
+    pub(super) fn repeated(&self) -> Option<Bulk> {
+        let bulk = Bulk::of(self.events[0].matched.event);
+        bulk.filter(|_| memories::repeats(&self.stmts))
+    }
+
+    /// The variables of the event that its functions take, under what is left of its predicate.
+    pub(super) fn given(&self, residue: Option<&Expr>) -> BTreeMap<Bound, Ty> {
+        let mut given = name::given_body(residue, &self.stmts, &self.bounds);
+        let event = self.events[0].matched.event;
+        let ty = |bound: &Bound| match bound {
+            // Not every immediate has a name in scripts.
+            Bound::Imm(_) => Some(Ty::U32),
+            _ => event.variable(&bound.name()).map(|known| known.ty),
+        };
+        for bound in self.repeated().map(Bulk::variables).unwrap_or_default() {
+            if let Some(ty) = self.events[0].body.bounds.get(&bound).cloned().or(ty(&bound)) {
+                given.entry(bound).or_insert(ty);
+            }
+        }
+        given
     }
 
     /// Whether it reads immediates, which `br_table` numbers in its own way.

@@ -14,6 +14,7 @@
 mod elements;
 mod frames;
 mod group;
+mod late;
 mod module;
 mod name;
 mod record;
@@ -26,6 +27,7 @@ use crate::emit::cells::SiteRow;
 use crate::emit::code::{Emitter, Scope};
 use crate::emit::core::{self, Target, Used};
 use crate::emit::locals::Locals;
+use crate::emit::memories::{Access, ENGINE};
 use crate::emit::report::{self};
 use crate::emit::storage::Storage;
 use crate::emit::support::{Layout, Outlet, Shape, Support};
@@ -34,7 +36,7 @@ use crate::fold::Nothing;
 use crate::hir::{Builtin, Expr, ExprKind, Program, Stmt};
 use crate::library::Library;
 use crate::rewrite::region::added_only;
-use crate::rewrite::{Link, Options, needed, prints};
+use crate::rewrite::{Link, Options, needed, prints, wide_of_libraries};
 use crate::types::Ty;
 use elements::Element;
 use group::Group;
@@ -44,7 +46,7 @@ use wasm_aot_body::report::Declaration;
 use wasm_encoder::{Function, ValType};
 
 /// The import that only engines with these extensions provide.
-pub(crate) const EXTENSION: (&str, &str) = ("wasm-aot:ext", "v1");
+pub(crate) const EXTENSION: (&str, &str) = (ENGINE, "v1");
 
 /// The size of a record before its variables.
 const RECORD: u32 = 32;
@@ -101,7 +103,10 @@ pub(crate) fn compile(
     let mut groups: Vec<Group<'_>> = beginning.iter().filter_map(group::of).collect();
     groups.extend(group::collect(program, said));
     let hears = program.probes.iter().any(|p| p.matched.event.provider() == "engine");
-    let extended = hears || !program.frames.is_empty() || groups.iter().any(Group::is_extended);
+    let extended = hears
+        || !program.frames.is_empty()
+        || !Access::needed(program).is_empty()
+        || groups.iter().any(Group::is_extended);
     let elements = elements::replace(program, &mut groups);
     let mut maker = Maker::new(program, libraries, options, extended);
     maker.keep(elements);
@@ -112,7 +117,7 @@ pub(crate) fn compile(
     let endings: Vec<Group<'_>> = endings.iter().filter_map(group::of).collect();
     maker.sums(&endings, said);
     maker.reactions();
-    let module = maker.module(declaration);
+    let module = maker.module(declaration, said);
     for (span, message, help) in maker.support.refused.drain(..) {
         said.push_help(Kind::WeiError, Some(span), message, help);
     }
@@ -150,13 +155,15 @@ impl<'a> Maker<'a> {
         let imports = imports(program, libraries, options, core.as_ref(), extended);
         let mut memories: Vec<u32> = needed(program).1.into_iter().collect();
         memories.extend(core.iter().filter(|c| c.memory).map(|_| CORE));
-        let layout = Layout {
+        let mut layout = Layout {
+            apart: true,
             imports: imports.iter().cloned().zip(0..).collect(),
             functions: u32::try_from(imports.len()).unwrap_or(0),
             library_memories: memories.iter().copied().zip(0..).collect(),
             memory: u32::try_from(memories.len()).unwrap_or(0),
             ..Layout::default()
         };
+        layout.wide_memories = wide_of_libraries(&layout, libraries).into_iter().collect();
         let outlet = match &core {
             Some(_) => Outlet::Core(layout.library_memories.get(&CORE).copied().unwrap_or(0)),
             None => Outlet::Own,
@@ -316,10 +323,11 @@ impl<'a> Maker<'a> {
             let predicate =
                 case.condition.as_ref().map(|condition| self.at_match("predicate", condition));
             let residue = case.residue.as_ref();
-            let given = name::given_body(residue, &group.stmts, &group.bounds);
+            let given = group.given(residue);
             let scope = Scope {
                 sites: group.places(RECORD),
                 running: true,
+                bulk: group.repeated(),
                 row: row.cloned(),
                 ..self.scope()
             };
@@ -391,6 +399,9 @@ impl<'a> Maker<'a> {
             scope.bounds.insert(*bound, Storage::Locals(u32::try_from(params.len()).unwrap_or(0)));
             params.extend(ty.slots());
         }
+        if scope.bulk.is_some() {
+            scope.operands = operands(given, &scope);
+        }
         let index = self.support.reserve(&format!("whamm.{what}"));
         let mut locals = Locals::new(u32::try_from(params.len()).unwrap_or(0));
         let mut left = Vec::new();
@@ -421,6 +432,19 @@ impl<'a> Maker<'a> {
     }
 }
 
+/// The operands of a bulk operation that are repeated, which are parameters: the source and the
+/// length.
+fn operands(given: &BTreeMap<Bound, Ty>, scope: &Scope) -> Vec<(u32, ValType)> {
+    let operand = |n: u8| {
+        let slot = given.get(&Bound::Arg(n))?.slots().first().copied()?;
+        match scope.bounds.get(&Bound::Arg(n)) {
+            Some(Storage::Locals(local)) => Some((*local, slot)),
+            _ => None,
+        }
+    };
+    [1, 0].into_iter().filter_map(operand).collect()
+}
+
 /// The functions to import: from libraries, the system and the engine.
 fn imports(
     program: &Program,
@@ -444,6 +468,8 @@ fn imports(
         _ => {}
     });
     list.extend(called);
+    let accesses = Access::needed(program).into_iter().map(Access::import);
+    list.extend(accesses.map(|(module, name)| (module.into(), name.into())));
     if let Some(core) = core {
         list.extend(core.functions.iter().map(|name| (core::MODULE.into(), name.clone())));
     } else if prints(program) {

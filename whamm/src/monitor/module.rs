@@ -2,16 +2,21 @@
 //! and its sections.
 
 use super::elements::Element;
+use super::late::{self, Part};
+use super::name::{self, Name};
 use super::{Chain, Maker, frames};
 use crate::check::{CORE, DYNINSTR_MODULE};
+use crate::diagnostic::Diagnostics;
 use crate::emit::code::Emitter;
 use crate::emit::core;
 use crate::emit::destination;
+use crate::emit::memories::Access;
 use crate::emit::report;
 use crate::emit::storage::word;
 use crate::emit::support::Shape;
-use crate::events::{Bound, Event};
-use crate::hir::{Expr, ExprKind, Probe, Stmt};
+use crate::events::{Bound, Event, Occurrence};
+use crate::fold::Nothing;
+use crate::hir::{ExprKind, Probe, Stmt};
 use crate::library::Library;
 use crate::types::Ty;
 use std::collections::BTreeMap;
@@ -31,7 +36,7 @@ impl<'a> Maker<'a> {
         self.program.probes.iter().filter(|p| p.matched.event == event).collect()
     }
 
-    fn run_probes(&mut self, event: Event, e: &mut Vec<(Option<Expr>, Vec<Stmt>, Vec<Ty>)>) {
+    fn run_probes(&mut self, event: Event, e: &mut Vec<Part>) {
         for probe in self.probes_of(event) {
             e.push((
                 probe.body.predicate.clone(),
@@ -86,24 +91,50 @@ impl<'a> Maker<'a> {
         Some(index)
     }
 
-    /// Defines the function that runs before the program starts.
-    fn write_start(&mut self) -> Option<u32> {
+    /// Defines the functions that run before the program starts: one that runs when the monitor is
+    /// instantiated, and one for what accesses the program's memories and comes after that. It runs
+    /// when they exist, before the program's first instruction.
+    fn write_start(&mut self, said: &mut Diagnostics) -> Option<u32> {
+        let program = self.program;
         let mut begins = Vec::new();
         self.run_probes(Event::Begin, &mut begins);
-        let program = self.program;
-        if begins.is_empty() && program.start.is_empty() && self.support.core_maps.is_empty() {
+        let (mut early, mut late) = late::divided(program, begins);
+        if !late.is_empty() {
+            late::check(program, &late, said);
+            self.write_late(std::mem::take(&mut late));
+        }
+        early.retain(|part| part.0.is_some() || !part.1.is_empty());
+        if early.is_empty() && self.support.core_maps.is_empty() {
             return None;
         }
         let (index, _) = self.function("start", false, &BTreeMap::new(), vec![], |e, _| {
             e.core_maps();
-            e.own_locals(&program.start_locals);
-            e.body(None, &program.start);
-            for (predicate, stmts, locals) in &begins {
-                e.own_locals(locals);
-                e.body(predicate.as_ref(), stmts);
-            }
+            e.all_parts(&early);
         });
         Some(index)
+    }
+
+    /// Defines what is left for when the program's memories exist. If a program has several
+    /// instances, it runs once.
+    fn write_late(&mut self, parts: Vec<Part>) {
+        let done = self.support.global(ValType::I32, 0);
+        let function = self.function("begin", false, &BTreeMap::new(), vec![], |e, _| {
+            e.put().global_get(done).if_(BlockType::Empty).return_().end();
+            e.put().i32_const(1).global_set(done);
+            e.all_parts(&parts);
+        });
+        let event = Event::Engine(Occurrence::Instantiated);
+        let text = format!("{}:{}", event.provider(), event.path());
+        let event = name::Event { text, skipped: 0 };
+        let given = BTreeMap::new();
+        let name =
+            Name { event: &event, predicate: None, record: None, given: &given, leaves: None };
+        let text = name.to_string();
+        // A script's own probes of the event come after it.
+        match self.exports.iter_mut().find(|export| export.0 == text) {
+            Some(export) => export.1.insert(0, function),
+            None => self.exports.push((text, vec![function])),
+        }
     }
 
     /// If several functions have the same event and the same parameters, defines one that calls
@@ -127,8 +158,8 @@ impl<'a> Maker<'a> {
     }
 
     /// Encodes the module.
-    pub(super) fn module(&mut self, declaration: &Declaration) -> Vec<u8> {
-        let (exit, start) = (self.write_exit(), self.write_start());
+    pub(super) fn module(&mut self, declaration: &Declaration, said: &mut Diagnostics) -> Vec<u8> {
+        let (exit, start) = (self.write_exit(), self.write_start(said));
         let probes: Vec<(String, u32)> = std::mem::take(&mut self.exports)
             .into_iter()
             .map(|(name, list)| (name, self.merged(&list)))
@@ -136,6 +167,7 @@ impl<'a> Maker<'a> {
         crate::emit::function::write_called(
             &mut self.support,
             &self.globals,
+            &Nothing,
             self.program,
             self.libraries,
         );
@@ -262,6 +294,9 @@ fn show_buffer((at, size): (u32, usize), exports: &mut ExportSection, globals: &
 }
 
 fn shape_of(module: &str, name: &str, libraries: &[Library]) -> Shape {
+    if let Some(shape) = Access::shape(module, name) {
+        return shape;
+    }
     if module == super::EXTENSION.0 {
         let slot = match name.rsplit('_').next() {
             Some("i64") => ValType::I64,
@@ -288,6 +323,14 @@ fn shape_of(module: &str, name: &str, libraries: &[Library]) -> Shape {
 }
 
 impl Emitter<'_> {
+    /// Writes bodies one after the other.
+    fn all_parts(&mut self, parts: &[Part]) {
+        for (predicate, stmts, locals) in parts {
+            self.own_locals(locals);
+            self.body(predicate.as_ref(), stmts);
+        }
+    }
+
     /// Calls a function for each record of a chain.
     fn call_each(&mut self, chain: &Chain) {
         let (memory, record) = (self.support.layout().memory, self.locals.keep(ValType::I32));

@@ -31,8 +31,9 @@ use super::region::{self, Part, Region};
 use super::rows::Source;
 use super::walk::{self, Nesting, Op};
 use super::{Rewriter, frames_of};
-use crate::emit::code::{Bulk, Emitter, Scope};
+use crate::emit::code::{Emitter, Scope};
 use crate::emit::locals::Locals;
+use crate::emit::memories::{Bulk, Immediate};
 use crate::emit::replacement::Replacement;
 use crate::emit::storage::Storage;
 use crate::emit::support::{Support, val};
@@ -840,7 +841,9 @@ impl<'a> Walker<'_, 'a> {
 
     fn moved_bulk(&self, bulk: Bulk) -> Bulk {
         match bulk {
-            Bulk::Copy(memory) => Bulk::Copy(self.r.indices.memory(memory)),
+            Bulk::Copy(Immediate::Known(memory)) => {
+                Bulk::Copy(Immediate::Known(self.r.indices.memory(memory)))
+            }
             other => other,
         }
     }

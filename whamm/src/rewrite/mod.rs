@@ -267,6 +267,16 @@ pub(crate) fn rewrite(
     Ok((output, source_map))
 }
 
+/// The memories of libraries that have addresses of 64 bits.
+pub(crate) fn wide_of_libraries(layout: &Layout, libraries: &[Library]) -> Vec<u32> {
+    let is_wide = |library: &u32| {
+        let found = libraries.get(*library as usize).and_then(|library| library.memory.as_ref());
+        found.is_some_and(|memory| memory.1)
+    };
+    let all = layout.library_memories.iter();
+    all.filter(|(library, _)| is_wide(library)).map(|(_, memory)| *memory).collect()
+}
+
 /// The support of a program, after its imports and the outlet of its report are known.
 fn linked(
     program: &Program,
@@ -322,6 +332,9 @@ fn linked(
     layout.functions = indices.functions();
     layout.memory = indices.memories();
     layout.app_memory = (!app.memories.is_empty()).then(|| indices.memory(0));
+    let of_program = (0..).zip(&app.memories).filter(|(_, memory)| memory.wide);
+    layout.wide_memories = of_program.map(|(memory, _)| indices.memory(memory)).collect();
+    layout.wide_memories.extend(wide_of_libraries(&layout, libraries));
     match &mut outlet {
         _ if core.is_some() => {
             outlet = Outlet::Core(layout.library_memories.get(&CORE).copied().unwrap_or(0));

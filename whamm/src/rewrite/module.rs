@@ -97,6 +97,7 @@ impl<'a> Rewriter<'a> {
         crate::emit::function::write_called(
             &mut self.support,
             &self.globals,
+            &Nowhere(&self.facts),
             self.program,
             self.libraries,
         );

@@ -1,6 +1,6 @@
 //! Operators: properties of an instruction that do not depend on its context.
 
-use crate::emit::code::Bulk;
+use crate::emit::memories::{Bulk, Immediate};
 use wasmparser::Operator as O;
 
 /// Whether an instruction branches to labels, so that it has `at_target`.
@@ -40,8 +40,8 @@ pub(super) fn table_of(op: &O<'_>) -> Option<u32> {
 /// Which operation on a range of a memory an instruction is.
 pub(super) fn bulk(op: &O<'_>) -> Option<Bulk> {
     match op {
-        O::MemoryInit { data_index, .. } => Some(Bulk::Init(*data_index)),
-        O::MemoryCopy { src_mem, .. } => Some(Bulk::Copy(*src_mem)),
+        O::MemoryInit { data_index, .. } => Some(Bulk::Init(Immediate::Known(*data_index))),
+        O::MemoryCopy { src_mem, .. } => Some(Bulk::Copy(Immediate::Known(*src_mem))),
         O::MemoryFill { .. } => Some(Bulk::Fill),
         _ => None,
     }
