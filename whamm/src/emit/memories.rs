@@ -453,16 +453,17 @@ impl Emitter<'_> {
         self.value(&args[2]);
         self.put().local_tee(len);
         let alloc = self.support.runtime("alloc");
-        self.put().call(alloc).local_set(at);
+        self.put().call(alloc);
         match from {
             Named::Here(from) => {
-                self.put().local_get(at).local_get(source);
+                self.put().local_tee(at).local_get(source);
                 if self.is_wide(from) {
                     self.put().i64_extend_i32_u();
                 }
                 self.put().local_get(len).memory_copy(own, from);
             }
             outside => {
+                self.put().local_set(at);
                 self.number(&Named::Here(own));
                 self.put().local_get(at).i64_extend_i32_u();
                 self.number(&outside);
