@@ -40,8 +40,10 @@ pub(crate) enum Access {
     Count,
 }
 
-/// Each function, the module and the name that it is imported from, and its type.
-const IMPORTS: [(Access, (&str, &str), &[ValType], &[ValType]); 7] = {
+/// A function, the module and the name that it is imported from, its parameters and its results.
+type Row = (Access, (&'static str, &'static str), &'static [ValType], &'static [ValType]);
+
+const IMPORTS: [Row; 7] = {
     use ValType::{I32, I64};
     [
         (Access::Size, (ENGINE, "memory_size"), &[I32], &[I64]),
@@ -126,7 +128,7 @@ fn of_expr(e: &Expr, event: Option<Event>) -> Vec<Access> {
         _ => None,
     });
     let is_number = |memory: &&Expr| memory.kind != ExprKind::Bound(Bound::AppMemId);
-    list.extend(outside.iter().any(|memory| is_number(memory)).then_some(Access::Count));
+    list.extend(outside.iter().any(is_number).then_some(Access::Count));
     list
 }
 

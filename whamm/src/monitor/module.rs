@@ -98,10 +98,10 @@ impl<'a> Maker<'a> {
         let program = self.program;
         let mut begins = Vec::new();
         self.run_probes(Event::Begin, &mut begins);
-        let (mut early, mut late) = late::divided(program, begins);
+        let (mut early, late) = late::divided(program, begins);
         if !late.is_empty() {
             late::check(program, &late, said);
-            self.write_late(std::mem::take(&mut late));
+            self.write_late(&late);
         }
         early.retain(|part| part.0.is_some() || !part.1.is_empty());
         if early.is_empty() && self.support.core_maps.is_empty() {
@@ -116,12 +116,12 @@ impl<'a> Maker<'a> {
 
     /// Defines what is left for when the program's memories exist. If a program has several
     /// instances, it runs once.
-    fn write_late(&mut self, parts: Vec<Part>) {
+    fn write_late(&mut self, parts: &[Part]) {
         let done = self.support.global(ValType::I32, 0);
         let function = self.function("begin", false, &BTreeMap::new(), vec![], |e, _| {
             e.put().global_get(done).if_(BlockType::Empty).return_().end();
             e.put().i32_const(1).global_set(done);
-            e.all_parts(&parts);
+            e.all_parts(parts);
         });
         let event = Event::Engine(Occurrence::Instantiated);
         let text = format!("{}:{}", event.provider(), event.path());
