@@ -1,4 +1,4 @@
-//! Flow: which functions may end at a site.
+//! Flow: which function, or which of several, ends at a site.
 //!
 //! Compilers merge the ends of functions that were inlined into one: several paths lead to one call
 //! of the hook, each with the address of its function in the same register. The possible contents
@@ -107,12 +107,12 @@ impl Flow {
         self.functions.len() > 1 && !self.is_given_up
     }
 
-    /// Exits that several functions may share, and those.
-    pub(super) fn shared(&self) -> Vec<(CodeAddr, Box<[CodeAddr]>)> {
+    /// Exits, and the functions that may end there, as far as they are known.
+    pub(super) fn ends(&self) -> Vec<(CodeAddr, Box<[CodeAddr]>)> {
         if !self.may_share() {
             return Vec::new();
         }
-        let told = self.reaching().into_iter().filter(|(_, functions)| functions.count_ones() > 1);
+        let told = self.reaching().into_iter().filter(|(_, functions)| *functions != 0);
         let functions = |bits: u64| {
             let held = self
                 .functions
@@ -262,8 +262,8 @@ mod tests {
         bytes
     }
 
-    /// How many functions each shared exit may pass to its hook.
-    fn shared(instructions: &[(&[u8], u64)]) -> Vec<usize> {
+    /// How many functions each exit may pass to its hook.
+    fn ends(instructions: &[(&[u8], u64)]) -> Vec<usize> {
         let bytes = code(instructions);
         let mut flow = Flow::default();
         for instruction in &mut Decoder::with_ip(64, &bytes, BASE, DecoderOptions::NONE) {
@@ -274,7 +274,7 @@ mod tests {
             });
             flow.pass(&instruction, loaded, is_exit);
         }
-        let told = flow.shared();
+        let told = flow.ends();
         assert!(
             told.iter()
                 .flat_map(|(_, held)| held)
@@ -295,13 +295,13 @@ mod tests {
             (MOV_R15_R14, 0),
             (JMP, meet),
         ];
-        assert_eq!(shared(&ways), [2]);
+        assert_eq!(ends(&ways), [2]);
     }
 
     #[test]
     fn an_argument_that_another_way_brings_along_counts() {
         let meet = BASE + 7 + 6 + 7;
-        assert_eq!(shared(&[(LEA_RDI, FIND), (JNE, meet), (LEA_RDI, INSERT), (CALL, HOOK)]), [2]);
+        assert_eq!(ends(&[(LEA_RDI, FIND), (JNE, meet), (LEA_RDI, INSERT), (CALL, HOOK)]), [2]);
     }
 
     #[test]
@@ -314,13 +314,27 @@ mod tests {
             (MOV_RDI_STACK, 0),
             (CALL, HOOK),
         ];
-        assert_eq!(shared(&ways), [2]);
+        assert_eq!(ends(&ways), [2]);
     }
 
     #[test]
     fn functions_that_follow_each_other_share_nothing() {
         let one = |function| [(LEA_R15, function), (MOV_RDI_R15, 0), (CALL, HOOK)];
-        assert_eq!(shared(&[one(FIND), one(INSERT)].concat()), [0; 0]);
+        assert_eq!(ends(&[one(FIND), one(INSERT)].concat()), [1, 1]);
+    }
+
+    #[test]
+    fn an_exit_behind_a_return_is_of_the_function_that_the_way_to_it_brings_along() {
+        let behind = BASE + 7 + 6 + 7 + 1;
+        let ways = [
+            (LEA_R15, FIND),
+            (JNE, behind),
+            (LEA_R15, INSERT),
+            (RET, 0),
+            (MOV_RDI_R15, 0),
+            (CALL, HOOK),
+        ];
+        assert_eq!(ends(&ways), [1]);
     }
 
     #[test]
@@ -334,6 +348,6 @@ mod tests {
             (MOV_RDI_R15, 0),
             (CALL, HOOK),
         ];
-        assert_eq!(shared(&ways), [2]);
+        assert_eq!(ends(&ways), [2]);
     }
 }

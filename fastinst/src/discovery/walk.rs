@@ -7,7 +7,7 @@
 use super::flow::{Flow, number};
 use super::image::Code as Segment;
 use super::scan::Candidate;
-use super::{Discovery, site};
+use super::{Discovery, FoundSite, site};
 use crate::heap;
 use crate::probe::Kind;
 use callpatch::x86::Transfer;
@@ -88,8 +88,14 @@ impl<'b> Walker<'b> {
         if self.decoder.set_position(offset).is_ok() {
             self.decoder.set_ip(start.get() as u64);
             self.flow.clear();
+            let first = found.sites.len();
             prove(&mut self.decoder, code, candidates, (starts, &mut self.flow), found);
-            found.shared.extend(self.flow.shared());
+            for (exit, functions) in self.flow.ends() {
+                match &functions[..] {
+                    [function] => predict(&mut found.sites[first..], exit, *function),
+                    _ => found.shared.push((exit, functions)),
+                }
+            }
         }
     }
 }
@@ -130,6 +136,13 @@ fn prove(
         flow.pass(&instruction, function, is_exit);
     }
     found.refused.extend(open.map(|candidate| candidate.address));
+}
+
+/// The walk in the order of addresses has lost what the exit's register holds; the flow has not.
+fn predict(sites: &mut [FoundSite], exit: CodeAddr, function: CodeAddr) {
+    if let Ok(at) = sites.binary_search_by_key(&exit, |site| site.address) {
+        sites[at].function.get_or_insert(function);
+    }
 }
 
 fn accept(candidate: &Candidate, registers: &Registers, start: CodeAddr, found: &mut Discovery) {

@@ -27,9 +27,23 @@ long (*volatile through)(long) = shared;
 
 __attribute__((noinline)) static long there(long x) { return through(x) + 2; }
 
+/* Ends in two places, one of them behind its container's end. */
+static inline __attribute__((always_inline)) long looks(long x) {
+    for (long turn = 0; turn < 3; turn++)
+        if (find(turn + x) % 2) return turn;
+    return -1;
+}
+
+__attribute__((noinline)) static long either(long x) {
+    long found = looks(x);
+    if (__builtin_expect(found >= 0, 1)) return found;
+    puts("none");
+    return find(x);
+}
+
 int main(void) {
     long sum = reads(200);
-    for (long x = 0; x < 40; x++) sum += here(x) + there(x);
+    for (long x = 0; x < 40; x++) sum += here(x) + there(x) + either(x);
     printf("%ld\n", sum);
     return 0;
 }
