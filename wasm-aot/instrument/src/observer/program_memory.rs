@@ -19,7 +19,7 @@
 use super::host::Program;
 use super::rule::MARKER;
 use super::switches::Switches;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use wasm_aot_body::segments;
 use wasm_aot_engine::AsContextMut;
 use wasm_aot_engine::Caller;
@@ -35,17 +35,25 @@ use wasmparser::{DataKind, Parser, Payload};
 struct Memories {
     program: Arc<Program>,
     switches: Switches,
-    /// Where the active data of each memory begin, and how long the range of all of them is.
-    data: Arc<[(i64, i64)]>,
+    /// Where the active data of each memory begin, and how long the range of all of them is: read
+    /// when a monitor asks.
+    data: Arc<OnceLock<Vec<(i64, i64)>>>,
 }
 
 impl Memories {
     fn new(program: &Arc<Program>, switches: &Switches) -> Self {
-        let data = (0..program.info.memories.len()).map(|memory| {
-            let own = active(&program.bytes).into_iter().filter(|segment| segment.0 == memory);
-            segments::span(own.map(|(_, at, len)| (at, len)))
+        Self { program: Arc::clone(program), switches: switches.clone(), data: Arc::default() }
+    }
+
+    /// Where the active data of a memory begin, and how long the range of all of them is.
+    fn active_data(&self, memory: i32) -> Result<(i64, i64), Error> {
+        let spans = self.data.get_or_init(|| {
+            let all = active(&self.program.bytes);
+            let own = |memory| all.iter().filter(move |segment| segment.0 == memory);
+            let span = |memory| segments::span(own(memory).map(|&(_, at, len)| (at, len)));
+            (0..self.program.info.memories.len()).map(span).collect()
         });
-        Self { program: Arc::clone(program), switches: switches.clone(), data: data.collect() }
+        Ok(spans[self.index(memory)?])
     }
 
     /// The index of one of the program's memories.
@@ -178,10 +186,10 @@ pub(super) fn add_to_linker<T: 'static>(
     linker.func_wrap(MODULE, "memory_init", init)?;
     let own = memories.clone();
     linker.func_wrap(MODULE, "active_data_start", move |memory: i32| {
-        Ok::<_, Error>(own.data[own.index(memory)?].0)
+        own.active_data(memory).map(|(start, _)| start)
     })?;
     linker.func_wrap(MODULE, "active_data_len", move |memory: i32| {
-        Ok::<_, Error>(memories.data[memories.index(memory)?].1)
+        memories.active_data(memory).map(|(_, len)| len)
     })?;
     Ok(())
 }
