@@ -323,10 +323,32 @@ pub const fn mov_r10d(number: u32) -> [u8; 6] {
     [0x41, 0xba, a, b, c, d]
 }
 
-/// `mov rdx, rsi ; mov rsi, value`.
-pub const fn replace_rsi(value: u64) -> [u8; 13] {
-    let [a, b, c, d, e, f, g, h] = value.to_le_bytes();
-    [0x48, 0x89, 0xf2, 0x48, 0xbe, a, b, c, d, e, f, g, h]
+/// The length of [`replace_rsi_unless`].
+pub const REPLACE_RSI: usize = 7 + 3 + 3 + 2 + 10;
+
+/// At `at`; `None` if the function is too far:
+///
+/// ```text
+///   lea rdx, [function]
+///   cmp rdi, rdx
+///   mov rdx, rsi
+///   je  behind
+///   mov rsi, value
+///   behind:
+/// ```
+pub fn replace_rsi_unless(
+    at: CodeAddr,
+    function: CodeAddr,
+    value: u64,
+) -> Option<[u8; REPLACE_RSI]> {
+    let far = displacement(at.offset(7), function)?;
+    let mut code = [0; REPLACE_RSI];
+    code[..3].copy_from_slice(&[0x48, 0x8d, 0x15]);
+    code[3..7].copy_from_slice(&far.to_le_bytes());
+    code[7..13].copy_from_slice(&[0x48, 0x39, 0xd7, 0x48, 0x89, 0xf2]);
+    code[13..17].copy_from_slice(&[0x74, 10, 0x48, 0xbe]);
+    code[17..].copy_from_slice(&value.to_le_bytes());
+    Some(code)
 }
 
 /// `mov r11d, [cell]`, for an instruction at `at`; `None` if the cell is too far.

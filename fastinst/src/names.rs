@@ -4,7 +4,7 @@ mod callers;
 
 use crate::runtime::registry::ModuleRegistry;
 use crate::symbols::{Symbol, Symbols, demangled};
-use callers::Inlining;
+use callers::{Inlining, Named};
 use profiler::Label;
 use std::collections::HashMap;
 use wordpatch::CodeAddr;
@@ -27,6 +27,8 @@ pub(crate) struct Name {
 pub(crate) struct Names {
     /// By the numbers of modules.
     modules: Vec<Known>,
+    /// The functions of all modules.
+    named: Named,
 }
 
 /// What is known of one module.

@@ -181,18 +181,20 @@ fn functions_that_a_program_at_a_fixed_place_has_of_libraries_have_their_names()
     assert!(named.len() > 20 && nameless.is_empty(), "{nameless:?} of {}", named.len());
 }
 
+/// The callers of a function and how often each called it.
+fn callers(profile: &Value, name: &str) -> Vec<String> {
+    let mut sums = std::collections::BTreeMap::<String, f64>::new();
+    for arc in function(profile, name)["callers"].as_array().unwrap() {
+        let caller = arc["caller"]["name"].as_str().unwrap_or("?").to_owned();
+        *sums.entry(caller).or_default() += number(&arc["samples"]);
+    }
+    sums.into_iter().map(|(caller, calls)| format!("{caller} {calls}")).collect()
+}
+
 /// A function that is inlined has no return address of its own, and one that it calls returns into
 /// the code of its container.
 #[test]
 fn callers_of_inlined_functions_are_those_in_the_source() {
-    let told = |profile: &Value, name: &str| {
-        let mut sums = std::collections::BTreeMap::<String, f64>::new();
-        for arc in function(profile, name)["callers"].as_array().unwrap() {
-            let caller = arc["caller"]["name"].as_str().unwrap_or("?").to_owned();
-            *sums.entry(caller).or_default() += number(&arc["samples"]);
-        }
-        sums.into_iter().map(|(caller, calls)| format!("{caller} {calls}")).collect::<Vec<_>>()
-    };
     let Some((profile, _)) = observed("inlined.c", &["-O2", "-g"]) else { return };
     for (name, expected) in [
         ("find", vec!["either 13", "looks 93", "shared 80", "twice 480"]),
@@ -202,7 +204,7 @@ fn callers_of_inlined_functions_are_those_in_the_source() {
         ("reads", vec!["main 1"]),
         ("shared", vec!["here 40", "there 40"]),
     ] {
-        assert_eq!(told(&profile, name), expected, "{name}: {profile}");
+        assert_eq!(callers(&profile, name), expected, "{name}: {profile}");
     }
     // Without debug information the container is known.
     let Some((profile, _)) = observed("inlined.c", &["-O2"]) else { return };
@@ -211,6 +213,20 @@ fn callers_of_inlined_functions_are_those_in_the_source() {
         ("deep", vec!["reads 200"]),
         ("shared", vec!["here 40", "there 40"]),
     ] {
-        assert_eq!(told(&profile, name), expected, "{name}: {profile}");
+        assert_eq!(callers(&profile, name), expected, "{name}: {profile}");
+    }
+}
+
+#[test]
+fn constructors_that_are_inlined_have_the_callers_of_the_source() {
+    let Some((profile, _)) = observed("inlined.cc", &["-O2", "-g"]) else { return };
+    for (name, expected) in [
+        ("touch", "Base::Base 70"),
+        ("Base::Base", "Box::Box 70"),
+        ("Box::Box", "makes 70"),
+        ("Box::~Box", "makes 70"),
+        ("makes", "main 1"),
+    ] {
+        assert_eq!(callers(&profile, name), [expected], "{name}: {profile}");
     }
 }

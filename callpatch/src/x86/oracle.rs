@@ -241,13 +241,29 @@ fn what_stubs_are_made_of_is_what_it_is_said_to_be() {
             (Code::Mov_r32_imm32, Register::R10D, number)
         );
         let value = (number as u64) << 32 | number as u32 as u64;
-        let [kept, replaced] = [0, 3].map(|at| read(&replace_rsi(value)[at..]));
+        let function = AT.offset(7).offset(number as isize);
+        let code = replace_rsi_unless(AT, function, value).unwrap();
+        let all: Vec<Instruction> =
+            Decoder::with_ip(64, &code, AT.get() as u64, DecoderOptions::NONE).iter().collect();
+        let [load, compare, keep, skip, replace] = all[..] else { panic!("{all:?}") };
         assert_eq!(
-            (kept.code(), kept.op0_register(), kept.op1_register()),
+            (load.code(), load.op0_register(), load.ip_rel_memory_address()),
+            (Code::Lea_r64_m, Register::RDX, function.get() as u64)
+        );
+        assert_eq!(
+            (compare.code(), compare.op0_register(), compare.op1_register()),
+            (Code::Cmp_rm64_r64, Register::RDI, Register::RDX)
+        );
+        assert_eq!(
+            (keep.code(), keep.op0_register(), keep.op1_register()),
             (Code::Mov_rm64_r64, Register::RDX, Register::RSI)
         );
         assert_eq!(
-            (replaced.code(), replaced.op0_register(), replaced.immediate64()),
+            (skip.code(), skip.near_branch_target()),
+            (Code::Je_rel8_64, AT.get() as u64 + REPLACE_RSI as u64)
+        );
+        assert_eq!(
+            (replace.code(), replace.op0_register(), replace.immediate64()),
             (Code::Mov_r64_imm64, Register::RSI, value)
         );
         let cell = AT.offset(7).offset(number as isize);

@@ -20,6 +20,7 @@ use crate::runtime::functions::{self, Id};
 use crate::runtime::registry::ModuleRegistry;
 use crate::runtime::target;
 use profiler::{INLINED, Label};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -30,15 +31,48 @@ use wordpatch::CodeAddr;
 pub(super) struct Inlining {
     /// The functions that call sites are in, innermost first.
     frames: HashMap<CodeAddr, Arc<[String]>>,
-    /// How many functions there were when names were last collected.
-    functions: u32,
-    /// Functions with probes by their symbols; `None` where several have the same.
-    named: HashMap<String, Option<Id>>,
+    named: Named,
+}
+
+/// Functions with probes by their symbols.
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    /// How many functions there were when they were last collected.
+    count: u32,
+    /// `None` where several have the same symbol.
+    functions: HashMap<String, Option<Id>>,
+}
+
+impl Named {
+    fn add(&mut self, symbol: String, id: Id) {
+        let entry = self.functions.entry(symbol).or_insert(Some(id));
+        *entry = entry.filter(|known| *known == id);
+    }
+
+    fn get(&self, symbol: &str) -> Option<Option<Id>> {
+        self.functions.get(symbol).copied()
+    }
 }
 
 /// A symbol without the suffix of a copy that the compiler has made.
 fn stem(symbol: &str) -> &str {
     symbol.split_once('.').map_or(symbol, |(stem, _)| stem)
+}
+
+/// A symbol as it is compared. A constructor or destructor of C++ has several: those of whole
+/// objects and of bases, and one in debug information that stands for all of them.
+fn comparable(symbol: &str) -> Cow<'_, str> {
+    let is_variant = |at: usize| {
+        let [kind, digit, next] = symbol.as_bytes()[at..at + 3] else { return false };
+        matches!(kind, b'C' | b'D') && digit.is_ascii_digit() && matches!(next, b'E' | b'I')
+    };
+    let mut variants = (0..symbol.len().saturating_sub(2)).filter(|&at| is_variant(at)).peekable();
+    if !symbol.starts_with("_Z") || variants.peek().is_none() {
+        return Cow::Borrowed(symbol);
+    }
+    let mut bytes = symbol.as_bytes().to_vec();
+    variants.for_each(|at| bytes[at + 1] = b'4');
+    String::from_utf8(bytes).map_or(Cow::Borrowed(symbol), Cow::Owned)
 }
 
 impl Names {
@@ -59,9 +93,9 @@ impl Names {
             _ => (true, address),
         };
         let inlined = self.inlined_caller(registry, callee, address, is_end);
-        if let Some((module, caller)) = inlined {
+        if let Some(caller) = inlined {
             let start = CodeAddr::new(caller.function().address.load(Relaxed) as usize);
-            return Some(self.label(registry, Some(module), start, plain));
+            return Some(self.label(registry, None, start, plain));
         }
         let caller = self.label(registry, None, address, plain);
         // A function that only seemed to be inlined does not call itself.
@@ -71,14 +105,14 @@ impl Names {
     }
 
     /// The innermost function with probes that was inlined at an address, outside of the callee if
-    /// that ends there, and the module.
+    /// that ends there.
     fn inlined_caller(
         &mut self,
         registry: &ModuleRegistry,
         callee: Id,
         address: CodeAddr,
         is_end: bool,
-    ) -> Option<(usize, Id)> {
+    ) -> Option<Id> {
         let (module, entry) = registry.entry_of(address)?;
         if entry.containers.is_empty() {
             return None;
@@ -92,15 +126,15 @@ impl Names {
         let outside = match is_end {
             true => {
                 let own = CodeAddr::new(callee.function().address.load(Relaxed) as usize);
-                let own = self.symbol(registry, module, own)?.name;
-                let at = inlined.iter().position(|frame| stem(frame) == stem(&own))?;
+                let (home, _) = registry.entry_of(own)?;
+                let own = self.symbol(registry, home, own)?.name;
+                let own = comparable(stem(&own));
+                let at = inlined.iter().position(|frame| comparable(stem(frame)) == own)?;
                 &inlined[at + 1..]
             }
             false => inlined,
         };
-        outside
-            .iter()
-            .find_map(|frame| Some((module, self.function_named(registry, module, frame)?)))
+        outside.iter().find_map(|frame| self.function_named(registry, module, frame))
     }
 
     /// The functions that an address is in by debug information, looked up once.
@@ -119,44 +153,63 @@ impl Names {
     }
 
     /// The function with probes that has this symbol, or one of its copies has; `None` if several
-    /// have.
+    /// have. Those of the module come first: the linker may have chosen another module's copy of an
+    /// inline function of C++.
     pub(crate) fn function_named(
         &mut self,
         registry: &ModuleRegistry,
         module: usize,
         symbol: &str,
     ) -> Option<Id> {
-        let inlining = &self.known(registry, module)?.inlining;
-        if inlining.functions != functions::count() {
-            self.collect_names(registry, module);
+        let count = functions::count();
+        if self.known(registry, module)?.inlining.named.count != count {
+            let span = registry.entries[module].module.span.clone();
+            let named = self.collect(registry, |address| span.contains(&address));
+            self.known(registry, module)?.inlining.named = named;
         }
-        *self.known(registry, module)?.inlining.named.get(symbol)?
+        let symbol = comparable(symbol);
+        if let Some(found) = self.known(registry, module)?.inlining.named.get(&symbol) {
+            return found;
+        }
+        if self.named.count != count {
+            self.named = self.collect(registry, |_| true);
+        }
+        self.named.get(&symbol).flatten()
     }
 
-    fn collect_names(&mut self, registry: &ModuleRegistry, module: usize) {
-        let count = functions::count();
-        let mut named = HashMap::<String, Option<Id>>::new();
+    /// The functions that begin at such addresses.
+    fn collect(&mut self, registry: &ModuleRegistry, is_there: impl Fn(CodeAddr) -> bool) -> Named {
+        let mut named = Named { count: functions::count(), ..Named::default() };
         let mut copies = Vec::new();
-        let span = registry.entries[module].module.span.clone();
         for id in functions::all() {
             let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
-            if !span.contains(&address) || !target::is_selected(registry, address) {
+            if !is_there(address) || !target::is_selected(registry, address) {
                 continue;
             }
-            let Some(symbol) = self.symbol(registry, module, address) else { continue };
-            if stem(&symbol.name) != symbol.name {
-                copies.push((stem(&symbol.name).to_owned(), id));
+            let Some((home, _)) = registry.entry_of(address) else { continue };
+            let Some(symbol) = self.symbol(registry, home, address) else { continue };
+            let name = comparable(&symbol.name);
+            if stem(&name) != name {
+                copies.push((stem(&name).to_owned(), id));
             }
-            let entry = named.entry(symbol.name).or_insert(Some(id));
-            *entry = entry.filter(|known| *known == id);
+            named.add(name.into_owned(), id);
         }
-        for (stem, id) in copies {
-            let entry = named.entry(stem).or_insert(Some(id));
-            *entry = entry.filter(|known| *known == id);
-        }
-        if let Some(known) = self.known(registry, module) {
-            known.inlining.functions = count;
-            known.inlining.named = named;
-        }
+        copies.into_iter().for_each(|(stem, id)| named.add(stem, id));
+        named
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constructors_are_compared_without_their_variant() {
+        let same = |one, other| comparable(one) == comparable(other);
+        assert!(same("_ZN6VectorIiEC1Ev", "_ZN6VectorIiEC4Ev"));
+        assert!(same("_ZN3BoxD0Ev", "_ZN3BoxD2Ev"));
+        assert!(same("_ZN3BoxC2IiEET_", "_ZN3BoxC4IiEET_"));
+        assert!(!same("_ZN3BoxC1Ev", "_ZN3BoxC1Ei") && !same("_ZN3BoxC1Ev", "_ZN3BoxD1Ev"));
+        assert!(!same("C1E", "C2E") && same("", "") && !same("_ZN", "_Z"));
     }
 }

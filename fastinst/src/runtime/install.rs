@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   site:        call trampoline                      (its displacement, rewritten once, behind a barrier)
-//!   trampoline:  mov rdx, rsi ; mov rsi, [here]       ends of inlined functions only: their place
+//!   trampoline:  if rdi is not own: mov rsi, exit     exits where inlined functions end: their place
 //!                jmp past │ test eax, …               enter sites only: the gate, switched by one byte
 //!                count it here, if it is the function that is expected; ret
 //!         past:  mov r11d, [cell]                     the offset of its function's record
@@ -237,7 +237,7 @@ impl ModuleRegistry {
             let adopted = unsafe { survey.adopt(site.address, site.role, is_hook) };
             let number = match adopted {
                 Ok(call) => {
-                    let end = containers.end_of_inlined(site, shared.functions(site));
+                    let end = containers.end_of_inlined(site);
                     let entry = (at as u32, entry.transient);
                     install_site(
                         &mut islands,
@@ -273,8 +273,8 @@ impl ModuleRegistry {
 /// Makes room for trampolines, and for two slots each.
 fn expect(islands: &mut Islands, sites: &[FoundSite], containers: &Containers, transient: bool) {
     const SLOTS: usize = 16;
-    let len = |site: &FoundSite| match containers.end_of_inlined(site, &[]) {
-        Some(site) => Trampoline::len(&Beginning::End(site)),
+    let len = |site: &FoundSite| match containers.end_of_inlined(site) {
+        Some(end) => Trampoline::len(&Beginning::End(end)),
         None if site.kind == Kind::Enter && !transient => Trampoline::COUNTED,
         None => Trampoline::len(&Beginning::Plain),
     };
@@ -325,15 +325,10 @@ impl<'d> SharedExits<'d> {
         Self { exits, entered }
     }
 
-    /// The functions that seem to share a site; none if only one has it.
-    fn functions(&self, site: &FoundSite) -> &'d [CodeAddr] {
-        self.exits.get(&site.address).copied().unwrap_or_default()
-    }
-
-    /// Those of them that have enters.
+    /// The functions that share a site; none if only one has it.
     fn partners(&self, site: &FoundSite) -> Vec<Id> {
-        let entered =
-            self.functions(site).iter().filter(|function| self.entered.contains(function));
+        let functions = self.exits.get(&site.address).copied().unwrap_or_default();
+        let entered = functions.iter().filter(|function| self.entered.contains(function));
         let ids: Vec<Id> =
             entered.filter_map(|function| functions::add(function.get() as u64)).collect();
         if ids.len() > 1 { ids } else { Vec::new() }

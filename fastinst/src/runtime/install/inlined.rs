@@ -1,7 +1,8 @@
 //! Inlining: which functions end in the code of another.
 //!
 //! Hooks of an inlined function lie in the code of another, its container, and report the
-//! container's return address. A container's own enter hook comes first.
+//! container's return address. A container's own enter hook comes first, and an exit is its own if
+//! the hook receives the same function.
 
 use crate::discovery::FoundSite;
 use crate::probe::Kind;
@@ -13,19 +14,30 @@ use wordpatch::CodeAddr;
 /// hooks. A copy that the compiler has made passes the address of its original.
 pub(super) struct Containers(BTreeMap<CodeAddr, CodeAddr>);
 
+/// An exit in a container, at which inlined functions may end.
+pub(super) struct InlinedEnd {
+    /// Its address.
+    pub(super) site: CodeAddr,
+    /// What the hook receives if the container ends.
+    pub(super) own: CodeAddr,
+}
+
 impl Containers {
     /// Of sites that are sorted by address.
     pub(super) fn find(sites: &[FoundSite]) -> Self {
         let mut containers = BTreeMap::new();
         for code in sites.chunk_by(|one, other| one.within == other.within) {
-            let enters = code.iter().filter(|site| site.kind == Kind::Enter);
-            let entered = || enters.clone().filter_map(|site| site.function);
-            let within = code[0].within;
-            let own = entered().find(|&function| Some(function) == within);
-            let Some((within, own)) = within.zip(own.or_else(|| entered().next())) else {
-                continue;
+            let Some(within) = code[0].within else { continue };
+            let mut entered =
+                code.iter().filter(|site| site.kind == Kind::Enter).map(|site| site.function);
+            let first = entered.clone().next().flatten();
+            let own = if entered.clone().any(|function| function == Some(within)) {
+                within
+            } else {
+                first.unwrap_or(within)
             };
-            if entered().any(|function| function != own) {
+            // It enters itself once, at its beginning.
+            if entered.any(|function| function != Some(own)) {
                 containers.insert(within, own);
             }
         }
@@ -37,13 +49,12 @@ impl Containers {
         self.0.keys().copied().collect()
     }
 
-    /// The address of a site at which only inlined functions end; these `others` do, too.
-    pub(super) fn end_of_inlined(&self, site: &FoundSite, others: &[CodeAddr]) -> Option<CodeAddr> {
+    /// What a site is as an exit at which inlined functions may end.
+    pub(super) fn end_of_inlined(&self, site: &FoundSite) -> Option<InlinedEnd> {
         if site.kind != Kind::Exit || site.role != Role::Call {
             return None;
         }
-        let own = self.0.get(&site.within?)?;
-        let is_inlined = site.function? != *own && !others.contains(own);
-        is_inlined.then_some(site.address)
+        let own = *self.0.get(&site.within?)?;
+        Some(InlinedEnd { site: site.address, own })
     }
 }

@@ -12,19 +12,20 @@ use super::super::sites::{self, InstalledSite, Site, UNKNOWN};
 use super::super::stub::Stub;
 use super::super::threads::room;
 use super::NO_RECORD;
+use super::inlined::InlinedEnd;
 use super::trampoline::{Beginning, Trampoline};
 use crate::discovery::FoundSite;
 use crate::probe::Kind;
 use callpatch::{CallSite, Islands, Retarget};
+use wordpatch::Policy;
 use wordpatch::os::signals::Blocked;
-use wordpatch::{CodeAddr, Policy};
 
 /// Makes the trampoline of a site, and puts it into the table: in a new place, or in the one that
-/// it had. Returns its number. With an `end`, a function ends there that was inlined.
+/// it had. Returns its number. With an `end`, functions end there that were inlined.
 pub(super) fn install_site(
     islands: &mut Islands,
     call: CallSite,
-    (found, end): (&FoundSite, Option<CodeAddr>),
+    (found, end): (&FoundSite, Option<InlinedEnd>),
     partners: &[Id],
     entry: (u32, bool),
     former: Option<u32>,

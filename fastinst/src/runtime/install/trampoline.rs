@@ -1,5 +1,6 @@
 //! The code of a trampoline of compiled-in hooks.
 
+use super::inlined::InlinedEnd;
 use crate::runtime::functions::Id;
 use crate::runtime::layout::{RECORDS, Record};
 use crate::runtime::stub;
@@ -19,20 +20,22 @@ pub(super) enum Beginning {
     Plain,
     /// A counter of this function's calls.
     Counter(Id),
-    /// The place of this exit instead of a call site: see [`INLINED`].
-    End(CodeAddr),
+    /// The place of an exit instead of a call site, unless its container ends there: see
+    /// [`INLINED`].
+    End(InlinedEnd),
 }
 
 impl Trampoline {
     const PLAIN: usize = 7 + 6 + 6;
     pub(super) const COUNTED: usize = Self::PLAIN + 5 + x86::COUNTER;
+    pub(super) const ENDING: usize = Self::PLAIN + x86::REPLACE_RSI;
     const LONGEST: usize = Self::COUNTED;
 
     pub(super) const fn len(beginning: &Beginning) -> usize {
         match beginning {
             Beginning::Plain => Self::PLAIN,
             Beginning::Counter(_) => Self::COUNTED,
-            Beginning::End(_) => Self::PLAIN + x86::replace_rsi(0).len(),
+            Beginning::End(_) => Self::ENDING,
         }
     }
 
@@ -50,7 +53,11 @@ impl Trampoline {
                     field(offset_of!(Record, count)),
                 ));
             }
-            Beginning::End(site) => code.push(&x86::replace_rsi(site.get() as u64 | INLINED)),
+            Beginning::End(end) => {
+                let mark = end.site.get() as u64 | INLINED;
+                let replace = x86::replace_rsi_unless(at, end.own, mark);
+                code.push(replace.as_ref().map_or(&[], |replace| &replace[..]));
+            }
         }
         let load = x86::load_r11d(at.offset(code.len as isize), slots.second().address());
         code.push(load.as_ref().map_or(&[], |load| &load[..]));
