@@ -107,21 +107,19 @@ impl Flow {
         self.functions.len() > 1 && !self.is_given_up
     }
 
-    /// Exits, and the functions that may end there, as far as they are known.
-    pub(super) fn ends(&self) -> Vec<(CodeAddr, Box<[CodeAddr]>)> {
+    /// Visits the exits with the functions that may end there, as far as they are known.
+    pub(super) fn visit_ends(&self, mut visit: impl FnMut(CodeAddr, &[CodeAddr])) {
         if !self.may_share() {
-            return Vec::new();
+            return;
         }
-        let told = self.reaching().into_iter().filter(|(_, functions)| *functions != 0);
-        let functions = |bits: u64| {
-            let held = self
-                .functions
-                .iter()
-                .enumerate()
-                .filter(move |(number, _)| bits >> number & 1 == 1);
-            held.map(|(_, &function)| CodeAddr::new(function as usize)).collect()
-        };
-        told.map(|(at, bits)| (CodeAddr::new(at as usize), functions(bits))).collect()
+        let mut held = Vec::new();
+        for (at, bits) in self.reaching().into_iter().filter(|(_, bits)| *bits != 0) {
+            let functions = self.functions.iter().enumerate();
+            let own = functions.filter(|(number, _)| bits >> number & 1 == 1);
+            held.clear();
+            held.extend(own.map(|(_, &function)| CodeAddr::new(function as usize)));
+            visit(CodeAddr::new(at as usize), &held);
+        }
     }
 
     /// The possible arguments of the hook at exits; empty if they take too long to find.
@@ -274,13 +272,13 @@ mod tests {
             });
             flow.pass(&instruction, loaded, is_exit);
         }
-        let told = flow.ends();
-        assert!(
-            told.iter()
-                .flat_map(|(_, held)| held)
-                .all(|function| [FIND, INSERT].contains(&(function.get() as u64)))
-        );
-        told.into_iter().map(|(_, held)| held.len()).collect()
+        let mut told = Vec::new();
+        flow.visit_ends(|_, held| {
+            let is_known = |function: &CodeAddr| [FIND, INSERT].contains(&(function.get() as u64));
+            assert!(held.iter().all(is_known));
+            told.push(held.len());
+        });
+        told
     }
 
     #[test]

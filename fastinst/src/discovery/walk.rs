@@ -90,12 +90,10 @@ impl<'b> Walker<'b> {
             self.flow.clear();
             let first = found.sites.len();
             prove(&mut self.decoder, code, candidates, (starts, &mut self.flow), found);
-            for (exit, functions) in self.flow.ends() {
-                match &functions[..] {
-                    [function] => predict(&mut found.sites[first..], exit, *function),
-                    _ => found.shared.push((exit, functions)),
-                }
-            }
+            self.flow.visit_ends(|exit, functions| match functions {
+                [function] => predict(&mut found.sites[first..], exit, *function),
+                _ => found.shared.push((exit, functions.into())),
+            });
         }
     }
 }

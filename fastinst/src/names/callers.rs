@@ -54,6 +54,10 @@ impl Named {
     }
 }
 
+fn is_at(function: Id, address: CodeAddr) -> bool {
+    function.function().address.load(Relaxed) == address.get() as u64
+}
+
 /// A symbol without the suffix of a copy that the compiler has made.
 fn stem(symbol: &str) -> &str {
     symbol.split_once('.').map_or(symbol, |(stem, _)| stem)
@@ -97,11 +101,13 @@ impl Names {
             let start = CodeAddr::new(caller.function().address.load(Relaxed) as usize);
             return Some(self.label(registry, None, start, plain));
         }
-        let caller = self.label(registry, None, address, plain);
         // A function that only seemed to be inlined does not call itself.
-        let start = CodeAddr::new(callee.function().address.load(Relaxed) as usize);
-        let is_itself = is_end && caller == self.label(registry, None, start, plain);
-        (!is_itself).then_some(caller)
+        let is_itself = is_end
+            && registry.entry_of(address).is_some_and(|(module, _)| {
+                let around = self.start(registry, module, address);
+                around.is_some_and(|start| is_at(callee, start))
+            });
+        (!is_itself).then(|| self.label(registry, None, address, plain))
     }
 
     /// The innermost function with probes that was inlined at an address, outside of the callee if

@@ -1,13 +1,13 @@
 //! Installing: redirecting the sites of a module to trampolines of their own.
 //!
 //! ```text
-//!   site:        call trampoline                      (its displacement, rewritten once, behind a barrier)
-//!   trampoline:  if rdi is not own: mov rsi, exit     exits where inlined functions end: their place
-//!                jmp past │ test eax, …               enter sites only: the gate, switched by one byte
+//!   site:        call trampoline                    (rewritten once, behind a barrier)
+//!   trampoline:  if rdi is not own: mov rsi, exit   exits where inlined functions end: their place
+//!                jmp past │ test eax, …             enter sites: the gate, switched by one byte
 //!                count it here, if it is the function that is expected; ret
-//!         past:  mov r11d, [cell]                     the offset of its function's record
-//!                mov r10d, number                     the site
-//!                jmp  [slot]                          a stub
+//!         past:  mov r11d, [cell]                   the offset of its function's record
+//!                mov r10d, number                   the site
+//!                jmp  [slot]                        a stub
 //! ```
 //!
 //! The counter is in line because a jump through memory costs as much again as counting does. Its

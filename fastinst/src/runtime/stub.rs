@@ -2,8 +2,9 @@
 //!
 //! A hook is an external function, so that all registers which a call may change are free: rdi
 //! holds the function, rsi the place it was called from (both by the compiler's hand; at the end of
-//! an inlined function rsi is that place, by the trampoline's hand), r11 the offset of the function's record and r10 the number of the site (both by the trampoline's).
-//! Nothing is saved and the stack is not touched.
+//! an inlined function rsi is that place, by the trampoline's hand), r11 the offset of the
+//! function's record and r10 the number of the site (both by the trampoline's). Nothing is saved
+//! and the stack is not touched.
 //!
 //! A stub takes the path on which nothing is unusual, and checks first: whatever it finds unusual
 //! is passed to [`event`](super::event), which has all the rules, before anything was changed. The

@@ -24,7 +24,10 @@ const PROGRAM: &str = r#"(module
         (loop $again
             (drop (memory.grow $a (i32.const 1)))
             (if (i32.eq (call $f (i32.const 20)) (i32.const 88)) (then (nop)))
-            (br_if $again (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 3))))))"#;
+            (br_if $again
+                (i32.lt_u
+                    (local.tee $i (i32.add (local.get $i) (i32.const 1)))
+                    (i32.const 3))))))"#;
 
 /// Runs a script's monitor, and the program that it is rewritten into.
 fn both(place: &Place, script: &str, program: &str) -> [Output; 2] {
@@ -58,77 +61,107 @@ fn memories_are_read_and_written_alike_on_both_targets() {
     let scripts = [
         // Sizes, which change, and facts.
         (
-            "wasm:opcode:br_if:before { report var n: u32; n += mem_size(APP_MEMID); report var first: u32 = mem_size(APP_MEMID); report var page: u32 = page_size(APP_MEMID); }",
+            "wasm:opcode:br_if:before { report var n: u32; n += mem_size(APP_MEMID); report var \
+             first: u32 = mem_size(APP_MEMID); report var page: u32 = page_size(APP_MEMID); }",
             "first, u32",
         ),
         (
-            "wasm:opcode:nop|memory.fill:before { report var at: u32 = active_data_start(APP_MEMID); report var len: u32; len = active_data_len(APP_MEMID); report var b: u32; b = active_data_start(1) + active_data_len(1); }",
+            "wasm:opcode:nop|memory.fill:before { report var at: u32 = \
+             active_data_start(APP_MEMID); report var len: u32; len = \
+             active_data_len(APP_MEMID); report var b: u32; b = active_data_start(1) + \
+             active_data_len(1); }",
             "486",
         ),
         (
-            "report var pages: u32 = mem_size(APP_MEMID); report var other: u32; var page: u32 = page_size(APP_MEMID); other = mem_size(1) * page; wasm:opcode:nop:before { pages++; }",
+            "report var pages: u32 = mem_size(APP_MEMID); report var other: u32; var page: u32 \
+             = page_size(APP_MEMID); other = mem_size(1) * page; wasm:opcode:nop:before { \
+             pages++; }",
             "131072",
         ),
         // What memories contain, at the beginning and later.
         (
-            "use whamm_core; var len: u32 = 6; var at: i32 = whamm_core.mem_alloc(8); memcpy(APP_MEMID, 500, memid(whamm_core), at as u32, len); println(\"{}\", read_str(memid(whamm_core), at, 6)); wasm:opcode:memory.copy:before { whamm_core.puts(at, 6); }",
+            "use whamm_core; var len: u32 = 6; var at: i32 = whamm_core.mem_alloc(8); \
+             memcpy(APP_MEMID, 500, memid(whamm_core), at as u32, len); println(\"{}\", \
+             read_str(memid(whamm_core), at, 6)); wasm:opcode:memory.copy:before { \
+             whamm_core.puts(at, 6); }",
             "middlemiddle",
         ),
         (
-            "wasm:begin { println(\"{}\", read_str(APP_MEMID, 20, 5)); } wasm:opcode:call:before { report var s: str; s = read_str(APP_MEMID, 100, 5); report var t: str; t = read_str(1, 70000, 4); }",
+            "wasm:begin { println(\"{}\", read_str(APP_MEMID, 20, 5)); } \
+             wasm:opcode:call:before { report var s: str; s = read_str(APP_MEMID, 100, 5); \
+             report var t: str; t = read_str(1, 70000, 4); }",
             "23456",
         ),
         // What a script writes is what the program reads.
         (
-            "wasm:opcode:memory.init:before { write_str(APP_MEMID, 20, \"X\"); } wasm:opcode:nop:before { report var n: u32; n++; }",
+            "wasm:opcode:memory.init:before { write_str(APP_MEMID, 20, \"X\"); } \
+             wasm:opcode:nop:before { report var n: u32; n++; }",
             "nop, 3",
         ),
         (
-            "use whamm_core; wasm:opcode:memory.init:before { var s: str = \"XYZ\"; memcpy(memid(whamm_core), s.addr(), APP_MEMID, 20, s.len()); memcpy(0, 20, 0, 21, 3); memcpy(0, 20, 1, 90000, 4); } wasm:opcode:nop:before { report var s: str; s = read_str(1, 90000, 4); }",
+            "use whamm_core; wasm:opcode:memory.init:before { var s: str = \"XYZ\"; \
+             memcpy(memid(whamm_core), s.addr(), APP_MEMID, 20, s.len()); memcpy(0, 20, 0, 21, \
+             3); memcpy(0, 20, 1, 90000, 4); } wasm:opcode:nop:before { report var s: str; s = \
+             read_str(1, 90000, 4); }",
             "XXYZ",
         ),
         // The number behind the program's memories is our own.
         (
-            "use whamm_core; wasm:opcode:memory.init:before { var s: str = \"own\"; memcpy(2, s.addr(), 0, 20, s.len()); println(\"{}\", read_str(0, 20, 5)); }",
+            "use whamm_core; wasm:opcode:memory.init:before { var s: str = \"own\"; memcpy(2, \
+             s.addr(), 0, 20, s.len()); println(\"{}\", read_str(0, 20, 5)); }",
             "ownst",
         ),
         // A number that is known for each site.
         (
-            "wasm:opcode:memory.size|memory.fill|memory.grow:before { report var n: u32; n = mem_size(imm0 as u32); }",
+            "wasm:opcode:memory.size|memory.fill|memory.grow:before { report var n: u32; n = \
+             mem_size(imm0 as u32); }",
             "n, u32",
         ),
         (
-            "wasm:opcode:i32.load8_u:before { report var s: str; s = read_str(memory, effective_addr as i32, 3); }",
+            "wasm:opcode:i32.load8_u:before { report var s: str; s = read_str(memory, \
+             effective_addr as i32, 3); }",
             "fir",
         ),
         // Bulk operations are executed a second time.
         (
-            "use whamm_core; wasm:opcode:memory.init|memory.copy|memory.fill(arg0: i32, arg1: i32, arg2: i32):before { var at: i32 = whamm_core.mem_alloc(arg0 as i32); dup_at(memid(whamm_core), at as u32); whamm_core.puts(at, arg0 as i32); whamm_core.putc(10); }",
+            "use whamm_core; wasm:opcode:memory.init|memory.copy|memory.fill(arg0: i32, arg1: \
+             i32, arg2: i32):before { var at: i32 = whamm_core.mem_alloc(arg0 as i32); \
+             dup_at(memid(whamm_core), at as u32); whamm_core.puts(at, arg0 as i32); \
+             whamm_core.putc(10); }",
             "****",
         ),
         (
-            "wasm:opcode:memory.init|memory.copy|memory.fill(arg0: i32, arg1: i32, arg2: i32):before { dup_at(APP_MEMID, 1000); println(\"{}\", read_str(0, 1000, arg0 as u32)); }",
+            "wasm:opcode:memory.init|memory.copy|memory.fill(arg0: i32, arg1: i32, arg2: \
+             i32):before { dup_at(APP_MEMID, 1000); println(\"{}\", read_str(0, 1000, arg0 as \
+             u32)); }",
             "23456",
         ),
         (
-            "wasm:opcode:memory.init|memory.copy|memory.fill(arg0: i32, arg1: i32, arg2: i32):before { dup_at(1, 1000); println(\"{}\", read_str(1, 1000, arg0 as u32)); }",
+            "wasm:opcode:memory.init|memory.copy|memory.fill(arg0: i32, arg1: i32, arg2: \
+             i32):before { dup_at(1, 1000); println(\"{}\", read_str(1, 1000, arg0 as u32)); }",
             "middle",
         ),
         (
-            "use whamm_core; wasm:opcode:memory.fill(arg0: i64):before { var at: i32 = whamm_core.mem_alloc(8); dup_at(memid(whamm_core), at as u32); dup_at(1, 5); println(\"{}{}\", read_str(1, 5, 2), read_str(memid(whamm_core), at, 3)); }",
+            "use whamm_core; wasm:opcode:memory.fill(arg0: i64):before { var at: i32 = \
+             whamm_core.mem_alloc(8); dup_at(memid(whamm_core), at as u32); dup_at(1, 5); \
+             println(\"{}{}\", read_str(1, 5, 2), read_str(memid(whamm_core), at, 3)); }",
             "+++++",
         ),
         (
-            "wasm:opcode:memory.copy(arg1: i64):before { dup_at(0, 30); dup_at(1, 6); println(\"{}{}\", read_str(0, 30, 4), read_str(1, 6, 4)); }",
+            "wasm:opcode:memory.copy(arg1: i64):before { dup_at(0, 30); dup_at(1, 6); \
+             println(\"{}{}\", read_str(0, 30, 4), read_str(1, 6, 4)); }",
             "widewide",
         ),
         // In functions of the script, under conditions, and at the end.
         (
-            "fn pages() -> u32 { return mem_size(APP_MEMID) + page_size(0); } wasm:opcode:br_if:before / mem_size(APP_MEMID) > 2 / { report var n: u32; n = pages() + active_data_len(1); } wasm:end { println(\"{}\", read_str(0, 200, 6)); }",
+            "fn pages() -> u32 { return mem_size(APP_MEMID) + page_size(0); } \
+             wasm:opcode:br_if:before / mem_size(APP_MEMID) > 2 / { report var n: u32; n = \
+             pages() + active_data_len(1); } wasm:end { println(\"{}\", read_str(0, 200, 6)); }",
             "middle",
         ),
         (
-            "wasm:opcode:br_if:before / page_size(APP_MEMID) == 65536 && active_data_len(0) > 100 / { report var n: u32; n = APP_MEMID + 7; }",
+            "wasm:opcode:br_if:before / page_size(APP_MEMID) == 65536 && active_data_len(0) > \
+             100 / { report var n: u32; n = APP_MEMID + 7; }",
             "n, u32",
         ),
     ];
@@ -309,7 +342,8 @@ fn a_module_that_asks_wrongly_is_told_what_is_wrong() {
     }
     let early = monitor("").replace(
         "(memory 1)",
-        "(memory 1) (start $early) (func $early (call $fill (i32.const 0) (i64.const 0) (i32.const 1) (i64.const 2)))",
+        "(memory 1) (start $early) (func $early (call $fill (i32.const 0) (i64.const 0) \
+         (i32.const 1) (i64.const 2)))",
     );
     let output = run(&place, &[], &[&place.file("m.wat", early)], &app);
     assert!(errors(&output).contains("do not exist yet"), "{}", errors(&output));

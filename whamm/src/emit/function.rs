@@ -9,8 +9,8 @@ use crate::hir::{Function, Program};
 use crate::library::Library;
 use crate::types::Ty;
 
-/// Writes the functions of scripts that are called, and their callees. `known` are facts that hold at
-/// no particular site.
+/// Writes the functions of scripts that are called, and their callees. `known` are facts that hold
+/// at no particular site.
 pub(crate) fn write_called(
     support: &mut Support,
     globals: &[Storage],

@@ -1,5 +1,5 @@
-//! What a script does before the program starts, and cannot do when the monitor is instantiated: the
-//! program's memories exist only when the program is instantiated, after sites were matched.
+//! What a script does before the program starts, and cannot do when the monitor is instantiated:
+//! the program's memories exist only when the program is instantiated, after sites were matched.
 //!
 //! From the first statement on that accesses a memory, everything runs then, in order.
 

@@ -142,7 +142,8 @@ pub fn mode(event: Event, mode: Mode) -> &'static str {
                     "when the program is compiled, for each function; only in monitors"
                 }
                 Occurrence::Instantiated => {
-                    "when the program's memories hold their first data, before its first instruction; only in monitors"
+                    "when the program's memories hold their first data, before its first \
+                     instruction; only in monitors"
                 }
                 Occurrence::MemoryGrown => {
                     "when a memory of the program's has grown; only in monitors"

@@ -1,5 +1,5 @@
 //! `memory.copy`, `memory.fill` and `memory.init` between any memories of a store, for functions of
-//! the host: the same bounds, the same order of bytes, and the same interruption as in machine code.
+//! the host: with the bounds, the order of bytes, and the interruption that machine code has.
 //!
 //! # Safety
 //!

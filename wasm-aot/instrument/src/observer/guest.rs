@@ -408,8 +408,8 @@ impl Observer {
     }
 }
 
-/// The exports that are called for a report, in the order of their calls. What the existing compiler
-/// exports as the end contains what it exports as probes of the report.
+/// The exports that are called for a report, in the order of their calls. What the existing
+/// compiler exports as the end contains what it exports as probes of the report.
 fn reporting_exports(info: &ModuleInfo, is_foreign: bool) -> impl Iterator<Item = &str> {
     let names = || info.exports.iter().map(|export| export.name.as_str());
     let contains_reports = is_foreign && names().any(|name| name == EXIT);

@@ -4,7 +4,7 @@
 //! | function | parameters | result |
 //! |---|---|---|
 //! | `memory_size` | memory | its pages (i64) |
-//! | `memory_copy` | memory, address (i64), memory from which, address there (i64), length (i64) | |
+//! | `memory_copy` | memory, address (i64), from which memory, address there (i64), length (i64) | |
 //! | `memory_fill` | memory, address (i64), byte, length (i64) | |
 //! | `memory_init` | memory, address (i64), data segment, offset there (i64), length (i64) | |
 //! | `active_data_start`, `active_data_len` | memory | range of all active data (i64) |
@@ -75,7 +75,11 @@ impl Memories {
         match Instance::all_of(core, &observed)[..] {
             [] => Ok(None),
             [only] => Ok(Some(only)),
-            _ => Err(Error::Link("the program has several instances here, so that it is not known whose memory this is".into())),
+            _ => Err(Error::Link(
+                "the program has several instances here, so that it is not known whose memory \
+                 this is"
+                    .into(),
+            )),
         }
     }
 

@@ -75,7 +75,9 @@
     (i32.load16_u $own offset=2 (i32.add (global.get $shapes) (i32.shl (local.get $id) (i32.const 2)))))
   (func $size (param $id i32) (result i32)
     (i32.and (i32.const -8) (i32.add (i32.const 87)
-      (i32.shl (i32.add (call $leaves (local.get $id)) (i32.and (call $slots (local.get $id)) (i32.const 0x7fff))) (i32.const 3)))))
+      (i32.shl
+        (i32.add (call $leaves (local.get $id)) (i32.and (call $slots (local.get $id)) (i32.const 0x7fff)))
+        (i32.const 3)))))
   ;; Whether the options leave it untimed.
   (func $excluded (param $id i32) (result i32) (i32.shr_u (call $slots (local.get $id)) (i32.const 15)))
   (func $is_host (param $id i32) (result i32) (i32.lt_u (i32.sub (local.get $id) (i32.const 1)) (global.get $imports)))
@@ -142,8 +144,9 @@
   (func $count (param $at i32)
     (i64.store $own offset=16 (local.get $at) (i64.add (i64.load $own offset=16 (local.get $at)) (i64.const 1))))
 
-  ;; A direct call whose node is timed or not known yet; `slot` is where the caller's node has it. Gives the callee's node.
-  ;; Engines do not inline calls, and a call that is timed is to take little beside the clock: so what `open` does is written out.
+  ;; A direct call whose node is timed or not known yet; `slot` is where the caller's node has it. Gives the callee's
+  ;; node. Engines do not inline calls, and a call that is timed is to take little beside the clock: so what `open` does
+  ;; is written out.
   (func $enter (export "enter") (param $node i32) (param $slot i32) (param $id i32) (result i32) (local $at i32)
     (local.set $slot (i32.add (local.get $node) (local.get $slot)))
     (if (i32.eqz (local.tee $at (i32.load $own offset=4 (local.get $slot)))) (then
