@@ -204,8 +204,12 @@ fn logic(op: BinOp, a: Expr, b: Expr, known: &dyn Known) -> ExprKind {
 pub(crate) fn calls(e: &Expr) -> bool {
     let mut found = false;
     e.walk(&mut |e| {
-        let division =
-            matches!(&e.kind, ExprKind::Binary(BinOp::Div | BinOp::Rem, ..)) && e.ty.is_int();
+        let division = match &e.kind {
+            ExprKind::Binary(BinOp::Div | BinOp::Rem, _, by) if e.ty.is_int() => {
+                !matches!(by.kind, ExprKind::Int(by) if by != 0 && by != -1)
+            }
+            _ => false,
+        };
         found |= division
             || matches!(e.kind, ExprKind::Call(..) | ExprKind::Builtin(..) | ExprKind::Library(..));
     });
@@ -374,5 +378,21 @@ mod tests {
         let no = expr(ExprKind::Bool(false), Ty::Bool);
         let both = expr(ExprKind::Binary(BinOp::And, Box::new(no), Box::new(ill)), Ty::Bool);
         assert_eq!(pure(both).kind, ExprKind::Bool(false));
+    }
+
+    #[test]
+    fn a_remainder_by_a_constant_need_not_be_evaluated() {
+        let kept = |by| {
+            let x =
+                Expr { kind: ExprKind::Bound(Bound::Arg(0)), ty: Ty::I32, span: Span::default() };
+            let by = expr(ExprKind::Int(by), Ty::I32);
+            let rest =
+                expr(ExprKind::Binary(BinOp::Rem, Box::new(x), Box::new(by.clone())), Ty::I32);
+            let is = expr(ExprKind::Binary(BinOp::Eq, Box::new(rest), Box::new(by)), Ty::Bool);
+            let no = Box::new(expr(ExprKind::Bool(false), Ty::Bool));
+            pure(expr(ExprKind::Binary(BinOp::And, Box::new(is), no), Ty::Bool)).kind
+                != ExprKind::Bool(false)
+        };
+        assert_eq!([6, 0, -1].map(kept), [false, true, true]);
     }
 }

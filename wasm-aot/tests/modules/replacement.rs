@@ -235,6 +235,37 @@ fn blocks_are_replaced_on_both_targets() {
             (parts.0, parts.1, parts.2, vec![4])
         }),
         (
+            "block-sometimes",
+            "report var n: u32; wasm:opcode:block:before / fname == \"block\" / { n++; }
+            wasm:opcode:block:alt / fname == \"block\" && n % 2 == 1 / { return 7; }",
+            &|parts, i| (vec![if i == 1 { 5 } else { 7 }], parts.1, parts.2, parts.3),
+        ),
+        (
+            "loop-sometimes",
+            "wasm:opcode:loop(arg0: i32):alt / fname == \"loop\" && arg0 == 1 / {
+                return (arg0 + 1, 2.5); }",
+            &|parts, i| (parts.0, if i == 1 { vec![2, 2] } else { parts.1 }, parts.2, parts.3),
+        ),
+        (
+            "if-sometimes",
+            "wasm:opcode:if:alt / fname == \"if\" && arg0 == 2 / { return arg0 + 3; }",
+            &|parts, i| (parts.0, parts.1, if i == 2 { vec![5] } else { parts.2 }, parts.3),
+        ),
+        (
+            "else-sometimes",
+            "report var n: u32;
+            wasm:opcode:call:before / target_fn_name == \"if\" / { n++; }
+            wasm:opcode:else:alt / fname == \"if\" && n > 0 / { n = n + 5; return 70; }",
+            &|parts, i| (parts.0, parts.1, vec![if i == 0 { 70 } else { 1 }], parts.3),
+        ),
+        (
+            "try-sometimes",
+            "report var n: u32;
+            wasm:opcode:call:before / target_fn_name == \"try\" / { n++; }
+            wasm:opcode:try_table:alt / n == 1 / { n = n + 5; }",
+            &|parts, _| (parts.0, parts.1, parts.2, vec![4]),
+        ),
+        (
             "branch",
             "wasm:opcode:br_if:alt / fname == \"block\" / { drop_args(); }
             wasm:opcode:br_if:at_target { report var t: u32; t++; }",
@@ -333,5 +364,107 @@ fn code_behind_a_branch_that_lacks_operands_is_refused_on_both_targets() {
     for said in [errors(&done), inside] {
         let lacks = "not be valid: type mismatch: expected i32 but nothing on stack";
         assert!(said.contains("control goes on behind") && said.contains(lacks), "{said}");
+    }
+}
+
+/// Branches of each kind that leave blocks, which may all be replaced.
+const LEAVING: &str = r#"(module (memory (export "memory") 1)
+    (func $note (param i64))
+    (func $tell (param i32) (call $note (i64.extend_i32_s (local.get 0))))
+    (tag $e (param i32))
+    (func $thrown (param i32) (result i32)
+        (block $caught (result i32)
+            (block $inner
+                (try_table (catch $e $caught) (catch_all $inner)
+                    (block (block
+                        (br_table 0 1 2 3 (local.get 0)))
+                        (throw $e (local.get 0)))
+                    (call $tell (i32.const 2)) (br $inner))
+                (call $tell (i32.const 3)))
+            (i32.const 77)))
+    (func $looped (param i32) (local $k i32)
+        (block $out
+            (loop $again
+                (block $skip
+                    (br_if $skip (i32.and (local.get $k) (i32.const 1)))
+                    (if (i32.eq (local.get $k) (local.get 0)) (then (br $out))
+                        (else (block (br_if $again (i32.eqz (local.tee $k
+                            (i32.add (local.get $k) (i32.const 2))))))))
+                    (call $tell (local.get $k)))
+                (local.set $k (i32.add (local.get $k) (i32.const 1)))
+                (br_if $again (i32.lt_u (local.get $k) (i32.const 9)))))
+        (call $tell (local.get $k)))
+    (func $null (param externref) (result i32)
+        (block $no
+            (block $yes (result externref)
+                (br_on_null $no (local.get 0))
+                (br $yes))
+            (drop) (return (i32.const 4)))
+        (i32.const 5))
+    (func (export "_start") (local $i i32)
+        (loop
+            (call $tell (call $thrown (local.get $i))) (call $looped (local.get $i))
+            (call $tell (call $null (ref.null extern)))
+            (local.set $i (i32.add (local.get $i) (i32.const 1)))
+            (br_if 0 (i32.lt_u (local.get $i) (i32.const 5))))))"#;
+
+/// The same for the older encoding of exceptions.
+const DELEGATING: &str = r#"(module (memory (export "memory") 1)
+    (func $note (param i64))
+    (func $tell (param i32) (call $note (i64.extend_i32_s (local.get 0))))
+    (tag $e (param i32))
+    (func $thrown (param i32) (result i32)
+        try $outer (result i32)
+            try
+                block
+                    try
+                        (br_if 1 (i32.eq (local.get 0) (i32.const 3)))
+                        (throw $e (local.get 0))
+                    delegate $outer
+                end
+            catch_all
+                (call $tell (i32.const 8))
+                rethrow 0
+            end
+            try
+                (throw $e (i32.const 9))
+            catch $e
+                drop
+                block rethrow 1 end
+            end
+            i32.const 6
+        catch $e
+        end)
+    (func (export "_start") (local $i i32)
+        (loop
+            (call $tell (call $thrown (local.get $i)))
+            (local.set $i (i32.add (local.get $i) (i32.const 1)))
+            (br_if 0 (i32.lt_u (local.get $i) (i32.const 5))))))"#;
+
+#[test]
+fn blocks_are_replaced_at_some_of_their_turns_on_both_targets() {
+    let around = "wasm:opcode:block|loop|if|else|try*:after { report var a: u32; a++; }
+        wasm:opcode:block|loop|if|else|try*:exit { report var x: u32; x++; }
+        wasm:opcode:br*:at_target { report var t: u32; t++; }
+        wasm:opcode:end:before { report var ends: u32; ends++; }
+        wasm:opcode:*.const|local.*|call:before { report var b: u32; b++; }
+        wasm:block:* { report var s: u32; s++; }";
+    for (name, program) in [("leaving", LEAVING), ("delegating", DELEGATING)] {
+        let mut all = Vec::new();
+        for turn in 0..6 {
+            // Only blocks without results can be replaced by nothing.
+            let script = format!(
+                "report var n: u32;
+                wasm:opcode:block|loop|if|try*:alt / fname != \"_start\" && n % 6 == {turn}
+                    && ((opidx > 0 && fname != \"null\") || (opidx == 0 && fname == \"null\")) / {{
+                    n++; }}
+                wasm:opcode:*.const|local.get:before {{ n++; }}
+                {around}"
+            );
+            all.push(noted(&format!("{name}-{turn}"), program, &script));
+        }
+        all.sort_unstable();
+        all.dedup();
+        assert!(all.len() > 2, "{name}: {all:?}");
     }
 }

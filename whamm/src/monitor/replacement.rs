@@ -7,7 +7,6 @@
 use super::Maker;
 use super::group::Group;
 use super::name::{Callee, Event as EventName, Leaves};
-use super::split;
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::emit::locals::Locals;
 use crate::emit::replacement::{
@@ -112,13 +111,6 @@ pub(super) fn check(group: &Group<'_>, said: &mut Diagnostics) {
         return;
     }
     let (deeds, span) = (Deeds::of(&group.stmts), group.events[0].span);
-    if group.events[0].matched.mode == Mode::BlockAlt
-        && split::cases(group.predicate.as_ref()).iter().any(|case| case.residue.is_some())
-    {
-        let message = "a block cannot be replaced under a condition that is known only at run time";
-        let help = "replace the instructions in it, or begin its body with a condition of your own";
-        said.push_help(Kind::WeiError, Some(span), message, help);
-    }
     if !deeds.returns.is_empty() && !always_gives(&group.stmts, &Expr::clone) {
         let message =
             "the body may end without the value that it is to give instead of the instruction";

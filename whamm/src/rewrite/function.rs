@@ -10,6 +10,7 @@ mod access;
 mod asked;
 mod batch;
 mod frames;
+mod labels;
 mod operands;
 mod operator;
 mod origins;
@@ -87,6 +88,8 @@ struct Walker<'r, 'a> {
     falls_through: bool,
     scheduled: Scheduled<'a>,
     frames: frames::Frames,
+    /// Blocks that are being written in arms, the outermost first.
+    arms: Vec<labels::Arm>,
 }
 
 /// Actions that run later than at their instruction, with that instruction.
@@ -155,6 +158,7 @@ pub(crate) fn plan<'a>(
         falls_through: false,
         scheduled: Scheduled::default(),
         frames: frames::Frames::of(r.program),
+        arms: vec![],
         r,
     };
     if let Err(error) = walker.function() {
@@ -280,6 +284,7 @@ impl<'a> Walker<'_, 'a> {
         self.r.ledger.first.extend(inits.into_iter().map(|e| (None, e)));
         let inline = matches!(probe.matched.mode, Mode::Before | Mode::None)
             && matches!(probe.matched.event, Event::Opcode(_) | Event::BlockStart)
+            && !self.regions.are_off
             && self.reachable();
         let (mut rest, mut increments) = (None, vec![]);
         match sums.filter(|_| inline) {
@@ -427,17 +432,9 @@ impl<'a> Walker<'_, 'a> {
                 self.action(&action, opener, &given, &[], false, None);
             }
         }
-        if let Some(alt) = self.block_replacement(i) {
-            self.make_calls();
-            self.in_front_of_replaced(i, reachable);
-            self.locals.release(mark);
-            if nesting == Nesting::Else {
-                // Its end is also the end of the `if`, and stays.
-                let probes = self.probes(i, &[Mode::SemanticAfter]);
-                let after = self.match_all(&probes, i, &[], &[]);
-                self.wait_for_end(i, after);
-            }
-            return self.replace_block(i, &alt);
+        let mut alt = self.block_replacement(i);
+        if let Some(always) = alt.take_if(|alt| alt.predicate.is_none()) {
+            return self.replaced_block(i, &always, reachable, mark);
         }
         let args =
             if reachable && self.asks_operands(i) { self.stack(self.takes(i)) } else { vec![] };
@@ -461,12 +458,23 @@ impl<'a> Walker<'_, 'a> {
                 self.give(i, later.iter(), &saved);
             }
         }
+        let mut matched = None;
+        if let (Some(alt), false) = (&alt, nesting == Nesting::Else) {
+            if nesting == Nesting::Loop {
+                matched = Some(self.first_of_loop(i, &args));
+            }
+            self.replace_block_if(i, alt, matched.as_deref().unwrap_or_default());
+        }
         self.write_op(i);
         self.validated(i)?;
+        if let (Some(alt), Nesting::Else) = (&alt, nesting) {
+            self.replace_arm_if(i, alt);
+        }
         if behind {
-            self.behind(i);
+            self.behind(i, matched);
         }
         self.after(i, later, &saved, reachable);
+        self.leave_arms(i);
         self.locals.release(mark);
         Ok(i + 1)
     }
@@ -479,8 +487,7 @@ impl<'a> Walker<'_, 'a> {
         args: &[W],
         reachable: bool,
     ) -> Result<(Saved, Vec<Action<'a>>, bool), wasmparser::Error> {
-        let mut first = self.blocks(i, reachable);
-        first.extend(self.match_all(&self.probes(i, &[Mode::Before]), i, args, &[]));
+        let mut first = self.first(i, args, reachable);
         let nesting = self.ops[i].nesting;
         let (alts, targets) = (self.probes(i, &[Mode::Alt]), self.at_target(i));
         let alts = self.match_all(&alts, i, args, &[]);
@@ -539,18 +546,51 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    /// Writes the code before a block that is replaced. Probes in the block or after it are removed
-    /// with it.
-    fn in_front_of_replaced(&mut self, i: usize, reachable: bool) {
-        let args = if reachable { self.stack(self.takes(i)) } else { vec![] };
+    /// Matches the probes that run first at an instruction.
+    fn first(&mut self, i: usize, args: &[W], reachable: bool) -> Vec<Action<'a>> {
         let mut first = self.blocks(i, reachable);
-        first.extend(self.match_all(&self.probes(i, &[Mode::Before]), i, &args, &[]));
-        if reachable {
+        first.extend(self.match_all(&self.probes(i, &[Mode::Before]), i, args, &[]));
+        first
+    }
+
+    /// The same for a loop that may be replaced. They are written twice, so that no region counts
+    /// what they add.
+    fn first_of_loop(&mut self, i: usize, args: &[W]) -> Vec<Action<'a>> {
+        self.regions.are_off = true;
+        let first = self.first(i, args, true);
+        self.regions.are_off = false;
+        first
+    }
+
+    /// Writes a probe instead of a block: returns the number of the next instruction. Probes in the
+    /// block or after it are removed with it. Probes before a loop run after its replacement: an
+    /// engine, too, executes them in the loop.
+    fn replaced_block(
+        &mut self,
+        i: usize,
+        alt: &Action<'a>,
+        reachable: bool,
+        mark: usize,
+    ) -> Result<usize, wasmparser::Error> {
+        self.make_calls();
+        let args = if reachable { self.stack(self.takes(i)) } else { vec![] };
+        let mut first = self.first(i, &args, reachable);
+        if reachable && self.ops[i].nesting != Nesting::Loop {
             let wants: Vec<&Action<'_>> = first.iter().collect();
             let saved = self.save(&wants, i, &args, false);
             self.emit(&first, i, &saved, &[], false);
             self.restore(&wants, &saved, true);
+            first.clear();
         }
+        self.locals.release(mark);
+        if self.ops[i].nesting == Nesting::Else {
+            // Its end is also the end of the `if`, and stays.
+            let probes = self.probes(i, &[Mode::SemanticAfter]);
+            let after = self.match_all(&probes, i, &[], &[]);
+            self.wait_for_end(i, after);
+            first.clear();
+        }
+        self.replace_block(i, alt, &first)
     }
 
     /// Writes the code of unwinding probes at `unreachable`, an exit that no wrapper sees.
@@ -573,11 +613,10 @@ impl<'a> Walker<'_, 'a> {
     }
 
     /// Writes the code of probes before an `end` or a `loop`, which is placed after it.
-    fn behind(&mut self, i: usize) {
+    fn behind(&mut self, i: usize, matched: Option<Vec<Action<'a>>>) {
         let reachable = self.reachable();
         let args = if self.asks_operands(i) { self.stack(16) } else { vec![] };
-        let mut actions = self.blocks(i, reachable);
-        actions.extend(self.match_all(&self.probes(i, &[Mode::Before]), i, &args, &[]));
+        let actions = matched.unwrap_or_else(|| self.first(i, &args, reachable));
         if reachable {
             let saved = self.save(&actions.iter().collect::<Vec<_>>(), i, &args, false);
             self.emit(&actions, i, &saved, &[], false);
@@ -689,11 +728,7 @@ impl<'a> Walker<'_, 'a> {
 
     /// Schedules actions after the end of the block that begins here.
     fn wait_for_end(&mut self, i: usize, behind: Vec<Action<'a>>) {
-        let end = if self.ops[i].nesting == Nesting::Else {
-            self.ops[self.ops[i].partner].partner
-        } else {
-            self.ops[i].partner
-        };
+        let end = self.end_of(i);
         let waiting = self.scheduled.behind.entry(end).or_default();
         waiting.extend(behind.into_iter().map(|a| (a, i)));
     }
@@ -770,8 +805,7 @@ impl<'a> Walker<'_, 'a> {
         }
         let reachable = wrapped || self.reachable();
         let results: Vec<W> = self.r.app.shape(self.fid).1.iter().rev().copied().collect();
-        let mut actions = self.blocks(i, reachable);
-        actions.extend(self.match_all(&self.probes(i, &[Mode::Before]), i, &results, &[]));
+        let mut actions = self.first(i, &results, reachable);
         let after = self.probes(i, &[Mode::After]);
         actions.extend(self.match_all(&after, i, &results, &[]));
         actions.extend(self.structural(&self.r.probes.of_event(Event::FuncExit), i, false));

@@ -57,7 +57,7 @@ impl<'a> Walker<'_, 'a> {
             for (local, _) in saved.iter().rev() {
                 self.put().local_get(*local);
             }
-            self.write_deeper(i, action.probe.span);
+            self.write_deeper(i);
             self.put().end();
         }
         Ok(())
@@ -212,38 +212,10 @@ impl<'a> Walker<'_, 'a> {
     }
 
     /// An instruction in an arm, which has a label of its own.
-    fn write_deeper(&mut self, i: usize, span: crate::source::Span) {
-        let operator = self.ops[i].operator.clone();
-        let branches = match &operator {
-            O::Br { relative_depth } => {
-                self.put().br(relative_depth + 1);
-                true
-            }
-            O::BrIf { relative_depth } => {
-                self.put().br_if(relative_depth + 1);
-                true
-            }
-            O::BrTable { targets } => {
-                let all: Vec<u32> = targets.targets().flatten().map(|label| label + 1).collect();
-                self.put().br_table(all, targets.default() + 1);
-                true
-            }
-            O::BrOnNull { .. }
-            | O::BrOnNonNull { .. }
-            | O::BrOnCast { .. }
-            | O::BrOnCastFail { .. } => {
-                let message = "a branch on a reference cannot be replaced under a condition that is known only at run time";
-                self.r.support.refused.push((
-                    span,
-                    message.into(),
-                    "put the condition into the body of a `before` probe".into(),
-                ));
-                true
-            }
-            _ => false,
-        };
-        if !branches {
-            self.write_op(i);
+    fn write_deeper(&mut self, i: usize) {
+        match self.relabelled(i, 1) {
+            Some(code) => self.plan.code.extend(code),
+            None => self.write_op(i),
         }
     }
 
@@ -288,36 +260,21 @@ impl<'a> Walker<'_, 'a> {
         &mut self,
         i: usize,
         action: &Action<'a>,
+        before: &[Action<'a>],
     ) -> Result<usize, wasmparser::Error> {
         let is_arm = self.ops[i].nesting == Nesting::Else;
-        let opener = if is_arm { self.ops[i].partner } else { i };
-        let end = self.ops[opener].partner;
-        let (takes, results) = self.block_types(opener);
-        if action.predicate.is_some() {
-            let message =
-                "a block cannot be replaced under a condition that is known only at run time";
-            let help =
-                "replace the instructions in it, or begin its body with a condition of your own";
-            self.r.support.refused.push((action.probe.span, message.into(), help.into()));
-        }
+        let end = self.end_of(i);
         let mark = self.locals.mark();
-        let mut operands = takes;
         if is_arm {
             self.write_op(i);
             self.validated(i)?;
             self.end_region();
             self.begin_region();
-        } else if self.ops[i].nesting == Nesting::If {
-            operands.push(ValType::I32);
         }
-        let saved: Vec<(u32, ValType)> =
-            operands.iter().rev().map(|&ty| (self.locals.take(ty), ty)).collect();
-        for &(local, _) in &saved {
-            self.put().local_set(local);
-        }
-        let replaced = Replaced { operands, passing: 0, results: Some(results) };
+        let (saved, replaced) = self.saved_block(i);
         let (remains, replacement) = self.replacement(action, i, &replaced);
         self.stand_in(action, i, &saved, &remains, replacement);
+        self.emit(before, i, &saved, &[], false);
         let rest = if is_arm { i + 1..end } else { i..end + 1 };
         let next = rest.end;
         for k in rest {
@@ -328,6 +285,69 @@ impl<'a> Walker<'_, 'a> {
         self.forget_origins(replaced.results.map_or(0, |r| r.len()));
         self.locals.release(mark);
         Ok(next)
+    }
+
+    /// Writes a probe that replaces a block under a condition that is tested at run time. The block
+    /// is the other arm, which is written next.
+    pub(super) fn replace_block_if(
+        &mut self,
+        i: usize,
+        action: &Action<'a>,
+        before: &[Action<'a>],
+    ) {
+        self.make_calls();
+        self.end_region();
+        let (saved, replaced) = self.saved_block(i);
+        self.test(action, i, &saved);
+        let ty = self.r.support.block(replaced.results.as_deref().unwrap_or_default());
+        self.put().if_(ty);
+        let (remains, replacement) = self.replacement(action, i, &replaced);
+        self.stand_in(action, i, &saved, &remains, replacement);
+        self.emit(before, i, &saved, &[], false);
+        self.make_calls();
+        self.put().else_();
+        for (local, _) in saved.iter().rev() {
+            self.put().local_get(*local);
+        }
+        self.enter_arm(i);
+        self.begin_region();
+    }
+
+    /// The same for the `else` arm of an `if`, which has just begun. The replacement continues at
+    /// the end of the `if`.
+    pub(super) fn replace_arm_if(&mut self, i: usize, action: &Action<'a>) {
+        let (saved, replaced) = self.saved_block(i);
+        self.test(action, i, &saved);
+        self.put().if_(BlockType::Empty);
+        let (remains, replacement) = self.replacement(action, i, &replaced);
+        self.stand_in(action, i, &saved, &remains, replacement);
+        self.put().br(1).end();
+        for (local, _) in saved.iter().rev() {
+            self.put().local_get(*local);
+        }
+    }
+
+    /// Pushes whether a probe replaces something.
+    fn test(&mut self, action: &Action<'a>, i: usize, saved: &[(u32, ValType)]) {
+        if let Some(predicate) = &action.predicate {
+            let condition = self.condition(action, i, saved, predicate);
+            self.plan.code.extend(condition);
+        }
+    }
+
+    /// Saves the operands of a block to be replaced, or of the `else` arm that has just begun.
+    fn saved_block(&mut self, i: usize) -> (Saved, Replaced) {
+        let is_arm = self.ops[i].nesting == Nesting::Else;
+        let opener = if is_arm { self.ops[i].partner } else { i };
+        let (mut operands, results) = self.block_types(opener);
+        if self.ops[i].nesting == Nesting::If {
+            operands.push(ValType::I32);
+        }
+        let saved: Saved = operands.iter().rev().map(|&ty| (self.locals.take(ty), ty)).collect();
+        for &(local, _) in &saved {
+            self.put().local_set(local);
+        }
+        (saved, Replaced { operands, passing: 0, results: Some(results) })
     }
 
     /// The types of a block's parameters and results, the lowest first.

@@ -152,7 +152,13 @@ impl<'a> Walker<'_, 'a> {
     /// Writes an instruction of the program, and updates the shadows and the lengths of segments.
     pub(super) fn write_op(&mut self, i: usize) {
         let change = if self.reachable() { self.before_change(i) } else { None };
-        self.plan.keep(self.ops[i].place());
+        match self.relabelled(i, 0) {
+            Some(code) => {
+                self.plan.leave_out(self.ops[i].place());
+                self.plan.code.extend(code);
+            }
+            None => self.plan.keep(self.ops[i].place()),
+        }
         self.after_change(i, change);
         self.dropped(i);
     }

@@ -82,6 +82,8 @@ pub(super) struct Regions {
     is_hot: bool,
     /// Counters of fall-throughs of the current branch, by whether they are i64.
     behind_branch: BTreeMap<bool, u32>,
+    /// Whether probes that match now add nothing to a region, because they are written twice.
+    pub(super) are_off: bool,
 }
 
 impl<'a> Walker<'_, 'a> {
