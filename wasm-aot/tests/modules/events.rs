@@ -46,30 +46,37 @@ fn instructions_of_the_older_encoding_of_exceptions_have_names() {
     }
 }
 
-/// The rows of a script that is attached to a program; rewritten into the program, it must report
-/// the same.
-pub(super) fn rows_of_both_targets(place: &Place, script: &str, program: &str) -> Vec<String> {
+/// The rows of a report.
+fn rows(done: &Output) -> Vec<String> {
+    assert!(done.status.success(), "{}", errors(done));
+    let told = output_of(done) + &errors(done);
+    let row = |line: &str| {
+        let columns: Vec<&str> = line.split(", ").collect();
+        let [_, _, name, _, _, _, function, _, pc, _, value] = columns[..] else { return None };
+        (name != "name").then(|| format!("{name} {function} {pc} {value}"))
+    };
+    let mut rows: Vec<String> = told.lines().filter_map(row).collect();
+    rows.sort();
+    rows
+}
+
+/// The rows of a script that is rewritten into a program.
+pub(super) fn rows_inside(place: &Place, script: &str, program: &str) -> Vec<String> {
     let options =
         whamm::Options { destination: whamm::Destination::Console, ..whamm::Options::default() };
     let scripts = [whamm::Source::new("script.mm", script)];
     let rewritten = whamm::instrument(&scripts, &[], program.as_bytes(), &options).expect("valid");
     let rewritten_place = place.0.join("rewritten.wasm");
     std::fs::write(&rewritten_place, &rewritten.module).expect("it is written");
-    let rows = |done: &Output| {
-        assert!(done.status.success(), "{}", errors(done));
-        let told = output_of(done) + &errors(done);
-        let row = |line: &str| {
-            let columns: Vec<&str> = line.split(", ").collect();
-            let [_, _, name, _, _, _, function, _, pc, _, value] = columns[..] else { return None };
-            (name != "name").then(|| format!("{name} {function} {pc} {value}"))
-        };
-        let mut rows: Vec<String> = told.lines().filter_map(row).collect();
-        rows.sort();
-        rows
-    };
+    rows(&run(place, &[], &[], &rewritten_place.display().to_string()))
+}
+
+/// The rows of a script that is attached to a program; rewritten into the program, it must report
+/// the same.
+pub(super) fn rows_of_both_targets(place: &Place, script: &str, program: &str) -> Vec<String> {
     let monitor = place.file("script.mm", script);
     let attached = rows(&run(place, &WHAMM, &[&monitor], &place.file("program.wat", program)));
-    let inside = rows(&run(place, &[], &[], &rewritten_place.display().to_string()));
+    let inside = rows_inside(place, script, program);
     // Replaced code has no rows in a rewritten program.
     let some = |rows: &[String]| -> Vec<String> {
         rows.iter().filter(|row| !row.ends_with(" 0")).cloned().collect()

@@ -1,6 +1,6 @@
 //! Scripts that replace instructions and blocks, as monitors and in rewritten programs.
 
-use super::events::rows_of_both_targets;
+use super::events::{rows_inside, rows_of_both_targets};
 use super::replaced_programs::{BLOCKS, JUMPS};
 use super::*;
 use crate::place::errors;
@@ -467,4 +467,28 @@ fn blocks_are_replaced_at_some_of_their_turns_on_both_targets() {
         all.dedup();
         assert!(all.len() > 2, "{name}: {all:?}");
     }
+}
+
+#[test]
+fn branches_on_references_are_replaced_at_some_of_their_turns_in_rewritten_programs() {
+    let place = Place::new("modules-replacement-references");
+    let program = r#"(module (memory (export "memory") 1)
+        (elem declare func $some)
+        (func $some (param funcref) (result (ref func)) (ref.func $some))
+        (func $f (param funcref) (result i32)
+            (block $null
+                (block (br_on_null $null (local.get 0)) (drop) (return (i32.const 4))))
+            (i32.const 5))
+        (func (export "_start") (local $i i32)
+            (loop
+                (drop (call $f (ref.null func)))
+                (local.set $i (i32.add (local.get $i) (i32.const 1)))
+                (br_if 0 (i32.lt_u (local.get $i) (i32.const 10))))))"#;
+    let script = "report var n: u32; report var none: u32; report var some: u32;
+        wasm:opcode:br_on_null:before { n++; }
+        wasm:opcode:br_on_null:alt / n % 3 == 0 / { alt_call_by_name(\"some\"); }
+        wasm:opcode:i32.const:before / imm0 == 4 / { some++; }
+        wasm:opcode:i32.const:before / imm0 == 5 / { none++; }";
+    let told = rows_inside(&place, script, program);
+    assert_eq!(told, ["n   10", "none   7", "some   3"]);
 }
