@@ -228,6 +228,7 @@ impl Script {
             Value::V128(bits) => Val::V128(bits),
             Value::Func(None) => Val::FuncRef(None),
             Value::Extern(None) => Val::ExternRef(None),
+            Value::Object => Val::ExternRef(Some(ExternRef::new(()))),
             Value::Func(Some(index)) => Val::FuncRef(Some(self.function(store, index)?)),
             Value::Extern(Some(number)) => {
                 let number = number as usize;
@@ -304,6 +305,7 @@ impl Script {
             (Value::V128(a), Val::V128(b)) => a == *b,
             (Value::Func(None), Val::FuncRef(None)) => true,
             (Value::Extern(None), Val::ExternRef(None)) => true,
+            (Value::Object, Val::ExternRef(Some(_))) => true,
             (Value::Func(Some(index)), Val::FuncRef(Some(function))) => {
                 let mut context = store.as_context_mut();
                 let instance = self.instance;

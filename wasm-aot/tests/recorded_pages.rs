@@ -15,14 +15,18 @@ use test_support::{Browser, View, eventually, require};
 use whamm_record::{Options, Server, glue, record};
 
 /// Adds values that the host returns and has written, and calls the host back in a call by the
-/// host.
+/// host. Objects of the host are in a table that both change.
 const PROGRAM: &str = r#"(module (import "host" "next" (func $next (param i32) (result i32)))
-    (memory (export "memory") 1)
+    (import "host" "object" (func $object (param externref) (result externref)))
+    (memory (export "memory") 1) (table $objects (export "objects") 2 externref)
     (func (export "twice") (param i32) (result i32) (i32.mul (local.get 0) (i32.const 2)))
     (func (export "run") (param $n i32) (result i32) (local $sum i32)
         (loop $l
             (local.set $sum (i32.add (local.get $sum)
                 (i32.add (call $next (local.get $n)) (i32.load8_u (i32.const 16)))))
+            (table.set $objects (i32.const 0) (call $object (table.get $objects (i32.const 1))))
+            (local.set $sum (i32.add (local.get $sum)
+                (ref.is_null (table.get $objects (i32.and (local.get $n) (i32.const 1))))))
             (br_if $l (local.tee $n (i32.sub (local.get $n) (i32.const 1)))))
         (local.get $sum)))"#;
 
@@ -36,11 +40,15 @@ const ALL: &str = r#"globalThis.recordAll = async (bytes, count) => {
       new Uint8Array(exports.memory.buffer)[16] = Math.floor(Math.random() * 256);
       return exports.twice(n) + Math.floor(Math.random() * 1000);
     };
+    const object = (other) => {
+      exports.objects.set(1, Math.random() < 0.5 ? null : { n: Math.random() });
+      return other ?? (Math.random() < 0.5 ? globalThis : null);
+    };
     const begin = (instance) => {
       exports = instance.exports;
       found.push(exports.run(count));
     };
-    const made = make(Object.freeze({ host: Object.freeze({ next }) }));
+    const made = make(Object.freeze({ host: Object.freeze({ next, object }) }));
     if (made instanceof WebAssembly.Instance) return begin(made);
     return made.then((made) => begin(made.instance ?? made));
   };

@@ -118,6 +118,7 @@ fn put_value(to: &mut Vec<u8>, value: &Value) {
     match value {
         Value::Func(index) => reference(0x70, index),
         Value::Extern(number) => reference(0x6f, number),
+        Value::Object => to.push(0x6e),
         Value::I32(bits) => {
             to.push(0x7f);
             to.extend_from_slice(&bits.to_le_bytes());
@@ -230,6 +231,7 @@ fn take_value(from: &mut Cursor<'_>) -> Result<Value, Wrong> {
         0x7b => Value::V128(u128::from_le_bytes(from.array()?)),
         0x70 => Value::Func(reference(from)?),
         0x6f => Value::Extern(reference(from)?),
+        0x6e => Value::Object,
         other => return Err(format!("{other:#04x} is no type of a value")),
     })
 }

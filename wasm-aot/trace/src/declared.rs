@@ -2,8 +2,8 @@
 
 use crate::error::Error;
 use wasmparser::{
-    CompositeInnerType, ExternalKind, FuncType, GlobalType, MemoryType, Parser, Payload, TableType,
-    TypeRef, ValType, Validator, WasmFeatures,
+    CompositeInnerType, ExternalKind, FuncType, GlobalType, MemoryType, Parser, Payload, RefType,
+    TableType, TypeRef, ValType, Validator, WasmFeatures,
 };
 
 /// The declarations of a valid module. Every item is in its index space: imports come first.
@@ -120,6 +120,24 @@ impl Declared {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Replaces the types of values and of references.
+    pub(crate) fn replace_types(
+        &mut self,
+        of: impl Fn(ValType) -> ValType,
+        of_reference: impl Fn(RefType) -> RefType,
+    ) {
+        for ty in self.types.iter_mut().flatten() {
+            let all = |types: &[ValType]| types.iter().map(|ty| of(*ty)).collect::<Vec<_>>();
+            *ty = FuncType::new(all(ty.params()), all(ty.results()));
+        }
+        for table in &mut self.tables {
+            table.element_type = of_reference(table.element_type);
+        }
+        for global in &mut self.globals {
+            global.content_type = of(global.content_type);
+        }
     }
 
     /// How many types there are.

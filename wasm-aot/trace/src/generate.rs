@@ -13,6 +13,7 @@
 //! ```
 
 mod code;
+mod objects;
 
 use crate::declared::Declared;
 use crate::error::Error;
@@ -22,8 +23,10 @@ use crate::placement::Placed;
 use crate::replay::{Builder, Replay};
 use crate::value::Value;
 use code::Coder;
+use objects::Encoder;
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 use wasm_encoder::reencode::{Error as Unwritten, Reencode, RoundtripReencoder};
 use wasm_encoder::{
     CodeSection, ConstExpr, DataCountSection, DataSection, ElementSection, Elements, ExportKind,
@@ -69,7 +72,7 @@ pub fn generate(
     events: impl Iterator<Item = Result<Event, Error>>,
     generation: Generation,
 ) -> Result<Vec<u8>, Error> {
-    let declared = Declared::read(module)?;
+    let mut declared = Declared::read(module)?;
     if let Some(what) = declared.refusal() {
         return Err(Error::event(0, format!("the program uses {what}: no replay can be made")));
     }
@@ -81,6 +84,10 @@ pub fn generate(
     if !replay.untold_exits.is_empty() {
         let first = declared.imports.len() as u32;
         replay.exits.extend(calls_that_may_reach(module, first, &replay.untold_exits)?);
+    }
+    if replay.has_objects {
+        declared.replace_types(objects::replaced, objects::replaced_reference);
+        replay.referenced.insert(declared.functions());
     }
     Assembly::new(module, &declared, &replay, generation.is_checked)?.finish()
 }
@@ -108,36 +115,7 @@ struct Assembly<'a> {
     code: Vec<Cow<'a, [u8]>>,
     data: DataSection,
     customs: Vec<(&'a str, &'a [u8])>,
-    constants: Constants,
-}
-
-/// Encodes constant expressions again: an imported global that never changes is replaced by its
-/// value.
-struct Constants(HashMap<u32, Vec<u8>>);
-
-impl Reencode for Constants {
-    type Error = std::convert::Infallible;
-
-    fn const_expr(
-        &mut self,
-        expression: wasmparser::ConstExpr<'_>,
-    ) -> Result<ConstExpr, Unwritten<Self::Error>> {
-        let mut reader = expression.get_operators_reader();
-        let mut bytes = Vec::new();
-        while !reader.eof() {
-            match reader.read()? {
-                Operator::End => break,
-                Operator::GlobalGet { global_index } if self.0.contains_key(&global_index) => {
-                    bytes.extend_from_slice(&self.0[&global_index]);
-                }
-                operator => {
-                    use wasm_encoder::Encode as _;
-                    self.instruction(operator)?.encode(&mut bytes);
-                }
-            }
-        }
-        Ok(ConstExpr::raw(bytes))
-    }
+    encoder: Encoder,
 }
 
 impl<'a> Assembly<'a> {
@@ -153,7 +131,7 @@ impl<'a> Assembly<'a> {
             if !ty.mutable {
                 let mut bytes = Vec::new();
                 let sink = &mut InstructionSink::new(&mut bytes);
-                code::constant(sink, *value, ty.content_type)?;
+                code::constant(sink, *value, ty.content_type, declared)?;
                 constants.insert(*global, bytes);
             }
         }
@@ -173,7 +151,7 @@ impl<'a> Assembly<'a> {
             code: Vec::new(),
             data: DataSection::new(),
             customs: Vec::new(),
-            constants: Constants(constants),
+            encoder: Encoder { constants, has_objects: replay.has_objects },
         })
     }
 
@@ -190,10 +168,10 @@ impl<'a> Assembly<'a> {
     }
 
     fn section(&mut self, payload: Payload<'a>) -> Result<(), Error> {
-        let constants = &mut self.constants;
+        let encoder = &mut self.encoder;
         match payload {
             Payload::TypeSection(section) => {
-                constants.parse_type_section(&mut self.types, section)?;
+                encoder.parse_type_section(&mut self.types, section)?;
             }
             Payload::ImportSection(section) => {
                 for import in section.into_imports() {
@@ -201,38 +179,39 @@ impl<'a> Assembly<'a> {
                 }
             }
             Payload::FunctionSection(section) => {
-                constants.parse_function_section(&mut self.functions, section)?;
+                encoder.parse_function_section(&mut self.functions, section)?;
             }
             Payload::TableSection(section) => {
-                constants.parse_table_section(&mut self.tables, section)?;
+                encoder.parse_table_section(&mut self.tables, section)?;
             }
             Payload::MemorySection(section) => {
-                constants.parse_memory_section(&mut self.memories, section)?;
+                encoder.parse_memory_section(&mut self.memories, section)?;
             }
-            Payload::TagSection(section) => constants.parse_tag_section(&mut self.tags, section)?,
+            Payload::TagSection(section) => encoder.parse_tag_section(&mut self.tags, section)?,
             Payload::GlobalSection(section) => {
-                constants.parse_global_section(&mut self.globals, section)?;
+                encoder.parse_global_section(&mut self.globals, section)?;
             }
             Payload::ExportSection(section) => {
                 for export in section {
                     let export = export?;
                     if !is_replaced(export.name, self.is_checked) {
-                        let kind = constants.export_kind(export.kind)?;
+                        let kind = encoder.export_kind(export.kind)?;
                         self.exports.export(export.name, kind, export.index);
                     }
                 }
             }
             Payload::ElementSection(section) => {
-                constants.parse_element_section(&mut self.elements, section)?;
+                encoder.parse_element_section(&mut self.elements, section)?;
             }
             Payload::DataSection(section) => {
-                constants.parse_data_section(&mut self.data, section)?;
+                encoder.parse_data_section(&mut self.data, section)?;
             }
             Payload::CodeSectionEntry(body) => {
                 let range = body.range();
                 let function = self.declared.imports.len() as u32 + self.code.len() as u32;
                 let (start, end) = (range.start as usize, range.end as usize);
-                self.code.push(self.leaving(function, start, end)?);
+                let body = self.body(function, start..end)?;
+                self.code.push(body);
             }
             // Debug information does not match the code any more.
             Payload::CustomSection(custom)
@@ -247,7 +226,7 @@ impl<'a> Assembly<'a> {
 
     /// Defines an imported item, with its initial size.
     fn imported(&mut self, ty: TypeRef) -> Result<(), Error> {
-        let constants = &mut self.constants;
+        let encoder = &mut self.encoder;
         match ty {
             TypeRef::Func(ty) | TypeRef::FuncExact(ty) => {
                 self.functions.function(ty);
@@ -255,78 +234,48 @@ impl<'a> Assembly<'a> {
             TypeRef::Memory(mut ty) => {
                 let more = self.replay.pages.get(&self.memories.len()).copied().unwrap_or_default();
                 ty.initial = ty.initial.saturating_add(more);
-                self.memories.memory(constants.memory_type(ty)?);
+                self.memories.memory(encoder.memory_type(ty)?);
             }
             TypeRef::Table(mut ty) => {
                 let more = self.replay.elements.get(&self.tables.len()).copied();
                 ty.initial = ty.initial.saturating_add(more.unwrap_or_default());
-                self.tables.table(constants.table_type(ty)?);
+                self.tables.table(encoder.table_type(ty)?);
             }
             TypeRef::Global(ty) => {
                 let index = self.globals.len();
                 let value = self.replay.globals.get(&index).copied();
-                let value = value.or_else(|| Value::zero(ty.content_type)).ok_or_else(|| {
+                let own = self.declared.globals[index as usize].content_type;
+                let value = value.or_else(|| Value::zero(own)).ok_or_else(|| {
                     Error::event(0, format!("it does not contain the value of global {index}"))
                 })?;
                 let mut bytes = Vec::new();
-                code::constant(&mut InstructionSink::new(&mut bytes), value, ty.content_type)?;
-                self.globals.global(constants.global_type(ty)?, &ConstExpr::raw(bytes));
+                let sink = &mut InstructionSink::new(&mut bytes);
+                code::constant(sink, value, own, self.declared)?;
+                self.globals.global(encoder.global_type(ty)?, &ConstExpr::raw(bytes));
             }
             TypeRef::Tag(ty) => {
-                self.tags.tag(constants.tag_type(ty)?);
+                self.tags.tag(encoder.tag_type(ty)?);
             }
         }
         Ok(())
     }
 
     /// A body of the program, which returns after calls that the exit has unwound.
-    fn leaving(&self, function: u32, start: usize, end: usize) -> Result<Cow<'a, [u8]>, Error> {
+    fn body(&mut self, function: u32, range: Range<usize>) -> Result<Cow<'a, [u8]>, Error> {
         use crate::event::Frame;
-        let range = Frame { function, offset: 0 }..=Frame { function, offset: u32::MAX };
-        let mut body = Vec::new();
-        let mut copied = start;
-        for frame in self.replay.exits.range(range) {
-            let wrong = || {
-                let what = format!("function {function} has no call at byte {}", frame.offset);
-                Error::event(0, what)
-            };
-            let at = frame.offset as usize;
-            if !(copied..end).contains(&at) {
-                return Err(wrong());
-            }
-            let behind = self.call_at(start, end, at).ok_or_else(wrong)?;
-            body.extend_from_slice(&self.module[copied..behind]);
-            let ty = self.declared.function(function).expect("it has a body");
-            code::leave_if_exited(&mut body, self.declared.globals.len() as u32, ty.results());
-            copied = behind;
+        let all = Frame { function, offset: 0 }..=Frame { function, offset: u32::MAX };
+        let frames = self.replay.exits.range(all);
+        let mut exits: BTreeSet<usize> = frames.map(|frame| frame.offset as usize).collect();
+        if exits.is_empty() && !self.encoder.has_objects {
+            return Ok(Cow::Borrowed(&self.module[range]));
         }
-        body.extend_from_slice(&self.module[copied..end]);
-        Ok(match copied == start {
-            true => Cow::Borrowed(&self.module[start..end]),
-            false => Cow::Owned(body),
-        })
-    }
-
-    /// Returns the end of the call instruction that begins at a byte of a body.
-    fn call_at(&self, start: usize, end: usize, at: usize) -> Option<usize> {
-        let bytes = &self.module[start..end];
-        let body =
-            wasmparser::FunctionBody::new(wasmparser::BinaryReader::new(bytes, start as u64));
-        let mut reader = body.get_operators_reader().ok()?;
-        while !reader.eof() && reader.original_position() <= at as u64 {
-            let begins = reader.original_position();
-            let operator = reader.read().ok()?;
-            if begins == at as u64 {
-                let is_call = matches!(
-                    operator,
-                    Operator::Call { .. }
-                        | Operator::CallIndirect { .. }
-                        | Operator::CallRef { .. }
-                );
-                return is_call.then(|| reader.original_position() as usize);
+        let body = self.rewritten(function, range, &mut exits)?;
+        match exits.first() {
+            Some(at) => {
+                Err(Error::event(0, format!("function {function} has no call at byte {at}")))
             }
+            None => Ok(Cow::Owned(body)),
         }
-        None
     }
 
     /// Adds the items that are not the program's.

@@ -121,7 +121,7 @@ impl<I: Iterator<Item = Result<Event, Error>>> Reduced<I> {
                 }
             }
             Change::Element { table, index, value } => {
-                if self.shadow.element(table, index) != value {
+                if !is_same(self.shadow.element(table, index), value) {
                     self.found(Change::Element { table, index, value });
                 }
             }
@@ -186,3 +186,9 @@ fn kind(event: &Event) -> &'static str {
 
 /// The initial value of references in a shadow.
 const NULL: Value = Value::Func(None);
+
+/// Whether two references are the same, as far as the trace tells. Null is one value for all types.
+fn is_same(one: Value, other: Value) -> bool {
+    let is_null = |value| matches!(value, Value::Func(None) | Value::Extern(None));
+    one == other || (is_null(one) && is_null(other))
+}

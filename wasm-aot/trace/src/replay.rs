@@ -39,6 +39,8 @@ pub(crate) struct Replay {
     pub(crate) elements: HashMap<u32, u64>,
     /// Functions to which there are references.
     pub(crate) referenced: BTreeSet<u32>,
+    /// Whether the host gives the program objects of its own.
+    pub(crate) has_objects: bool,
     /// The number of events.
     pub(crate) events: u64,
 }
@@ -244,6 +246,8 @@ impl<'a> Builder<'a> {
     }
 
     fn refer(&mut self, values: &[Value]) {
+        let is_object = |value: &Value| matches!(value, Value::Extern(Some(_)) | Value::Object);
+        self.replay.has_objects |= values.iter().any(is_object);
         self.replay.referenced.extend(values.iter().filter_map(|value| match value {
             Value::Func(index) => *index,
             _ => None,

@@ -20,6 +20,9 @@ pub enum Value {
     Func(Option<u32>),
     /// A host value, by the order in which the trace first names it, or null.
     Extern(Option<u32>),
+    /// A host value that is not null. The recorder cannot tell which one: WebAssembly cannot
+    /// compare them.
+    Object,
 }
 
 impl Value {
@@ -51,6 +54,7 @@ impl Value {
             (Self::Extern(number), ValType::Ref(ty)) => {
                 ty.is_extern_ref() && (ty.is_nullable() || number.is_some())
             }
+            (Self::Object, ValType::Ref(ty)) => ty.is_extern_ref(),
             _ => false,
         }
     }
@@ -68,6 +72,7 @@ impl fmt::Display for Value {
             Self::Func(None) => f.write_str("func:null"),
             Self::Extern(Some(number)) => write!(f, "extern:{number}"),
             Self::Extern(None) => f.write_str("extern:null"),
+            Self::Object => f.write_str("extern:some"),
         }
     }
 }

@@ -171,8 +171,6 @@ fn what_cannot_be_is_refused_by_event_and_reason() {
         adding(&format!("{begun}call 0 i32:1\nreturn exit 3\nleave exit 4\n")),
         "event 3: the program exits with code 4, and the host with 3"
     );
-    let host = r#"(module (func (export "run") (param externref)))"#;
-    assert!(refused(host, "enter 0 export \"run\" extern:1\n").contains("externref"));
     let shared = r#"(module (memory 1 1 shared))"#;
     assert!(refused(shared, "").contains("a memory that threads share"));
 }

@@ -25,6 +25,8 @@ pub(crate) struct App {
     pub(crate) memories: BTreeSet<u32>,
     /// Tables and mutable globals that the host may reach.
     pub(crate) tables: BTreeSet<u32>,
+    /// The tables among them whose elements are host objects.
+    pub(crate) objects: BTreeSet<u32>,
     pub(crate) globals: BTreeSet<u32>,
     /// The functions that segments put into tables that the host may reach: their indices plus 1.
     pub(crate) elements: BTreeMap<u32, Vec<u32>>,
@@ -68,18 +70,27 @@ impl App {
         let is_reference = |global: &u32| {
             matches!(declared.globals[*global as usize].content_type, ValType::Ref(_))
         };
+        let is_function = |global: &u32| {
+            let ty = declared.globals[*global as usize].content_type;
+            matches!(ty, ValType::Ref(ty) if !ty.is_extern_ref())
+        };
         if is_raw {
             let own = imported.globals..declared.globals.len() as u32;
             let is_number = |global: &u32| !is_reference(global);
             let is_mutable = |global: &u32| declared.globals[*global as usize].mutable;
             globals.extend(own.filter(is_number).filter(is_mutable));
         }
-        if globals.iter().any(is_reference) {
-            return Err(Error::Unsupported("a global of references that the host may change"));
+        if globals.iter().any(is_function) {
+            return Err(Error::Unsupported(
+                "a global of references to functions that the host may change",
+            ));
         }
         if tables.iter().any(|table| declared.tables[*table as usize].table64) {
             return Err(Error::Unsupported("a table of 64 bits that the host may change"));
         }
+        let is_of_objects =
+            |table: &&u32| declared.tables[**table as usize].element_type.is_extern_ref();
+        let objects = tables.iter().filter(is_of_objects).copied().collect();
         let (referred, elements) = (BTreeSet::new(), BTreeMap::new());
         let throws = declared.tag(0).is_some();
         let mut app = Self {
@@ -87,6 +98,7 @@ impl App {
             referred,
             memories,
             tables,
+            objects,
             globals,
             elements,
             throws,
@@ -191,8 +203,8 @@ impl App {
     }
 
     fn operator(&mut self, operator: &Operator<'_>) -> Result<(), Error> {
-        let tables = &self.tables;
-        let public = |table: &u32| tables.contains(table);
+        let (tables, objects) = (&self.tables, &self.objects);
+        let public = |table: &u32| tables.contains(table) && !objects.contains(table);
         let changes = match operator {
             Operator::RefFunc { function_index } => {
                 self.referred.insert(*function_index);
@@ -212,7 +224,7 @@ impl App {
         };
         match changes {
             true => Err(Error::Unsupported(
-                "instructions that read or change elements of a table that the host may change",
+                "instructions that read or change functions in a table that the host may change",
             )),
             false => Ok(()),
         }

@@ -1,6 +1,8 @@
 //! Rewrites a body: adds code around reads and writes, and replaces calls of the host with recorded
 //! ones.
 
+mod objects;
+
 use crate::Error;
 use crate::access::Access;
 use crate::app::App;
@@ -179,6 +181,7 @@ impl Writer<'_> {
             {
                 self.copied(*dst_mem, *src_mem, place);
             }
+            operator if self.objects(operator, &place) => {}
             _ => match Access::read(bytes) {
                 Some(access) if self.app.memories.contains(&access.memory) => {
                     self.access(&access, place);
@@ -372,9 +375,16 @@ impl Writer<'_> {
                 .global_get(shadow)
                 .i64_reinterpret_f64()
                 .i64_ne(),
-            _ => {
+            ValType::V128 => {
                 sink.local_tee(value).local_get(value).global_get(shadow).v128_xor().v128_any_true()
             }
+            ValType::Ref(_) => sink
+                .local_tee(value)
+                .local_get(value)
+                .ref_is_null()
+                .global_get(shadow)
+                .ref_is_null()
+                .i32_ne(),
         };
         sink.if_(BlockType::Empty).local_get(value).call(found).drop().end();
     }

@@ -7,6 +7,7 @@
 //! unwound the program's calls.
 
 mod bounds;
+mod objects;
 mod reference;
 
 use crate::app::App;
@@ -14,6 +15,7 @@ use crate::runtime::{Runtime, Why, variable};
 use crate::trap::Reason;
 use crate::{Error, Options};
 pub(crate) use bounds::{Bounds, SPAN};
+pub(crate) use objects::Objects;
 use reference::Asking;
 use std::collections::{BTreeMap, BTreeSet};
 use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
@@ -32,6 +34,8 @@ pub(crate) struct Gateways {
     pub(crate) global_written: BTreeMap<u32, u32>,
     /// By memory: takes the result of `memory.grow`, and returns it.
     pub(crate) own_growth: BTreeMap<u32, u32>,
+    /// By table of host objects.
+    pub(crate) objects: BTreeMap<u32, Objects>,
     /// Records which memories and tables have grown.
     sizes: u32,
     /// Records an exception that ends a call: takes the exception, and the event's kind.
@@ -94,6 +98,7 @@ impl Gateways {
         };
         maker.asking = maker.asking()?;
         maker.sizes()?;
+        maker.objects();
         maker.globals()?;
         maker.stop_function();
         match (app.throws, app.is_older) {
@@ -184,10 +189,12 @@ impl Maker<'_, '_> {
                 .local_get(local)
                 .i64x2_extract_lane(1)
                 .call(self.own("v128")),
-            Type::Ref(own) => {
-                let kind = if own.is_extern_ref() { 0x6f } else { 0x70 };
+            Type::Ref(own) if own.is_extern_ref() => {
+                sink.ref_is_null().i32_eqz().call(self.own("object"))
+            }
+            Type::Ref(_) => {
                 sink.ref_is_null().if_(BlockType::Empty);
-                sink.i32_const(kind).call(self.own("null")).else_();
+                sink.i32_const(0x70).call(self.own("null")).else_();
                 let is_known = way == Way::Out && self.app.declared.is_of_functions(ty);
                 match self.asking.filter(|_| is_known) {
                     Some(asking) => {
@@ -567,7 +574,7 @@ impl Maker<'_, '_> {
         sink.global_get(via).i32_eqz().if_(BlockType::Empty);
         self.stop(sink, Why::Trapped, false);
         sink.end();
-        for table in &self.app.tables {
+        for table in self.app.tables.difference(&self.app.objects) {
             sink.global_get(via).i32_const(table.cast_signed() + 1).i32_eq().if_(BlockType::Empty);
             sink.global_get(self.runtime.via_index).i32_const(function.cast_signed() + 1);
             sink.call(self.own(&format!("element:{table}"))).end();

@@ -1,6 +1,6 @@
 //! The run-time support of a recording program, assembled from text as far as it is needed:
 //! `runtime/events.wat` writes events, one of `out_*.wat` outputs blocks, `shadow.wat` or `raw.wat`
-//! exists once for each memory, and `table.wat` for each table.
+//! exists once for each memory, and `table.wat` or `objects.wat` for each table.
 //!
 //! ```text
 //!     0 what is handed to WASI   2048 a table for checks   4096 texts, the trace's heading
@@ -39,7 +39,7 @@ impl Why {
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Foreign => "a function that is not the program's is called through a table",
-            Self::Reference => "a reference goes to the host or comes from it",
+            Self::Reference => "a reference to a function goes to the host or comes from it",
             Self::Trapped => "the host goes on after a trap or an exception of the program's",
             Self::Thrown => "an exception that has none of the program's tags",
         }
@@ -277,7 +277,8 @@ pub(crate) fn variable(plan: &mut Plan, program: &Program<'_>, val_type: ValType
         ValType::F32 => ConstExpr::f32_const(0.0.into()),
         ValType::F64 => ConstExpr::f64_const(0.0.into()),
         ValType::V128 => ConstExpr::v128_const(0),
-        _ => ConstExpr::i32_const(0),
+        ValType::Ref(ty) => ConstExpr::ref_null(ty.heap_type),
+        ValType::I32 => ConstExpr::i32_const(0),
     };
     plan.globals.push((GlobalType { val_type, mutable: true, shared: false }, zero));
     index
@@ -410,14 +411,19 @@ fn memory_text(app: &App, memory: u32, is_raw: bool) -> String {
 
 fn table_text(app: &App, table: u32, is_raw: bool) -> String {
     let (kind, same) = if is_raw { ("0x33", "") } else { ("0x23", "(return)") };
-    let known = app.elements.get(&table).map(Vec::as_slice).unwrap_or_default();
+    let part = match app.objects.contains(&table) {
+        true => include_str!("runtime/objects.wat"),
+        false => include_str!("runtime/table.wat"),
+    };
+    let known = app.elements.get(&table).filter(|_| !app.objects.contains(&table));
+    let known = known.map(Vec::as_slice).unwrap_or_default();
     let bytes: Vec<u8> = known.iter().flat_map(|function| function.to_le_bytes()).collect();
     let pages = (bytes.len() as u32).div_ceil(1 << 16);
     let mut out = format!("(memory $t{table} {pages})\n");
     if !bytes.is_empty() {
         let _ = writeln!(out, "(data (memory $t{table}) (i32.const 0) \"{}\")", escaped(&bytes));
     }
-    out += include_str!("runtime/table.wat");
+    out += part;
     out.replace("{T}", &table.to_string()).replace("{KIND}", kind).replace("{SAME}", same)
 }
 

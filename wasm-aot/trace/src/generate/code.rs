@@ -42,11 +42,12 @@ pub(super) struct Coder<'a> {
     uses: Vec<u32>,
 }
 
-/// Pushes a constant.
+/// Pushes a constant. A host object is a reference to the first added function, see `objects.rs`.
 pub(super) fn constant(
     sink: &mut InstructionSink<'_>,
     value: Value,
     ty: ValType,
+    declared: &Declared,
 ) -> Result<(), Error> {
     match value {
         Value::I32(bits) => sink.i32_const(bits.cast_signed()),
@@ -59,11 +60,7 @@ pub(super) fn constant(
             let ValType::Ref(ty) = ty else { unreachable!("a reference's type") };
             sink.ref_null(RoundtripReencoder.heap_type(ty.heap_type())?)
         }
-        Value::Extern(Some(_)) => {
-            let what = "the host gives a reference to something of its own (externref), which no \
-                        module can make: replay it by `wasm-aot run TRACE`";
-            return Err(Error::event(0, what));
-        }
+        Value::Extern(Some(_)) | Value::Object => sink.ref_func(declared.functions()),
     };
     Ok(())
 }
@@ -188,7 +185,7 @@ impl<'a> Coder<'a> {
             Value::F64(bits) => sink.i64_reinterpret_f64().i64_const(bits.cast_signed()).i64_ne(),
             Value::V128(bits) => sink.v128_const(bits.cast_signed()).v128_xor().v128_any_true(),
             Value::Func(None) | Value::Extern(None) => sink.ref_is_null().i32_eqz(),
-            Value::Func(Some(_)) | Value::Extern(Some(_)) => sink.ref_is_null(),
+            Value::Func(Some(_)) | Value::Extern(Some(_)) | Value::Object => sink.ref_is_null(),
         };
         self.fail_if(sink, wrong);
     }
@@ -291,7 +288,7 @@ impl<'a> Coder<'a> {
         match &context.end {
             End::Values(values) => {
                 for (value, ty) in values.iter().zip(ty.results()) {
-                    constant(sink, *value, *ty)?;
+                    constant(sink, *value, *ty, self.declared)?;
                 }
             }
             End::Exit { .. } => {
@@ -304,7 +301,7 @@ impl<'a> Coder<'a> {
             End::Exception { tag, values } => {
                 let params = self.declared.tag(*tag).expect("it was looked at").params();
                 for (value, ty) in values.iter().zip(params) {
-                    constant(sink, *value, *ty)?;
+                    constant(sink, *value, *ty, self.declared)?;
                 }
                 sink.throw(*tag);
             }
@@ -402,7 +399,7 @@ impl<'a> Coder<'a> {
             Action::Global { global, value } => {
                 let ty = self.declared.globals[*global as usize].content_type;
                 let sink = &mut InstructionSink::new(code);
-                constant(sink, *value, ty)?;
+                constant(sink, *value, ty, self.declared)?;
                 sink.global_set(*global);
             }
             Action::Element { table, index, value } => {
@@ -414,13 +411,13 @@ impl<'a> Coder<'a> {
                     self.is_below(sink, index.saturating_add(1), ty.table64);
                 }
                 number(sink, *index, ty.table64);
-                constant(sink, *value, ValType::Ref(ty.element_type))?;
+                constant(sink, *value, ValType::Ref(ty.element_type), self.declared)?;
                 sink.table_set(*table);
             }
             Action::GrowTable { table, count, value } => {
                 let ty = self.declared.tables[*table as usize];
                 let sink = &mut InstructionSink::new(code);
-                constant(sink, *value, ValType::Ref(ty.element_type))?;
+                constant(sink, *value, ValType::Ref(ty.element_type), self.declared)?;
                 number(sink, *count, ty.table64);
                 sink.table_grow(*table);
                 self.grown(sink, ty.table64);
@@ -506,7 +503,7 @@ impl<'a> Coder<'a> {
             self.begin_catching(&mut sink, *tag);
         }
         for (value, ty) in args.iter().zip(ty.params()) {
-            constant(&mut sink, *value, *ty)?;
+            constant(&mut sink, *value, *ty, declared)?;
         }
         if self.is_checked {
             self.pass_event(&mut sink, events.0);

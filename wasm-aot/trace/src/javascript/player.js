@@ -53,6 +53,7 @@ globalThis.replay = replay;
         if (index - 1 === things.length) things.push({ thing: index - 1 });
         return things[index - 1];
       }
+      case 0x6e: return { thing: 'some' };
     }
     throw new Error('a value of no known type');
   };
@@ -79,7 +80,7 @@ globalThis.replay = replay;
   };
   const func = (index) => item('function', index);
 
-  const same = (a, b) => Object.is(a, b) || (typeof a === 'function' && typeof b === 'function' && a.name === b.name);
+  const same = (a, b) => Object.is(a, b) || (a?.thing === 'some' && b !== null && b !== undefined) || (typeof a === 'function' && typeof b === 'function' && a.name === b.name);
   const compare = (expected, found, wrong, what) => {
     if (!CHECKED) return;
     for (let i = 0; i < expected.length; i++) {

@@ -48,7 +48,7 @@ pub(super) fn spelled(value: Value) -> (String, Option<Loss>) {
         Value::F32(bits) => float(f32::from_bits(bits).into(), bits == 0x7fc0_0000),
         Value::F64(bits) => float(f64::from_bits(bits), bits == 0x7ff8_0000_0000_0000),
         Value::V128(_) => ("0".into(), Some(Loss::Vector)),
-        Value::Func(_) | Value::Extern(_) => ("0".into(), Some(Loss::Reference)),
+        Value::Func(_) | Value::Extern(_) | Value::Object => ("0".into(), Some(Loss::Reference)),
     }
 }
 

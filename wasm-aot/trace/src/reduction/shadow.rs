@@ -1,7 +1,7 @@
 //! The state of a program's memories, globals and tables that it can know without its host.
 
-use super::NULL;
 use super::constant::constant;
+use super::{NULL, is_same};
 use crate::declared::Declared;
 use crate::error::Error;
 use crate::event::Change;
@@ -168,7 +168,7 @@ impl Shadow {
     /// Handles a read of a global: returns whether its value differs from the known one.
     pub(super) fn learns(&mut self, global: u32, value: Value) -> bool {
         // A value that cannot be computed here is the one that is read first.
-        *self.globals.entry(global).or_insert(value) != value
+        !is_same(*self.globals.entry(global).or_insert(value), value)
     }
 
     /// Returns an element of a table.

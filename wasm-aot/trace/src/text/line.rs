@@ -142,6 +142,7 @@ fn value(word: &str) -> Option<Value> {
         "f64" => Value::F64(bits()?.try_into().ok()?),
         "v128" => Value::V128(bits()?),
         "func" => Value::Func(reference()?),
+        "extern" if text == "some" => Value::Object,
         "extern" => Value::Extern(reference()?),
         _ => return None,
     })

@@ -41,6 +41,10 @@
   (func (export "f64") (param i64) (call $byte (i32.const 0x7c)) (call $long (local.get 0)))
   (func (export "v128") (param i64 i64)
     (call $byte (i32.const 0x7b)) (call $long (local.get 0)) (call $long (local.get 1)))
+  ;; Whether there is an object of the host.
+  (func $object (export "object") (param i32)
+    (if (local.get 0) (then (call $byte (i32.const 0x6e)))
+      (else (call $byte (i32.const 0x6f)) (call $byte (i32.const 0)))))
   (func (export "null") (param i32) (call $byte (local.get 0)) (call $byte (i32.const 0)))
   ;; The index of a function and 1: whether it is none.
   (func (export "reference") (param $function i32) (result i32)
