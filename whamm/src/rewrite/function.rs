@@ -11,11 +11,13 @@ mod asked;
 mod batch;
 mod frames;
 mod labels;
+mod matching;
 mod operands;
 mod operator;
 mod origins;
 mod outline;
 mod replacement;
+mod scheduled;
 mod shadowing;
 mod sums;
 mod traps;
@@ -86,24 +88,10 @@ struct Walker<'r, 'a> {
     got: Option<(usize, u32)>,
     /// Whether control continues after an instruction that never falls through by itself.
     falls_through: bool,
-    scheduled: Scheduled<'a>,
+    scheduled: scheduled::Scheduled<'a>,
     frames: frames::Frames,
     /// Blocks that are being written in arms, the outermost first.
     arms: Vec<labels::Arm>,
-}
-
-/// Actions that run later than at their instruction, with that instruction.
-#[derive(Default)]
-struct Scheduled<'p> {
-    /// First in the arm of the `if` that is about to begin.
-    entering: Vec<Action<'p>>,
-    /// Saved operands of blocks, in locals, for as long as a probe reads them; by the instruction
-    /// that begins the block.
-    given: HashMap<usize, Vec<(u32, ValType)>>,
-    /// After ends.
-    behind: HashMap<usize, Vec<(Action<'p>, usize)>>,
-    /// Where control falls out of blocks, before that instruction.
-    leaving: HashMap<usize, Vec<(Action<'p>, usize)>>,
 }
 
 /// Why a function cannot be rewritten.
@@ -156,7 +144,7 @@ pub(crate) fn plan<'a>(
         origins: origins::Origins::of(&r.program.probes),
         got: None,
         falls_through: false,
-        scheduled: Scheduled::default(),
+        scheduled: scheduled::Scheduled::default(),
         frames: frames::Frames::of(r.program),
         arms: vec![],
         r,
@@ -240,178 +228,6 @@ impl<'a> Walker<'_, 'a> {
         }
         self.put().end();
         Ok(())
-    }
-
-    /// Matches probes whose event is not an instruction.
-    fn structural(
-        &mut self,
-        probes: &[&'a Probe],
-        index: usize,
-        at_entry: bool,
-    ) -> Vec<Action<'a>> {
-        probes.iter().filter_map(|p| self.matched(p, index, at_entry, &[], &[])).collect()
-    }
-
-    /// Matches a probe with a site; if it matches, allocates its variables for the site.
-    fn matched(
-        &mut self,
-        probe: &'a Probe,
-        index: usize,
-        at_entry: bool,
-        args: &[W],
-        results: &[W],
-    ) -> Option<Action<'a>> {
-        if !self.has_operands(probe, index, args, results) {
-            return None;
-        }
-        let body = &probe.body;
-        let (pc, number, last) = self.site(index, at_entry);
-        let op = (!at_entry).then(|| &self.ops[index]);
-        let site = Site { facts: &self.r.facts, fid: self.fid, op, pc, index: number, last };
-        let predicate = body.predicate.as_ref().map(|p| fold::fold(p.clone(), &site));
-        if let Some(ExprKind::Bool(false)) = predicate.as_ref().map(|p| &p.kind) {
-            return None;
-        }
-        let predicate = predicate.filter(|p| p.kind != ExprKind::Bool(true));
-        let inits: Vec<Expr> = body.inits.iter().map(|e| fold::fold(e.clone(), &site)).collect();
-        let values: Vec<Option<Expr>> = body
-            .sites
-            .iter()
-            .map(|v| v.init.as_ref().map(|e| fold::fold(e.clone(), &site)))
-            .collect();
-        let sums = if predicate.is_none() { self.sums(body, &site, &values) } else { None };
-        self.r.findings.matched.insert(probe.rule);
-        self.r.ledger.first.extend(inits.into_iter().map(|e| (None, e)));
-        let inline = matches!(probe.matched.mode, Mode::Before | Mode::None)
-            && matches!(probe.matched.event, Event::Opcode(_) | Event::BlockStart)
-            && !self.regions.are_off
-            && self.reachable();
-        let (mut rest, mut increments) = (None, vec![]);
-        match sums.filter(|_| inline) {
-            Some(sums) => {
-                self.sum_up(probe, pc, sums);
-                return None;
-            }
-            None if inline && predicate.is_none() => {
-                if let Some((left, own)) = self.usual(body, (pc, number, last), index) {
-                    (rest, increments) = (Some(left), own);
-                }
-            }
-            None => {}
-        }
-        let sites: Vec<Storage> = body
-            .sites
-            .iter()
-            .zip(values)
-            .map(|(variable, value)| self.variable(variable, value, probe, index))
-            .collect();
-        for (n, (storage, variable)) in (0..).zip(sites.iter().zip(&body.sites)) {
-            if let (Storage::Constant(map), true) = (storage, region::is_added_only(body, n)) {
-                self.r.support.defer(*map, &variable.ty);
-            }
-        }
-        Some(Action { probe, sites, predicate, rest, increments })
-    }
-
-    /// Whether a site has the operands that a probe requires by their types.
-    fn has_operands(&mut self, probe: &Probe, index: usize, args: &[W], results: &[W]) -> bool {
-        let body = &probe.body;
-        let at_instruction = match probe.matched.mode {
-            Mode::Before | Mode::After => true,
-            Mode::SemanticAfter if is_branch(&self.ops[index].operator) => true,
-            mode => probe.matched.event.has_kept_operands(mode),
-        };
-        for (bound, ty) in &body.bounds {
-            let wasm = match bound {
-                Bound::Arg(n) if args.is_empty() && at_instruction && !self.reachable() => {
-                    match self.dead_operand(index, *n) {
-                        Some(None) => continue,
-                        found => found.flatten(),
-                    }
-                }
-                Bound::Arg(n) => args.get(usize::from(*n)).copied(),
-                Bound::Res(n) => results.get(usize::from(*n)).copied(),
-                Bound::Local(n) => self.validator.get_local_type(u32::from(*n)),
-                _ => continue,
-            };
-            // A variable that the body reads only at other events may be missing; but types also
-            // distinguish programs with 64-bit addresses.
-            let event = fold::OfEvent(probe.matched.event);
-            let is_missed = || {
-                body.declared.contains(bound)
-                    || probe.alternative
-                    || self.r.app.is_wide()
-                    || fold::asks(body, event, *bound)
-            };
-            if !wasm.is_some_and(|w| ty.accepts(w)) && is_missed() {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Allocates a variable of a site. At a function's beginning the report row shows the offset of
-    /// its first instruction, where the probe's code is inserted.
-    fn variable(
-        &mut self,
-        variable: &crate::hir::Variable,
-        value: Option<Expr>,
-        probe: &Probe,
-        index: usize,
-    ) -> Storage {
-        let pc = self.ops[index].pc;
-        let mut own = variable.clone();
-        own.init = value;
-        let constant = own.init.as_ref().is_none_or(fold::is_constant);
-        let late = if constant { None } else { own.init.take() };
-        let storage = crate::emit::report::place(&mut self.r.support, &own, Support::counters);
-        if let Some(e) = late {
-            self.r.ledger.first.push((Some((storage, own.ty.clone())), e));
-        }
-        if variable.report {
-            let words: Vec<Source> = match storage {
-                Storage::Constant(handle) => vec![Source::Constant(handle)],
-                Storage::Globals(first) => {
-                    (first..).zip(own.ty.slots()).map(|(g, s)| Source::Counter(g, s)).collect()
-                }
-                _ => vec![],
-            };
-            self.r.ledger.rows.add(
-                &mut self.r.support,
-                variable,
-                Some(probe),
-                (self.fid, pc),
-                &words,
-            );
-        }
-        storage
-    }
-
-    /// Probes of an instruction in some modes.
-    fn probes(&self, index: usize, modes: &[Mode]) -> Vec<&'a Probe> {
-        let Some(event) = self.ops[index].event else { return Vec::new() };
-        self.r
-            .probes
-            .at(event)
-            .iter()
-            .copied()
-            .filter(|p| modes.contains(&p.matched.mode))
-            .collect()
-    }
-
-    /// Whether a probe of an instruction may read its operands.
-    fn asks_operands(&self, i: usize) -> bool {
-        self.ops[i].event.is_some_and(|e| self.r.probes.ask_operands(e))
-    }
-
-    fn match_all(
-        &mut self,
-        probes: &[&'a Probe],
-        index: usize,
-        args: &[W],
-        results: &[W],
-    ) -> Vec<Action<'a>> {
-        probes.iter().filter_map(|p| self.matched(p, index, false, args, results)).collect()
     }
 
     /// Rewrites an instruction, or a block that is replaced: returns the number of the next
@@ -546,70 +362,11 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    /// Matches the probes that run first at an instruction.
-    fn first(&mut self, i: usize, args: &[W], reachable: bool) -> Vec<Action<'a>> {
-        let mut first = self.blocks(i, reachable);
-        first.extend(self.match_all(&self.probes(i, &[Mode::Before]), i, args, &[]));
-        first
-    }
-
-    /// The same for a loop that may be replaced. They are written twice, so that no region counts
-    /// what they add.
-    fn first_of_loop(&mut self, i: usize, args: &[W]) -> Vec<Action<'a>> {
-        self.regions.are_off = true;
-        let first = self.first(i, args, true);
-        self.regions.are_off = false;
-        first
-    }
-
-    /// Writes a probe instead of a block: returns the number of the next instruction. Probes in the
-    /// block or after it are removed with it. Probes before a loop run after its replacement: an
-    /// engine, too, executes them in the loop.
-    fn replaced_block(
-        &mut self,
-        i: usize,
-        alt: &Action<'a>,
-        reachable: bool,
-        mark: usize,
-    ) -> Result<usize, wasmparser::Error> {
-        self.make_calls();
-        let args = if reachable { self.stack(self.takes(i)) } else { vec![] };
-        let mut first = self.first(i, &args, reachable);
-        if reachable && self.ops[i].nesting != Nesting::Loop {
-            let wants: Vec<&Action<'_>> = first.iter().collect();
-            let saved = self.save(&wants, i, &args, false);
-            self.emit(&first, i, &saved, &[], false);
-            self.restore(&wants, &saved, true);
-            first.clear();
-        }
-        self.locals.release(mark);
-        if self.ops[i].nesting == Nesting::Else {
-            // Its end is also the end of the `if`, and stays.
-            let probes = self.probes(i, &[Mode::SemanticAfter]);
-            let after = self.match_all(&probes, i, &[], &[]);
-            self.wait_for_end(i, after);
-            first.clear();
-        }
-        self.replace_block(i, alt, &first)
-    }
-
     /// Writes the code of unwinding probes at `unreachable`, an exit that no wrapper sees.
     fn unwinding(&mut self, i: usize) {
         let unwinds = self.r.probes.of_event(Event::FuncUnwind);
         let actions = self.structural(&unwinds, i, false);
         self.emit(&actions, i, &[], &[], false);
-    }
-
-    /// Matches probes of the beginning and end of a basic block.
-    fn blocks(&mut self, i: usize, reachable: bool) -> Vec<Action<'a>> {
-        let mut list = Vec::new();
-        if self.ops[i].leads {
-            list.extend(self.structural(&self.r.probes.of_event(Event::BlockStart), i, false));
-        }
-        if self.ops[i].closes && (reachable || self.ops[i].leads) {
-            list.extend(self.structural(&self.r.probes.of_event(Event::BlockEnd), i, false));
-        }
-        list
     }
 
     /// Writes the code of probes before an `end` or a `loop`, which is placed after it.
@@ -622,28 +379,6 @@ impl<'a> Walker<'_, 'a> {
             self.emit(&actions, i, &saved, &[], false);
             self.restore(&actions.iter().collect::<Vec<_>>(), &saved, true);
         }
-    }
-
-    fn at_target(&self, i: usize) -> Vec<&'a Probe> {
-        if is_branch(&self.ops[i].operator) {
-            self.probes(i, &[Mode::SemanticAfter])
-        } else {
-            Vec::new()
-        }
-    }
-
-    /// Matches probes whose code is placed after the instruction. Probes that read results are
-    /// matched once these are known.
-    fn later(&mut self, i: usize, args: &[W]) -> Vec<Action<'a>> {
-        let opens = !matches!(self.ops[i].nesting, Nesting::Plain | Nesting::End);
-        let modes: &[Mode] =
-            if opens { &[Mode::Exit, Mode::SemanticAfter] } else { &[Mode::After] };
-        let probes = self.probes(i, modes);
-        if probes.is_empty() {
-            return Vec::new();
-        }
-        let results = self.result_types(i);
-        self.match_all(&probes, i, args, &results)
     }
 
     /// Writes the code of probes.
@@ -677,60 +412,6 @@ impl<'a> Walker<'_, 'a> {
         if conditional {
             self.put().end();
         }
-    }
-
-    /// Writes the entry probes of a block. For an `if`, its condition was saved before it.
-    fn entries(&mut self, i: usize) {
-        if self.ops[i].nesting == Nesting::If {
-            let entries = std::mem::take(&mut self.scheduled.entering);
-            if self.reachable() {
-                let given = self.given(i);
-                self.emit(&entries, i, &given, &[], false);
-            }
-            return;
-        }
-        let entries = self.probes(i, &[Mode::Entry]);
-        let args = if entries.is_empty() { vec![] } else { self.stack(8) };
-        let entries = self.match_all(&entries, i, &args, &[]);
-        if self.reachable() && !entries.is_empty() {
-            let held = self.save(&entries.iter().collect::<Vec<_>>(), i, &args, false);
-            self.emit(&entries, i, &held, &[], false);
-        }
-    }
-
-    /// Saves the operands of a block, for as long as the block lasts, for probes in it or after it
-    /// that read them.
-    fn give<'b>(
-        &mut self,
-        i: usize,
-        actions: impl Iterator<Item = &'b Action<'a>>,
-        saved: &[(u32, ValType)],
-    ) where
-        'a: 'b,
-    {
-        let actions: Vec<&Action<'_>> = actions.collect();
-        if self.ops[i].nesting == Nesting::Plain || asked(&actions, argument, 1).0.is_none() {
-            return;
-        }
-        let mut given = Vec::with_capacity(saved.len());
-        for &(local, ty) in saved {
-            let kept = self.locals.keep(ty);
-            self.put().local_get(local).local_set(kept);
-            given.push((kept, ty));
-        }
-        self.scheduled.given.insert(i, given);
-    }
-
-    /// The saved operands of a block.
-    fn given(&self, opener: usize) -> Vec<(u32, ValType)> {
-        self.scheduled.given.get(&opener).cloned().unwrap_or_default()
-    }
-
-    /// Schedules actions after the end of the block that begins here.
-    fn wait_for_end(&mut self, i: usize, behind: Vec<Action<'a>>) {
-        let end = self.end_of(i);
-        let waiting = self.scheduled.behind.entry(end).or_default();
-        waiting.extend(behind.into_iter().map(|a| (a, i)));
     }
 
     /// Writes the code after the instruction: beginnings of blocks, actions scheduled for this end,

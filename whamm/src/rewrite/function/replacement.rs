@@ -254,6 +254,37 @@ impl<'a> Walker<'_, 'a> {
         (!actions.is_empty()).then(|| actions.remove(0))
     }
 
+    /// Writes a probe instead of a block: returns the number of the next instruction. Probes in the
+    /// block or after it are removed with it. Probes before a loop run after its replacement: an
+    /// engine, too, executes them in the loop.
+    pub(super) fn replaced_block(
+        &mut self,
+        i: usize,
+        alt: &Action<'a>,
+        reachable: bool,
+        mark: usize,
+    ) -> Result<usize, wasmparser::Error> {
+        self.make_calls();
+        let args = if reachable { self.stack(self.takes(i)) } else { vec![] };
+        let mut first = self.first(i, &args, reachable);
+        if reachable && self.ops[i].nesting != Nesting::Loop {
+            let wants: Vec<&Action<'_>> = first.iter().collect();
+            let saved = self.save(&wants, i, &args, false);
+            self.emit(&first, i, &saved, &[], false);
+            self.restore(&wants, &saved, true);
+            first.clear();
+        }
+        self.locals.release(mark);
+        if self.ops[i].nesting == Nesting::Else {
+            // Its end is also the end of the `if`, and stays.
+            let probes = self.probes(i, &[Mode::SemanticAfter]);
+            let after = self.match_all(&probes, i, &[], &[]);
+            self.wait_for_end(i, after);
+            first.clear();
+        }
+        self.replace_block(i, alt, &first)
+    }
+
     /// Writes a probe instead of a block, or instead of the `else` arm of an `if`: returns the
     /// number of the next instruction.
     pub(super) fn replace_block(
