@@ -1,8 +1,9 @@
 //! The run-time support of a profiled program, assembled from text as far as it is needed.
 //!
-//! `runtime/tree.wat` implements the tree, `time.wat` charges time to its nodes, `sum.wat` adds
-//! them up; `text.wat` and `file.wat` write reports, `end.wat` determines when. Each clock, and
-//! each destination of the report, has its own file, of which one is used.
+//! `runtime/tree.wat` implements the tree, `calls.wat` or `calls_all.wat` direct calls, `time.wat`
+//! and `reading.wat` charge time to nodes, `sum.wat` adds them up; `text.wat` and `file.wat` write
+//! reports, `end.wat` determines when. Each clock, and each destination of the report, has its own
+//! file, of which one is used.
 //!
 //! ```text
 //!     8 a report's totals            128 the host's node   208 that of what there was no room for
@@ -94,11 +95,9 @@ impl Ways {
             include_str!("runtime/file.wat"),
             include_str!("runtime/end.wat"),
         ];
-        parts.push(match (self.clock, self.wasi) {
-            (Clock::Wasi, Some(Way::Own)) => include_str!("runtime/clock_wasi_own.wat"),
-            (Clock::Wasi, _) => include_str!("runtime/clock_wasi_lent.wat"),
-            (Clock::Prof, _) => include_str!("runtime/clock_prof.wat"),
-            (Clock::None, _) => include_str!("runtime/clock_none.wat"),
+        parts.push(match options.time_all {
+            true => include_str!("runtime/calls_all.wat"),
+            false => include_str!("runtime/calls.wat"),
         });
         parts.push(match self.wasi {
             Some(Way::Own) => include_str!("runtime/out_own.wat"),
@@ -117,6 +116,16 @@ impl Ways {
             _ => parts.push(include_str!("runtime/print_text.wat")),
         }
         parts
+    }
+
+    /// The code that reads the clock, which stands where it is read.
+    fn now(&self) -> &'static str {
+        match (self.clock, self.wasi) {
+            (Clock::Wasi, Some(Way::Own)) => include_str!("runtime/clock_wasi_own.wat"),
+            (Clock::Wasi, _) => include_str!("runtime/clock_wasi_lent.wat"),
+            (Clock::Prof, _) => include_str!("runtime/clock_prof.wat"),
+            (Clock::None, _) => include_str!("runtime/clock_none.wat"),
+        }
     }
 
     /// The note about times in a file: a text in JSON.
@@ -292,7 +301,9 @@ fn text(
     let mut data = Data { bytes: Vec::new() };
     let mut parts = String::new();
     for part in ways.parts(options) {
-        parts += &texts::replace(part, |text| data.put(text))?;
+        let part = part.replace("{READING}", include_str!("runtime/reading.wat"));
+        let part = part.replace("{NOW}", ways.now());
+        parts += &texts::replace(&part, |text| data.put(text))?;
     }
     let clock_note = data.text(ways.clock_note());
     let no_clock_note = data.text("\"calls are counted, and not timed\"");

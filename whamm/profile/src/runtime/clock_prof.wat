@@ -1,2 +1,2 @@
-  ;; The embedder's clock tells milliseconds.
-  (func $now (result i64) (i64.trunc_sat_f64_s (f64.mul (call $get_time) (f64.const 1000000))))
+        ;; The embedder's clock tells milliseconds.
+        (local.set $now (i64.trunc_sat_f64_s (f64.mul (call $get_time) (f64.const 1000000))))

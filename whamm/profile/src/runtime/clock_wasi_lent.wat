@@ -1,8 +1,6 @@
-  ;; WASI writes the time into the memory that it knows, which is the program's: eight bytes are lent, and given back as they were.
-  (func $now (result i64) (local $lent i64) (local $now i64)
-    (if (i32.eqz (memory.size $app)) (then (return (global.get $last))))
-    (local.set $lent (i64.load $app (i32.const 0)))
-    (local.set $now (global.get $last))
-    (if (i32.eqz (call $clock_time_get (i32.const 1) (i64.const 1) (i32.const 0))) (then (local.set $now (i64.load $app (i32.const 0)))))
-    (i64.store $app (i32.const 0) (local.get $lent))
-    (local.get $now))
+        ;; WASI writes the time into the memory that it knows, which is the program's: eight bytes are lent, and given back.
+        (if (memory.size $app) (then
+          (local.set $lent (i64.load $app (i32.const 0)))
+          (if (i32.eqz (call $clock_time_get (i32.const 1) (i64.const 1) (i32.const 0)))
+            (then (local.set $now (i64.load $app (i32.const 0)))))
+          (i64.store $app (i32.const 0) (local.get $lent))))

@@ -12,23 +12,14 @@
   ;; Calls that take less are only counted.
   (global $least (mut i64) (i64.const 0))
 
-  (func $clock (result i64)
-    (if (global.get $quiet) (then (return (global.get $last))))
-    (call $now))
+  (func $clock (result i64) (local $now i64) (local $lent i64)
+    (local.set $now (global.get $last))
+    (if (i32.eqz (global.get $quiet)) (then
+{NOW}    ))
+    (local.get $now))
 
-  (func $read_clock (local $now i64) (local $passed i64) (local $cost i64)
-    (if (global.get $quiet) (then (local.set $now (global.get $last))) (else (local.set $now (call $now))))
-    (local.set $passed (i64.sub (local.get $now) (global.get $last)))
-    (global.set $last (local.get $now))
-    (global.set $readings (i64.add (global.get $readings) (i64.const 1)))
-    ;; What passes outside of all functions is nobody's; a clock that goes back tells nothing.
-    (if (i32.eq (global.get $cur) (i32.const 128)) (then (return)))
-    (if (i64.le_s (local.get $passed) (i64.const 0)) (then (return)))
-    (local.set $cost (select (local.get $passed) (global.get $reading) (i64.lt_s (local.get $passed) (global.get $reading))))
-    (global.set $measuring (i64.add (global.get $measuring) (local.get $cost)))
-    (i64.store $own offset=24 (global.get $cur)
-      (i64.add (i64.load $own offset=24 (global.get $cur)) (i64.sub (local.get $passed) (local.get $cost))))
-    (if (i64.ge_s (global.get $last) (global.get $next_save)) (then (call $save))))
+  (func $read_clock (local $now i64) (local $lent i64) (local $passed i64) (local $cost i64)
+{READING}  )
 
   ;; The least of four means of sixteen readings, once; a call of which timing would be more than a fiftieth is not worth it.
   (func $calibrate (local $round i32) (local $n i32) (local $begin i64) (local $mean i64)
