@@ -68,8 +68,6 @@ pub(crate) struct App<'a> {
     pub functions: Vec<u32>,
     /// The memories, imported ones first.
     pub memories: Vec<Memory>,
-    /// How many of the memories are imported.
-    pub imported_memories: u32,
     /// The tables, imported ones first.
     pub tables: Vec<Table>,
     /// How many of the tables are imported.
@@ -146,7 +144,6 @@ impl<'a> App<'a> {
             imports: vec![],
             functions: vec![],
             memories: vec![],
-            imported_memories: 0,
             tables: vec![],
             imported_tables: 0,
             globals: 0,
@@ -302,7 +299,6 @@ impl<'a> App<'a> {
             }
             TypeRef::Memory(m) => {
                 self.memory(m);
-                self.imported_memories += 1;
             }
             TypeRef::Table(table) => {
                 self.typed_references |= table.element_type.type_index().is_some();

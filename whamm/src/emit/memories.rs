@@ -296,8 +296,14 @@ impl Emitter<'_> {
         };
         // The number after the program's memories is the support's, as scripts for 2.0.1 assume.
         if let Some(memory) = known {
-            let message = match self.support.program_memories() {
-                count if memory <= count => return memory,
+            let all = &self.support.layout().app_memories;
+            if let Some(&index) = all.get(memory as usize) {
+                return index;
+            }
+            let message = match all.len() {
+                count if memory as usize == count => {
+                    return self.library_memory(CORE).unwrap_or_default();
+                }
                 0 => format!("there is no memory {memory}: the program has none"),
                 1 => format!("there is no memory {memory}: the program has one, memory 0"),
                 count => format!("there is no memory {memory}: the program has {count}"),

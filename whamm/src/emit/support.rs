@@ -164,8 +164,8 @@ pub(crate) struct Layout {
     pub imports: HashMap<(String, String), u32>,
     /// Memories of libraries, by the number of the library.
     pub library_memories: HashMap<u32, u32>,
-    /// The first memory that the program defines or imports.
-    pub app_memory: Option<u32>,
+    /// The memories that the program defines or imports, by its own numbers for them.
+    pub app_memories: Vec<u32>,
     /// Memories with addresses of 64 bits.
     pub wide_memories: BTreeSet<u32>,
     /// Whether the module is a monitor, which reaches the program's memories through the engine.
@@ -535,11 +535,6 @@ impl Support {
             || !self.linked.is_empty()
             || !self.guests.is_empty()
             || self.words.size() > 0
-    }
-
-    /// The number of memories before our own: those of the program, and of libraries.
-    pub(crate) fn program_memories(&self) -> u32 {
-        self.layout.memory
     }
 
     /// Names of the functions that were added.

@@ -21,10 +21,6 @@ pub(crate) struct Facts<'a> {
     pub(crate) oracle: RefCell<Oracle>,
     /// Calls that failed.
     pub(crate) failures: RefCell<Vec<(Span, String)>>,
-    /// The index of the program's memory in the output.
-    pub(crate) app_memory: Option<u32>,
-    /// How many memories are inserted before those that the program defines.
-    pub(crate) shifted: u32,
     /// Source places, if any probe reads them.
     pub(crate) lines: Option<whamm_rewrite::Lines>,
 }
@@ -34,7 +30,7 @@ pub(crate) struct Nowhere<'a>(pub(crate) &'a Facts<'a>);
 
 impl Known for Nowhere<'_> {
     fn bound(&self, bound: Bound, _: &Ty) -> Option<ExprKind> {
-        if bound == Bound::AppMemId { Some(int(self.0.app_memory?)) } else { None }
+        if bound == Bound::AppMemId { self.0.app_memory() } else { None }
     }
 
     fn builtin(&self, builtin: &Builtin, args: &[Expr]) -> Option<ExprKind> {
@@ -80,7 +76,7 @@ impl Known for Site<'_> {
             Bound::OpIdx => int(self.index),
             Bound::AtFuncEnd => ExprKind::Bool(self.last),
             Bound::Fname => text(app.name(self.fid)),
-            Bound::AppMemId => int(self.facts.app_memory?),
+            Bound::AppMemId => self.facts.app_memory()?,
             Bound::File | Bound::Line => {
                 let found = self.op.and_then(|op| {
                     self.facts.lines.as_ref()?.find(u64::from(op.offset) - app.code_start)
@@ -141,24 +137,22 @@ impl Known for Site<'_> {
 }
 
 impl Facts<'_> {
-    /// A fact about a memory, given its index in the output.
+    /// The number of the program's first memory, if it has one.
+    fn app_memory(&self) -> Option<ExprKind> {
+        (!self.app.memories.is_empty()).then(|| int(0))
+    }
+
+    /// A fact about a memory, given its number in the program.
     fn memory(&self, builtin: &Builtin, args: &[Expr]) -> Option<ExprKind> {
         let ExprKind::Int(memory) = args.first()?.kind else { return None };
         let memory = u32::try_from(memory).ok()?;
-        // Memories of libraries follow those that the program imports.
-        let own = memory >= self.app.imported_memories;
-        let original = if own {
-            memory.checked_sub(self.shifted).filter(|&n| n >= self.app.imported_memories)?
-        } else {
-            memory
-        };
-        let described = self.app.memories.get(original as usize)?;
-        let mut parts = self.app.data.iter().filter(|d| d.0 == original);
+        let described = self.app.memories.get(memory as usize)?;
+        let mut parts = self.app.data.iter().filter(|d| d.0 == memory);
         match builtin {
             Builtin::PageSize => Some(int(1u32 << described.page)),
             Builtin::ActiveDataStart => Some(int(parts.map(|d| d.1).min().unwrap_or(0))),
             Builtin::ActiveDataLen => {
-                let first = self.app.data.iter().filter(|d| d.0 == original).map(|d| d.1).min();
+                let first = self.app.data.iter().filter(|d| d.0 == memory).map(|d| d.1).min();
                 let end = parts.by_ref().map(|d| d.1 + i64::try_from(d.2).unwrap_or(0)).max();
                 Some(int(end.zip(first).map_or(0, |(end, first)| end - first)))
             }

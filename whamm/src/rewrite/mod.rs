@@ -331,7 +331,7 @@ fn linked(
     }
     layout.functions = indices.functions();
     layout.memory = indices.memories();
-    layout.app_memory = (!app.memories.is_empty()).then(|| indices.memory(0));
+    layout.app_memories = (0..).zip(&app.memories).map(|(n, _)| indices.memory(n)).collect();
     let of_program = (0..).zip(&app.memories).filter(|(_, memory)| memory.wide);
     layout.wide_memories = of_program.map(|(memory, _)| indices.memory(memory)).collect();
     layout.wide_memories.extend(wide_of_libraries(&layout, libraries));
@@ -384,8 +384,6 @@ impl<'a> Rewriter<'a> {
             libraries,
             oracle: RefCell::new(Oracle::default()),
             failures: RefCell::default(),
-            app_memory: support.layout().app_memory,
-            shifted: indices.added_memories(),
             lines: asks_lines.then(|| Lines::read(app.bytes)),
         };
         let probes = Probes::of(program);
