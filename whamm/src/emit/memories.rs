@@ -43,6 +43,7 @@ pub(crate) enum Access {
 /// A function, the module and the name that it is imported from, its parameters and its results.
 type Row = (Access, (&'static str, &'static str), &'static [ValType], &'static [ValType]);
 
+/// In the order of the functions.
 const IMPORTS: [Row; 7] = {
     use ValType::{I32, I64};
     [
@@ -59,7 +60,7 @@ const IMPORTS: [Row; 7] = {
 impl Access {
     /// The module and the name that it is imported from.
     pub(crate) fn import(self) -> (&'static str, &'static str) {
-        IMPORTS.iter().find(|row| row.0 == self).map_or(REFLECTION, |row| row.1)
+        IMPORTS[self as usize].1
     }
 
     /// The type of the function that is imported under a name.
@@ -570,5 +571,15 @@ impl Emitter<'_> {
                 self.put().local_get(local);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_of_the_engine_are_in_order() {
+        assert!(IMPORTS.iter().enumerate().all(|(at, row)| row.0 as usize == at));
     }
 }

@@ -1,0 +1,131 @@
+//! Records the exceptions that leave calls, by their tags and what is thrown with them.
+
+use super::*;
+
+impl Maker<'_, '_> {
+    /// Calls a function whose operands are on the stack, and keeps its results in locals. An
+    /// exception is recorded and rethrown; `left` pushes the event's kind.
+    pub(super) fn call(
+        &self,
+        sink: &mut InstructionSink<'_>,
+        function: u32,
+        (params, end): (u32, u32),
+        left: impl Fn(&mut InstructionSink<'_>),
+    ) {
+        let results = |sink: &mut InstructionSink<'_>| {
+            (params..end).rev().for_each(|local| {
+                sink.local_set(local);
+            });
+        };
+        if self.made.thrown.is_none() && self.made.thrown_with.is_none() {
+            sink.call(function);
+            return results(sink);
+        }
+        // The operands are pushed again inside the blocks.
+        (0..params).for_each(|_| {
+            sink.drop();
+        });
+        let call = |sink: &mut InstructionSink<'_>| {
+            (0..params).for_each(|local| {
+                sink.local_get(local);
+            });
+            sink.call(function);
+            results(sink);
+        };
+        if let Some(thrown) = self.made.thrown {
+            sink.block(BlockType::Empty)
+                .block(BlockType::Result(ValType::Ref(RefType::EXNREF)))
+                .try_table(BlockType::Empty, [Catch::AllRef { label: 0 }]);
+            call(sink);
+            sink.end().br(1).end();
+            left(sink);
+            sink.call(thrown).throw_ref().end();
+        }
+        if let Some((tags, other)) = &self.made.thrown_with {
+            sink.try_(BlockType::Empty);
+            call(sink);
+            for (tag, thrown) in (0..).zip(tags) {
+                sink.catch(tag);
+                left(sink);
+                sink.call(*thrown).rethrow(0);
+            }
+            sink.catch_all();
+            left(sink);
+            sink.call(*other).rethrow(0).end();
+        }
+    }
+
+    /// Defines the functions that record an exception by what is thrown, for each tag.
+    pub(super) fn thrown_with(&mut self) -> Result<(), Error> {
+        let mut tags = Vec::new();
+        for (tag, ty) in (0..).map_while(|tag| Some((tag, self.app.declared.tag(tag)?))) {
+            let params = ty.params().iter().map(|ty| RoundtripReencoder.val_type(*ty));
+            let params = params.chain([Ok(ValType::I32)]).collect::<Result<Vec<_>, _>>()?;
+            let kind = ty.params().len() as u32;
+            let mut code = Function::new([]);
+            let sink = &mut code.instructions();
+            sink.local_get(kind).call(self.own("begin"));
+            sink.i32_const(3).call(self.own("byte"));
+            sink.i64_const(tag.into()).call(self.own("number"));
+            self.values(sink, 0, ty.params(), Way::In);
+            sink.end();
+            let ty = self.signature(&params, &[]);
+            tags.push(self.add(ty, &format!("thrown.{tag}"), code));
+        }
+        let mut code = Function::new([]);
+        let sink = &mut code.instructions();
+        sink.local_get(0).call(self.own("begin"));
+        self.stop(sink, Why::Thrown, true);
+        sink.end();
+        let ty = self.signature(&[ValType::I32], &[]);
+        self.made.thrown_with = Some((tags, self.add(ty, "thrown", code)));
+        Ok(())
+    }
+
+    /// Defines the function that records an exception by its tag: it takes the exception and the
+    /// event's kind, and returns the exception.
+    pub(super) fn thrown(&mut self) -> Result<(), Error> {
+        let exception = ValType::Ref(RefType::EXNREF);
+        let tags: Vec<_> = (0..)
+            .map_while(|tag| self.app.declared.tag(tag))
+            .map(wasmparser::FuncType::params)
+            .collect();
+        let mut locals = Vec::new();
+        for ty in tags.iter().copied().flatten() {
+            locals.push((1, RoundtripReencoder.val_type(*ty)?));
+        }
+        let mut blocks = Vec::new();
+        for tag in &tags {
+            let all: Vec<ValType> =
+                tag.iter().map(|ty| RoundtripReencoder.val_type(*ty)).collect::<Result<_, _>>()?;
+            blocks.push(match all[..] {
+                [] => BlockType::Empty,
+                [one] => BlockType::Result(one),
+                _ => BlockType::FunctionType(self.signature(&[], &all)),
+            });
+        }
+        let mut code = Function::new(locals);
+        let sink = &mut code.instructions();
+        sink.local_get(1).call(self.own("begin")).block(BlockType::Empty);
+        let mut first = 2;
+        for ((tag, types), block) in (0..).zip(&tags).zip(blocks) {
+            let catches = [Catch::One { tag, label: 0 }, Catch::All { label: 1 }];
+            sink.block(BlockType::Empty).block(block).try_table(BlockType::Empty, catches);
+            sink.local_get(0).throw_ref().end().unreachable().end();
+            let end = first + types.len() as u32;
+            (first..end).rev().for_each(|local| {
+                sink.local_set(local);
+            });
+            sink.i32_const(3).call(self.own("byte"));
+            sink.i64_const(tag.into()).call(self.own("number"));
+            self.values(sink, first, types, Way::In);
+            sink.br(1).end();
+            first = end;
+        }
+        self.stop(sink, Why::Thrown, true);
+        sink.end().local_get(0).end();
+        let ty = self.signature(&[exception, ValType::I32], &[exception]);
+        self.made.thrown = Some(self.add(ty, "thrown", code));
+        Ok(())
+    }
+}

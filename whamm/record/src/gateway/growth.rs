@@ -1,0 +1,90 @@
+//! Records the growth of memories and tables: by the host when control enters the program, and by
+//! the program when it grows a memory.
+
+use super::*;
+
+impl Maker<'_, '_> {
+    /// Defines the function that records growth when control enters the program.
+    pub(super) fn sizes(&mut self) -> Result<(), Error> {
+        let mut code = Function::new([(1, ValType::I64)]);
+        for memory in self.app.memories.clone() {
+            let known = variable(self.plan, self.program, ValType::I64);
+            self.memory_sizes.insert(memory, known);
+            let (place, is_wide) = (self.runtime.memories[&memory].place, self.app.is_wide(memory));
+            let sink = &mut code.instructions();
+            self.pages(sink, place, is_wide);
+            sink.local_tee(0).global_get(known).i64_ne().if_(BlockType::Empty);
+            self.begin(sink, 0x21, &[memory.into()]);
+            sink.local_get(0).global_get(known).i64_sub().call(self.own("number"));
+            self.follow(sink, memory);
+            sink.end();
+        }
+        for table in self.app.tables.clone() {
+            let known = variable(self.plan, self.program, ValType::I64);
+            self.table_sizes.insert(table, known);
+            let ty = self.app.declared.tables[table as usize].element_type;
+            let kind = if ty.is_extern_ref() { 0x6f } else { 0x70 };
+            let sink = &mut code.instructions();
+            sink.table_size(table).i64_extend_i32_u();
+            sink.local_tee(0).global_get(known).i64_ne().if_(BlockType::Empty);
+            self.begin(sink, 0x24, &[table.into()]);
+            sink.local_get(0).global_get(known).i64_sub().call(self.own("number"));
+            sink.i32_const(kind).call(self.own("null"));
+            sink.local_get(0).global_set(known).end();
+        }
+        code.instructions().end();
+        let ty = self.signature(&[], &[]);
+        self.made.sizes = self.add(ty, "sizes", code);
+        self.growth()
+    }
+
+    pub(super) fn pages(&self, sink: &mut InstructionSink<'_>, memory: u32, is_wide: bool) {
+        sink.memory_size(memory);
+        if !is_wide {
+            sink.i64_extend_i32_u();
+        }
+    }
+
+    /// Grows the shadow to the number of pages in local 0, and records the size.
+    pub(super) fn follow(&self, sink: &mut InstructionSink<'_>, memory: u32) {
+        let known = self.memory_sizes[&memory];
+        if !self.is_raw {
+            sink.local_get(0).global_get(known).i64_sub();
+            if !self.app.is_wide(memory) {
+                sink.i32_wrap_i64();
+            }
+            sink.memory_grow(self.runtime.memories[&memory].shadow).drop();
+        }
+        sink.local_get(0).global_set(known);
+    }
+
+    /// Defines the functions that record that the program has grown a memory.
+    pub(super) fn growth(&mut self) -> Result<(), Error> {
+        for memory in self.app.memories.clone() {
+            let is_wide = self.app.is_wide(memory);
+            let ty = if is_wide { ValType::I64 } else { ValType::I32 };
+            let mut code = Function::new([(1, ValType::I64)]);
+            let sink = &mut code.instructions();
+            // Local 0 is the result, which is returned; the size is in local 1.
+            self.pages(sink, self.runtime.memories[&memory].place, is_wide);
+            sink.local_set(1);
+            let known = self.memory_sizes[&memory];
+            sink.local_get(1).global_get(known).i64_ne().if_(BlockType::Empty);
+            if self.is_raw {
+                self.begin(sink, 0x41, &[memory.into()]);
+                sink.local_get(1).global_get(known).i64_sub().call(self.own("number"));
+            } else {
+                sink.local_get(1).global_get(known).i64_sub();
+                if !is_wide {
+                    sink.i32_wrap_i64();
+                }
+                sink.memory_grow(self.runtime.memories[&memory].shadow).drop();
+            }
+            sink.local_get(1).global_set(known).end().local_get(0).end();
+            let signature = self.signature(&[ty], &[ty]);
+            let function = self.add(signature, &format!("grown.{memory}"), code);
+            self.made.own_growth.insert(memory, function);
+        }
+        Ok(())
+    }
+}
