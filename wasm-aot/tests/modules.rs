@@ -25,6 +25,8 @@ mod reports;
 mod running;
 #[path = "modules/switching.rs"]
 mod switching;
+#[path = "modules/texts.rs"]
+mod texts;
 
 use place::Place;
 use std::process::Output;

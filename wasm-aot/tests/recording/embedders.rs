@@ -27,7 +27,7 @@ fn call(
 }
 
 fn memory(caller: &mut Caller<'_, ()>) -> Memory {
-    caller.first_memory().expect("it exports one")
+    caller.first_memory().expect("it has one")
 }
 
 fn nothing(_: &mut Linker<()>, _: &mut Store<()>) -> Result<(), Error> {

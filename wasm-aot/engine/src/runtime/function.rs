@@ -83,10 +83,12 @@ impl<'a, T> Caller<'a, T> {
         self.instance?.get_export(&mut self.context, name)
     }
 
-    /// The first memory that the calling instance exports.
+    /// The first memory of the calling instance, exported or not: the one that its instructions
+    /// access unless they name another.
     pub fn first_memory(&mut self) -> Option<super::handle::Memory> {
-        let exports = self.instance?.exports(&mut self.context);
-        exports.into_iter().find_map(|(_, item)| item.into_memory())
+        let core = self.context.core();
+        let index = *self.instance?.data(core)?.memories.first()?;
+        Some(super::handle::Memory { index, store: core.id })
     }
 
     /// The embedder's data.

@@ -189,12 +189,11 @@ fn print(bytes: &[u8]) {
     }
 }
 
-/// The memory that holds the texts of the calling module.
+/// The memory that holds the texts which the calling module passes: its first, exported or not.
 pub(super) fn text_memory<T>(caller: &mut Caller<'_, T>) -> Result<Memory, Error> {
-    match caller.first_memory() {
-        Some(memory) => Ok(memory),
-        None => Err(Error::Link("a monitor that exchanges texts with the engine exports a memory, and this one does not".into())),
-    }
+    let lacks =
+        "a monitor that exchanges texts with the engine has a memory, and this one has none";
+    caller.first_memory().ok_or_else(|| Error::Link(lacks.into()))
 }
 
 fn text<T>(caller: &mut Caller<'_, T>, at: i32, len: i32) -> Result<Vec<u8>, Error> {
