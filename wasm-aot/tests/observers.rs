@@ -14,6 +14,8 @@ mod replaced;
 mod replaced_programs;
 #[path = "observers/stage.rs"]
 mod stage;
+#[path = "observers/texts.rs"]
+mod texts;
 
 use stage::{Run, run};
 use wasm_aot::Val;
@@ -177,26 +179,6 @@ fn an_inserted_probe_that_an_export_of_its_place_takes_away_is_still_called_in_t
         assert_eq!(run.global("seen"), 3);
         run.call("main", &[Val::I32(9)]).expect("it runs");
         assert_eq!(run.global("seen"), 3);
-    }
-}
-
-#[test]
-fn texts_that_probes_are_given_each_time_stay_where_they_are() {
-    // Functions that are evaluated when sites are matched use the buffer, and overwrite it each
-    // time.
-    let monitor = r#"(module
-        (memory (export "whamm_buffer") 1) (memory $seen (export "seen") 1)
-        (global (export "whamm_buffer:start") i32 (i32.const 0)) (global (export "whamm_buffer:max") i32 (i32.const 64))
-        (global $next (mut i32) (i32.const 0))
-        (func (export "$place") (param i32 i32 i32) (result i32) (local.get 2))
-        (func (export "wasm:opcode:call ($place(fname, pc), target_fn_name)") (param i32 i32 i32)
-            (memory.copy $seen 0 (global.get $next) (local.get 1) (local.get 2))
-            (global.set $next (i32.add (global.get $next) (i32.const 8)))))"#;
-    let program = r#"(module (import "env" "log" (func $log (param i32))) (func $long_name nop) (func)
-        (func (export "main") (param i32) (result i32) (call $long_name) (call 2) (call $long_name) (i32.const 0)))"#;
-    for calls in BOTH {
-        let [seen, _] = seen(monitor, program, 5, calls);
-        assert_eq!(&seen[..25], b"long_name\0\0\0\0\0\0\0long_name");
     }
 }
 

@@ -144,6 +144,19 @@ fn each_thread_s_monitor_reads_the_memory_that_they_share() {
 }
 
 #[test]
+fn each_thread_s_monitor_is_given_texts_in_its_own_buffer() {
+    let place = Place::new("spawning-texts");
+    let monitor = r#"(module (import "wizeng" "puts" (func $print (param i32 i32)))
+        (memory (export "whamm_buffer") 1 1) (global (export "whamm_buffer:start") i32 (i32.const 8))
+        (global (export "whamm_buffer:max") i32 (i32.const 9))
+        (func (export "wasm:opcode:nop (opname)") (param i32 i32) (call $print (local.get 0) (local.get 1))))"#;
+    let monitor = place.file("texts.wat", monitor);
+    let main = format!("{FOUR} (call $wait_for (i32.const 4)) (nop)");
+    let done = run(&place, &["--monitor", &monitor], &main, "(nop) (call $come)");
+    assert_eq!(String::from_utf8_lossy(&done.stdout), "nop".repeat(5), "{}", errors(&done));
+}
+
+#[test]
 fn a_thread_that_cannot_be_started_is_a_negative_number() {
     let place = Place::new("spawning-fails");
     // Each instance reserves eight gigabytes for its own memory, and the process has no address

@@ -1,5 +1,6 @@
 //! The result of matching: which function of a monitor is called where, with which arguments.
 
+use super::texts::Text;
 use std::collections::BTreeMap;
 use wasm_aot_body::replacement::FallThrough;
 use wasm_aot_engine::instrument::compile::Mode;
@@ -82,6 +83,8 @@ pub(crate) struct Binding {
     /// The function that is called.
     pub(crate) function: u32,
     pub(crate) arguments: Vec<Argument>,
+    /// What has to be in the monitor's buffer when it is called.
+    pub(crate) texts: Vec<Text>,
     pub(crate) bound_mode: BoundMode,
     /// Where the instruction is in the module.
     pub(crate) offset: u32,

@@ -238,13 +238,13 @@ impl Monitor {
                 How::Fixed
             }
             (Action::Guest { .. } | Action::Host(_) | Action::Hooks(_), Gate::Word { .. }, _) => {
-                let (switches, contained) = (&observer.switches, contained.as_ref());
+                let shared = (&observer.switches, &observer.buffer_memories);
                 let mut probes = InstalledProbe::all(
                     (&guest, instance_pointer),
                     list,
-                    switches,
+                    shared,
                     &lowering,
-                    contained,
+                    contained.as_ref(),
                 );
                 if !lowering.is_apart() {
                     probes.iter_mut().for_each(|probe| probe.put(draft));
@@ -252,8 +252,9 @@ impl Monitor {
                 How::Probes(probes)
             }
             (Action::Guest { .. } | Action::Host(_) | Action::Hooks(_), _, _) => {
+                let (guest, memories) = ((&guest, instance_pointer), &observer.buffer_memories);
                 for (function, binding) in list {
-                    Arc::new(Sequence::new(&guest, instance_pointer, binding)).put(function, draft);
+                    Arc::new(Sequence::new(guest, memories, binding)).put(function, draft);
                 }
                 How::Fixed
             }

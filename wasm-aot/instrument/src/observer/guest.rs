@@ -5,8 +5,8 @@ use super::event::{Reaction, reactions};
 use super::name::{Asked, EXIT, Malformed, is_report};
 use super::rule::{self, Helper, Rule, rules};
 use super::switches::Switches;
+use super::texts::{BufferMemories, Text};
 use std::collections::{BTreeMap, HashMap};
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wasm_aot_body::events::Occurrence;
@@ -22,17 +22,15 @@ use wasm_aot_engine::Trap;
 use wasm_aot_engine::Val;
 use wasm_aot_engine::ValType;
 use wasm_aot_engine::instrument::module::{ModuleInfo, Space};
+use wasm_aot_engine::instrument::runtime::StoreId;
 
 /// How long one call while matching may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The size of a memory's page in bytes.
-const PAGE: u32 = 1 << 16;
-
 /// The longest name of a program's function that is read from a monitor's memory.
 const LONGEST_NAME: usize = 1 << 20;
 
-/// The buffer for texts that are passed to functions that are called when a site is matched.
+/// The buffer for texts that are passed to functions.
 #[derive(Clone, Copy, Debug)]
 struct Buffer {
     memory: Memory,
@@ -50,10 +48,8 @@ pub struct Observer {
     reactions: Vec<Reaction>,
     functions: HashMap<u32, Func>,
     buffer: Option<Buffer>,
-    /// The addresses of permanent texts.
-    kept: HashMap<String, u32>,
-    /// The free bytes for such texts.
-    free: Range<u32>,
+    /// The memories that contain the buffers of all instances.
+    pub(super) buffer_memories: BufferMemories,
     /// What is called for a report, in this order.
     reporting: Vec<(String, Func)>,
     /// Whether it numbers the immediates of table instructions as the existing compiler does.
@@ -201,7 +197,10 @@ impl Observer {
                 functions.insert(export.index, function);
             }
         }
-        let buffer = buffer(&mut store, instance);
+        let (buffer, buffer_memories) = (buffer(&mut store, instance), BufferMemories::default());
+        if let Some(buffer) = buffer {
+            buffer_memories.insert(store.as_context_mut().core().id, buffer.memory);
+        }
         let is_foreign = (0..info.functions.len() as u32).any(|index| {
             info.function_name(index).is_some_and(|name| name.starts_with("__whamm_"))
         });
@@ -216,6 +215,7 @@ impl Observer {
             reactions,
             functions,
             buffer,
+            buffer_memories,
             reporting,
             is_foreign,
             request: Request::default(),
@@ -225,8 +225,6 @@ impl Observer {
             misfits: BTreeMap::new(),
             passed_over: unknown.iter().map(ToString::to_string).collect(),
             shortened: None,
-            kept: HashMap::new(),
-            free: 0..0,
             asked: None,
         })
     }
@@ -311,7 +309,10 @@ impl Observer {
         for (asked, ty) in &helper.params {
             match known(asked, *ty) {
                 Some(Known::Value(value)) => args.push(value.val()),
-                Some(Known::Text(text)) => args.extend(self.write(store, &text, cursor)?),
+                Some(Known::Text(text)) => {
+                    let text = self.write(store, &text, cursor)?;
+                    args.extend(text.numbers().map(Val::I32));
+                }
                 None => return Ok(None),
             }
         }
@@ -355,44 +356,44 @@ impl Observer {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Stores a text permanently, for probes that receive it with each call. It is put into pages
-    /// that the buffer's memory is grown by, since the buffer itself is overwritten at each site.
-    /// Returns address and length.
-    pub(crate) fn keep<T: 'static>(
+    /// A text that a function is given with each call: it is written to the buffer each time.
+    pub(crate) fn given_text<T: 'static>(
         &mut self,
         store: &mut StoreContextMut<'_, T>,
         text: &str,
-    ) -> Result<[i32; 2], wasm_aot_engine::Error> {
-        let len = text.len() as u32;
-        let at = match self.kept.get(text) {
-            Some(at) => *at,
-            None => {
-                let memory = self.texts()?.memory;
-                if (self.free.len() as u32) < len {
-                    let pages = len.div_ceil(PAGE);
-                    let start = memory.grow(&mut *store, u64::from(pages))? as u32 * PAGE;
-                    self.free = start..start.saturating_add(pages * PAGE);
-                }
-                let at = self.free.start;
-                memory.write(&mut *store, at as usize, text.as_bytes())?;
-                self.free.start += len;
-                self.kept.insert(text.to_owned(), at);
-                at
-            }
-        };
-        Ok([at.cast_signed(), len.cast_signed()])
+        cursor: &mut u32,
+    ) -> Result<Text, wasm_aot_engine::Error> {
+        let text = self.fitted(text, cursor)?;
+        // A buffer that exceeds its memory is an error here, since no call could report it.
+        let mut there = vec![0; text.text.len()];
+        self.texts()?.memory.read(&mut *store, text.address as usize, &mut there)?;
+        Ok(text)
     }
 
-    /// Puts a text into the buffer, as far as it fits; returns address and length.
+    /// Adds the memory of another instance of the same monitor, in a store of its own.
+    pub(super) fn join_texts(&self, store: StoreId, other: &Self) {
+        if let Some(buffer) = other.buffer {
+            self.buffer_memories.insert(store, buffer.memory);
+        }
+    }
+
+    /// Puts a text into the buffer, as far as it fits.
     fn write<T: 'static>(
         &mut self,
         store: &mut StoreContextMut<'_, T>,
         text: &str,
         cursor: &mut u32,
-    ) -> Result<[Val; 2], wasm_aot_engine::Error> {
+    ) -> Result<Text, wasm_aot_engine::Error> {
+        let text = self.fitted(text, cursor)?;
+        self.texts()?.memory.write(&mut *store, text.address as usize, text.text.as_bytes())?;
+        Ok(text)
+    }
+
+    /// What fits of a text into the buffer, from the cursor on, which is moved behind it.
+    fn fitted(&mut self, text: &str, cursor: &mut u32) -> Result<Text, wasm_aot_engine::Error> {
         let buffer = self.texts()?;
-        let at = (buffer.start + *cursor).min(buffer.end);
-        let room = (buffer.end - at) as usize;
+        let address = (buffer.start + *cursor).min(buffer.end);
+        let room = (buffer.end - address) as usize;
         let len = text.floor_char_boundary(room);
         if len < text.len() {
             self.shortened.get_or_insert_with(|| {
@@ -402,9 +403,8 @@ impl Observer {
                 )
             });
         }
-        buffer.memory.write(&mut *store, at as usize, &text.as_bytes()[..len])?;
         *cursor += len as u32;
-        Ok([Val::I32(at.cast_signed()), Val::I32(len as i32)])
+        Ok(Text { address, text: text[..len].into() })
     }
 }
 

@@ -13,6 +13,7 @@ use super::binding::{Argument, Binding, BoundMode, Sees};
 use super::guest::Observer;
 use super::rule::{self, Rule};
 use super::switches::{Switches, Word};
+use super::texts::{Text, TextWriter};
 use super::{ObserverError, Program, matching, site};
 use crate::probe::{Frame, Mode, Place, Probe, ProbeId, Probes};
 use parking_lot::Mutex;
@@ -63,6 +64,7 @@ pub(super) struct Inserted {
     id: u32,
     wish: Wish,
     arguments: Vec<Argument>,
+    texts: Vec<Text>,
     bound_mode: BoundMode,
 }
 
@@ -234,7 +236,7 @@ impl Ready {
         word: Word,
         resting: &Arc<AtomicBool>,
     ) -> Result<(), wasm_aot_engine::Error> {
-        let Inserted { id, wish, arguments, bound_mode } = inserted;
+        let Inserted { id, wish, arguments, texts, bound_mode } = inserted;
         let mode = match bound_mode.mode {
             Mode::Alt => Mode::Before,
             Mode::Falls => Mode::After,
@@ -248,6 +250,7 @@ impl Ready {
             name,
             callee: wish.callee,
             arguments,
+            texts: TextWriter::new(&self.observer.buffer_memories, &texts),
             word,
             resting: Arc::clone(resting),
         });
@@ -271,11 +274,12 @@ fn compared<T: 'static>(
 ) -> Result<Option<Inserted>, ObserverError> {
     let Some(rule) = wish.rule.clone() else {
         let bound_mode = if wish.pc == 0 { BoundMode::ENTRY } else { BoundMode::BEFORE };
-        return Ok(Some(Inserted { id, wish, arguments: Vec::new(), bound_mode }));
+        let (arguments, texts) = Default::default();
+        return Ok(Some(Inserted { id, wish, arguments, texts, bound_mode }));
     };
     let found =
         matching::bind_at(store, observer, &program.bytes, rule, [wish.function, wish.pc], id)?;
-    let Some(Binding { arguments, bound_mode, .. }) = found else { return Ok(None) };
+    let Some(Binding { arguments, texts, bound_mode, .. }) = found else { return Ok(None) };
     let is_behind = bound_mode.sees == Sees::Taken;
     let is_seen = |argument: &Argument| match argument {
         Argument::Operand(_) => !is_behind,
@@ -289,7 +293,7 @@ fn compared<T: 'static>(
     };
     let fits = ![BoundMode::TAKEN, BoundMode::UNWIND].contains(&bound_mode)
         && arguments.iter().all(is_seen);
-    Ok(fits.then_some(Inserted { id, wish, arguments, bound_mode }))
+    Ok(fits.then_some(Inserted { id, wish, arguments, texts, bound_mode }))
 }
 
 /// A monitor's request, checked as far as possible without the site's types.
@@ -340,6 +344,7 @@ struct Calling {
     name: String,
     callee: Func,
     arguments: Vec<Argument>,
+    texts: Option<TextWriter>,
     word: Word,
     /// Whether the monitor rests.
     resting: Arc<AtomicBool>,
@@ -373,7 +378,10 @@ impl Probe for Calling {
             .collect::<Option<Vec<_>>>()
             .ok_or("a value is not there")?;
         let outer = IS_CALLING.replace(true);
-        let called = with_store_of(frame.instance(), |store| self.callee.call(store, &values));
+        let called = with_store_of(frame.instance(), |mut store| {
+            self.texts.iter().for_each(|texts| texts.write(&mut store));
+            self.callee.call(store, &values)
+        });
         IS_CALLING.set(outer);
         called.map(drop).map_err(|error| error.to_string())
     }

@@ -19,6 +19,7 @@ use super::contained::Contained;
 use super::sequence::Sequence;
 use super::strategy::{Strategy, SwitchableProbe};
 use super::switches::Switches;
+use super::texts::BufferMemories;
 use crate::lower::{Gate, Layer, Lowering};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -79,9 +80,9 @@ const VARIANTS: usize = 32;
 impl InstalledProbe {
     /// A monitor's probes, by functions, as they were lowered.
     pub(super) fn all(
-        (guest, instance_pointer): (&Arc<Guest>, Option<Word>),
+        guest: (&Arc<Guest>, Option<Word>),
         list: Vec<(u32, Binding)>,
-        switches: &Switches,
+        (switches, buffer_memories): (&Switches, &BufferMemories),
         lowering: &Lowering,
         contained: Option<&Arc<Contained>>,
     ) -> Vec<Self> {
@@ -91,7 +92,7 @@ impl InstalledProbe {
             let contained = contained.map(|contained| {
                 contained.call(binding.rule, binding.offset, binding.arguments.len())
             });
-            let plain = Sequence::new(guest, instance_pointer, binding);
+            let plain = Sequence::new(guest, buffer_memories, binding);
             let sequence = Arc::new(Sequence { word, is_limited, contained, ..plain });
             Self { function, hook: HookId(number), sequence }
         };

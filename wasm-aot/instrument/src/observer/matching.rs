@@ -14,6 +14,7 @@ use super::rule::{Given, Helper, Rule, What};
 use super::rule_lists::{List, RuleLists, Wanted};
 use super::site::{self, Nesting, Site};
 use super::site_facts::{Lines, SiteFacts, SitePlace, SourceLines};
+use super::texts::Text;
 use std::collections::HashMap;
 use std::sync::Arc;
 use wasm_aot_body::closings;
@@ -434,7 +435,7 @@ impl<T: 'static> Matcher<'_, T> {
     }
 
     /// Binds a rule at a place: first the types are checked, then the predicate is called, then the
-    /// other functions, from the last to the first.
+    /// other functions, from the first to the last.
     fn bind_one(
         &mut self,
         number: u16,
@@ -467,15 +468,19 @@ impl<T: 'static> Matcher<'_, T> {
                 Some(_) => {}
             }
         }
+        // These are written when the probe is called: they may lie where those of matching do.
+        let (mut texts, mut behind) = (Vec::new(), 0);
         for (at, given) in rule.params.iter().enumerate() {
             let What::Text(asked) = &given.what else { continue };
             let Some(Known::Text(text)) = self.facts(place, id).known(asked, given.ty) else {
                 return Ok(None);
             };
-            let [address, len] = self.keep(&text, &rule.export)?;
+            let text = self.given_text(&text, &rule.export, &mut behind)?;
+            let [address, len] = text.numbers();
             (arguments[at], arguments[at + 1]) = (Argument::I32(address), Argument::I32(len));
+            texts.push(text);
         }
-        for (given, argument) in rule.params.iter().zip(&mut arguments).rev() {
+        for (given, argument) in rule.params.iter().zip(&mut arguments) {
             let What::Called(helper) = &given.what else { continue };
             let value = first_number(self.ask(helper, place, &rule.export, &mut cursor, id)?);
             let Some(value) = value else { return Ok(None) };
@@ -486,6 +491,7 @@ impl<T: 'static> Matcher<'_, T> {
             rule: number,
             function: rule.function,
             arguments,
+            texts,
             bound_mode,
             offset: place.site.offset,
             id,
@@ -538,8 +544,14 @@ impl<T: 'static> Matcher<'_, T> {
         }
     }
 
-    fn keep(&mut self, text: &str, export: &str) -> Result<[i32; 2], ObserverError> {
-        self.observer.keep(&mut self.store, text).map_err(|error| ObserverError::Export {
+    fn given_text(
+        &mut self,
+        text: &str,
+        export: &str,
+        cursor: &mut u32,
+    ) -> Result<Text, ObserverError> {
+        let found = self.observer.given_text(&mut self.store, text, cursor);
+        found.map_err(|error| ObserverError::Export {
             monitor: self.observer.name.clone(),
             export: export.to_owned(),
             error: Box::new(error),

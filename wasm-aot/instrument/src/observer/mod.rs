@@ -35,6 +35,7 @@ mod site;
 mod site_facts;
 mod strategy;
 mod switches;
+mod texts;
 mod threads;
 mod variables;
 mod virtual_probes;

@@ -2,6 +2,7 @@
 
 use super::binding::{Argument, Binding, Sees};
 use super::switches::Word;
+use super::texts::{BufferMemories, TextWriter};
 use cranelift_codegen::ir::{Block, InstBuilder, MemFlagsData, Value, condcodes::IntCC, types};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -19,6 +20,8 @@ pub(crate) struct Sequence {
     /// The per-thread pointer to the monitor's instance, if each thread has one.
     pub(crate) instance_pointer: Option<compile::Word>,
     pub(crate) binding: Binding,
+    /// What writes the texts that it is given, if it is.
+    pub(crate) texts: Option<Call>,
     /// What says whether it is to be called, if that may change.
     pub(crate) word: Option<Word>,
     /// Whether it is called only so often as the word says.
@@ -39,13 +42,23 @@ fn fingerprint() -> u64 {
 impl Sequence {
     /// A call that is always made.
     pub(super) fn new(
-        guest: &Arc<Guest>,
-        instance_pointer: Option<compile::Word>,
+        (guest, instance_pointer): (&Arc<Guest>, Option<compile::Word>),
+        buffer_memories: &BufferMemories,
         binding: Binding,
     ) -> Self {
         let (word, is_limited, counter, contained) = Default::default();
-        let (guest, fingerprint) = (Arc::clone(guest), fingerprint());
-        Self { guest, instance_pointer, binding, word, is_limited, counter, contained, fingerprint }
+        let texts = TextWriter::new(buffer_memories, &binding.texts).map(TextWriter::into_call);
+        Self {
+            guest: Arc::clone(guest),
+            instance_pointer,
+            binding,
+            texts,
+            word,
+            is_limited,
+            counter,
+            contained,
+            fingerprint: fingerprint(),
+        }
     }
 
     /// The same code once more, which counts its calls.
@@ -108,6 +121,9 @@ impl Inline for Sequence {
             return;
         }
         self.word.iter().filter(|_| self.is_limited).for_each(Word::take_one);
+        if let Some(Call { receiver, number, .. }) = &self.texts {
+            receiver.fire(&mut Firing { number: *number, vmctx, frame, values: &mut [] });
+        }
         if let Some(Call { receiver, number, .. }) = &self.contained {
             receiver.fire(&mut Firing { number: *number, vmctx, frame, values: given });
             return;
@@ -152,6 +168,9 @@ impl Inline for Sequence {
         let mut args = Vec::with_capacity(self.binding.arguments.len());
         for argument in &self.binding.arguments {
             args.push(self.argument(*argument, at)?);
+        }
+        if let Some(call) = &self.texts {
+            at.receive(call);
         }
         let results = match &self.contained {
             Some(call) => {

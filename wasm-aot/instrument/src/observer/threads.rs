@@ -113,6 +113,7 @@ impl Observation {
             compare(store, &mut observer, number, monitor, instance_pointers, program)?;
             instance_pointers
                 .set(store_id, observer.instance().base(store.as_context_mut().core()));
+            monitor.observer.join_texts(store_id, &observer);
             own.push((number as usize, observer));
         }
         bound_memories(&mut store.as_context_mut());
@@ -130,6 +131,7 @@ impl Observation {
         let store = store.as_context_mut().core().id;
         for monitor in self.monitors.lock().iter_mut() {
             monitor.others.remove(&store);
+            monitor.observer.buffer_memories.remove(store);
             if let Some(instance_pointers) = &monitor.instance_pointers {
                 instance_pointers.addresses.lock().remove(&store);
             }
