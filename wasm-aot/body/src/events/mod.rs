@@ -115,6 +115,14 @@ impl Instruction {
         is_listed || CATEGORIES[usize::from(self.category)] == "simd"
     }
 
+    /// Whether its operands, results and immediates are the listed ones in every program, which are
+    /// numbers.
+    pub fn has_one_signature(&self) -> bool {
+        let category = CATEGORIES[usize::from(self.category)];
+        let is_numeric = matches!(category, "arith" | "compare" | "const" | "convert");
+        is_numeric && !self.variables.contains('*') || matches!(self.name, "nop" | "unreachable")
+    }
+
     /// The mnemonic of the specification, where it differs from the event's name.
     pub fn opname(&self) -> &'static str {
         match self.name {

@@ -4,7 +4,8 @@
 use super::name::{self, Asked, Call, Chosen, Event, Leaves, Malformed, Name, Param};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use wasm_aot_body::events::Mode;
+use wasm_aot_body::events::{self, Instruction, Mode};
+use wasm_aot_body::types::Ty;
 use wasm_aot_engine::instrument::module::{ModuleInfo, Space};
 use wasm_aot_engine::{FuncType, ValType};
 
@@ -151,7 +152,7 @@ impl Reading<'_> {
                         return Err(self.wrong(&param.at, why));
                     }
                 },
-                What::Plain(asked) => fixed(asked).map(|types| types[0]),
+                What::Plain(asked) => offered(name.event, asked).map(|types| types[0]),
             };
             let length = matches!(what, What::Text(_)).then_some(What::Length);
             for what in [what].into_iter().chain(length) {
@@ -242,7 +243,7 @@ impl Reading<'_> {
         let (mut taken, mut params, mut given) = (ty.params().iter(), Vec::new(), 0);
         for param in &call.params {
             self.is_offered(name, param)?;
-            let types = fixed(&param.asked)
+            let types = offered(name.event, &param.asked)
                 .map_or(vec![None], |types| types.iter().copied().map(Some).collect());
             for (i, offered) in types.into_iter().enumerate() {
                 given += 1;
@@ -317,15 +318,43 @@ impl Reading<'_> {
             Asked::Opname | Asked::Arg(_) | Asked::Imm(_) => (op.is_some(), "instructions have"),
             _ => (true, ""),
         };
-        match offered {
-            true => Ok(()),
-            false => Err(self.wrong(&param.at, format!("only {who} this"))),
+        if !offered {
+            return Err(self.wrong(&param.at, format!("only {who} this")));
+        }
+        match op.filter(|op| signature(op, &param.asked) == Some(None)) {
+            None => Ok(()),
+            Some(op) => Err(self.wrong(&param.at, format!("{} has no {}", op.name, param.asked))),
         }
     }
 }
 
 /// Texts are an address and a length.
 const TEXT: &[ValType] = &[ValType::I32, ValType::I32];
+
+/// The types of what is asked for, where they are known without a program.
+fn offered(event: Event, asked: &Asked) -> Option<&'static [ValType]> {
+    let of_event = || match event {
+        Event::Opcode(op) => signature(op, asked).flatten(),
+        _ => None,
+    };
+    fixed(asked).or_else(of_event)
+}
+
+/// The type of an operand, result or immediate, or that there is none: of an instruction that is
+/// the same in every program.
+fn signature(op: &'static Instruction, asked: &Asked) -> Option<Option<&'static [ValType]>> {
+    let is_of_signature = matches!(asked, Asked::Arg(_) | Asked::Res(_) | Asked::Imm(_));
+    if !is_of_signature || !op.has_one_signature() {
+        return None;
+    }
+    let listed = events::Event::Opcode(op).variable(&asked.to_string());
+    Some(listed.map(|definition| match definition.ty {
+        Ty::I64 | Ty::U64 => &[ValType::I64][..],
+        Ty::F32 => &[ValType::F32],
+        Ty::F64 => &[ValType::F64],
+        _ => &[ValType::I32],
+    }))
+}
 
 /// The types of what is asked for, where they are always the same.
 fn fixed(asked: &Asked) -> Option<&'static [ValType]> {
@@ -401,6 +430,26 @@ mod tests {
     }
 
     #[test]
+    fn what_depends_on_the_program_is_compared_with_its_sites_only() {
+        for export in [
+            "i32.load (arg0)",
+            "i32.store (arg1)",
+            "i32.store (arg0)",
+            "call (arg5)",
+            "local.set (arg0)",
+            "drop (arg0)",
+            "br_if (arg1)",
+            "i32x4.add (arg0)",
+            "memory.copy (arg2)",
+            "ref.as_non_null (arg1)",
+        ] {
+            let (rules, wrong) =
+                read(&format!(r#"(module (func (export "wasm:opcode:{export}") (param i64)))"#));
+            assert!(rules.len() == 1 && wrong.is_empty(), "{export}: {wrong:?}");
+        }
+    }
+
+    #[test]
     fn what_a_function_takes_is_compared_with_what_its_name_gives() {
         for (export, why) in [
             ("wasm:opcode:call (pc, fid)", "gives 2 arguments, and the function takes 1"),
@@ -414,9 +463,16 @@ mod tests {
             ("wasm:opcode:call (num_targets)", "only br_table has this"),
             ("wasm:func:entry (arg0)", "only instructions have this"),
             ("wasm:block:start (instr_count)", "only block:end has this"),
+            ("wasm:opcode:i32.add (arg2)", "i32.add has no arg2"),
+            ("wasm:opcode:i32.add (imm0)", "i32.add has no imm0"),
+            ("wasm:opcode:i32.const (imm1)", "i32.const has no imm1"),
+            ("wasm:opcode:nop (arg0)", "nop has no arg0"),
+            ("wasm:opcode:i64.add (arg0)", "this is i64, and the function takes i32"),
+            ("wasm:opcode:f32.const (imm0)", "this is f32, and the function takes i32"),
+            ("wasm:opcode:f64.const ($i(imm0))", "this is f64, and $i takes i32"),
         ] {
             let (rules, wrong) = read(&format!(
-                r#"(module (func (export "$f")) (func (export "{export}") (param i32)) (memory (export "wasm:x") 1))"#
+                r#"(module (func (export "$f")) (func (export "$i") (param i32) (result i32) (local.get 0)) (func (export "{export}") (param i32)) (memory (export "wasm:x") 1))"#
             ));
             assert!(rules.is_empty() && wrong.len() == 2, "{export}: {wrong:?}");
             assert!(wrong[0].contains(why) && wrong[0].contains('^'), "{export}: {}", wrong[0]);
