@@ -74,10 +74,12 @@ pub(crate) enum Asked {
 
 /// The names that modules of the existing compiler may ask for, too; the others are for modules
 /// that import the marker.
-const PLAIN: [(&str, Asked); 17] = [
+const PLAIN: [(&str, Asked); 18] = [
     ("pc", Asked::Pc),
     ("opidx", Asked::OpIdx),
     ("fid", Asked::Fid),
+    // Its name in the first modules.
+    ("func", Asked::Fid),
     ("fname", Asked::Fname),
     ("opname", Asked::Opname),
     ("probe_id", Asked::ProbeId),
@@ -102,6 +104,14 @@ const EXTENDED: [(&str, Asked); 8] = [
     ("file", Asked::File),
     ("line", Asked::Line),
     ("APP_MEMID", Asked::AppMemory),
+];
+/// Names of instructions from before the specification was finished, which modules still use.
+const FORMER: [(&str, &str); 5] = [
+    ("v128.anytrue", "v128.any_true"),
+    ("i8x16.alltrue", "i8x16.all_true"),
+    ("i16x8.alltrue", "i16x8.all_true"),
+    ("i32x4.alltrue", "i32x4.all_true"),
+    ("i64x2.alltrue", "i64x2.all_true"),
 ];
 /// The modes that exports name.
 const MODES: [Mode; 6] =
@@ -384,7 +394,8 @@ impl<'a> Reader<'a> {
             }
         }
         let (word, at) = self.identifier("_.");
-        instruction(word).map(Event::Opcode).ok_or_else(|| {
+        let former = FORMER.iter().find(|(former, _)| *former == word);
+        instruction(former.map_or(word, |(_, name)| name)).map(Event::Opcode).ok_or_else(|| {
             let hint = near(word, events::instructions().iter().map(|known| known.name));
             Malformed { is_unknown: true, ..self.wrong(at, format!("no such instruction{hint}")) }
         })
@@ -634,6 +645,16 @@ mod tests {
             matches!(plain("wasm:opcode:ref.test null ()").event, Event::Opcode(op) if op.name == "ref.test_null")
         );
         assert_eq!(plain("wasm:block:end").params, []);
+    }
+
+    #[test]
+    fn former_names_of_instructions_and_parameters_mean_the_present_ones() {
+        for (former, present) in FORMER {
+            let name = plain(&format!("wasm:opcode:{former} (func, pc)"));
+            assert!(matches!(name.event, Event::Opcode(op) if op.name == present), "{former}");
+            assert_eq!(asked(&name), [Asked::Fid, Asked::Pc]);
+        }
+        assert_eq!(Asked::Fid.to_string(), "fid");
     }
 
     #[test]
