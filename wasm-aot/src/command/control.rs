@@ -210,12 +210,12 @@ impl Control {
         if attached.matches == 0 {
             // It would observe nothing, but be listed as if it did.
             session.detach(name).map_err(said)?;
-            let why = misfits.next().map_or(String::new(), |why| format!(": {why}"));
+            let why = misfits.next().map_or(String::new(), |why| super::behind_colon(&why));
             return Err(format!("{name}: nothing in the program matches any of its exports{why}"));
         }
         let shortened = observed.shortened().into_iter().filter_map(of_it);
         let notes = misfits
-            .map(|why| format!("note: this export is never called: {why}\n"))
+            .map(|why| format!("note: this export is never called{}\n", super::behind_colon(&why)))
             .chain(shortened.map(|why| format!("note: {why}\n")));
         Ok([attached_as(text, &attached)].into_iter().chain(notes).collect())
     }

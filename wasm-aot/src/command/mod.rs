@@ -307,6 +307,12 @@ pub(crate) fn complain(line: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "wasm-aot: {line}");
 }
 
+/// A reason behind a colon. One that shows a name with a mark under it begins on a line of its own.
+pub(crate) fn behind_colon(why: &str) -> String {
+    let gap = if why.starts_with(' ') { '\n' } else { ' ' };
+    format!(":{gap}{why}")
+}
+
 /// Returns the bytes of a file, or a line that says why it cannot be read.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     input::read(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))

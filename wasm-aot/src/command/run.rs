@@ -451,7 +451,8 @@ impl Run {
     fn complain_of_matches(&self, observed: &observer::Observation) -> Result<(), Failure> {
         let (misfits, shortened) = (observed.misfits(), observed.shortened());
         if let Some((name, why)) = misfits.iter().chain(&shortened).find(|_| self.strict) {
-            return Err(Failure::new(format!("monitor {name}: {why} (--strict)")));
+            let why = super::behind_colon(why);
+            return Err(Failure::new(format!("monitor {name}{why} (--strict)")));
         }
         let (idle, busy): (Vec<_>, Vec<_>) =
             observed.matches().into_iter().partition(|(_, count)| *count == 0);
@@ -459,7 +460,7 @@ impl Run {
             let why = misfits
                 .iter()
                 .find(|(other, _)| *other == name)
-                .map_or(String::new(), |(_, why)| format!(": {why}"));
+                .map_or(String::new(), |(_, why)| super::behind_colon(why));
             let why = format!(
                 "monitor {name}: nothing in {} matches any of its exports{why}",
                 self.module.display()
@@ -472,7 +473,8 @@ impl Run {
         for (name, why) in
             misfits.iter().filter(|(name, _)| busy.iter().any(|(other, _)| other == name))
         {
-            super::complain(format!("monitor {name}: note: this export is never called: {why}"));
+            let why = super::behind_colon(why);
+            super::complain(format!("monitor {name}: note: this export is never called{why}"));
         }
         for (name, why) in shortened {
             super::complain(format!("monitor {name}: note: {why}"));

@@ -149,6 +149,17 @@ fn a_text_that_does_not_fit_is_cut_with_a_note_and_is_an_error_if_that_is_wanted
     assert_eq!((output_of(&done).as_str(), errors(&done).as_str()), ("fitsb", ""));
 }
 
+#[test]
+fn parameters_that_an_instruction_has_in_no_program_are_refused() {
+    let place = Place::new("modules-signatures");
+    let program = place.file("program.wat", DROPS);
+    let wrong = r#"(module (func (export "wasm:opcode:i32.const (pc, imm1)") (param i32 i32)))"#;
+    let done = run(&place, &[], &[&place.file("wrong.wat", wrong)], &program);
+    let shown = "  wasm:opcode:i32.const (pc, imm1)\n                             ^^^^ i32.const has no imm1";
+    assert!(errors(&done).contains(shown), "{}", errors(&done));
+    assert_eq!(done.status.code(), Some(1));
+}
+
 const DROPS: &str = r#"(module (func (export "_start") (drop (i32.const 1))))"#;
 
 #[test]
@@ -164,11 +175,13 @@ fn an_instruction_that_is_not_known_is_a_note_in_what_others_have_made() {
     };
     let done = run(&place, &[], &[&place.file("foreign.wat", monitor(""))], &program);
     assert!(done.status.success() && !output_of(&done).is_empty(), "{}", errors(&done));
-    assert!(
-        errors(&done).contains("note") && errors(&done).contains("frob.nicate"),
-        "{}",
-        errors(&done)
-    );
+    let shown = "  wasm:opcode:frob.nicate (pc)\n              ^^^^^^^^^^^ no such instruction";
+    let told = format!("monitor foreign: note: this export is never called:\n{shown}");
+    assert!(errors(&done).contains(&told), "{}", errors(&done));
+    let done = run(&place, &["--strict"], &[&place.file("foreign.wat", monitor(""))], &program);
+    assert_eq!(done.status.code(), Some(1));
+    let told = format!("monitor foreign:\n{shown}");
+    assert!(errors(&done).contains(&told), "{}", errors(&done));
     let ours = monitor(r#"(import "wasm-aot:ext" "v1" (func))"#);
     let done = run(&place, &[], &[&place.file("ours.wat", &ours)], &program);
     assert!(
