@@ -88,6 +88,20 @@ fn a_predicate_and_other_questions_are_asked_once_for_each_site() {
 }
 
 #[test]
+fn functions_that_are_called_while_matching_are_called_from_left_to_right() {
+    let monitor = r#"(module (global $calls (mut i32) (i32.const 0))
+        (global $sum (export "sum") (mut i32) (i32.const 0))
+        (func $next (export "$a") (export "$b") (export "$c") (result i32)
+            (global.set $calls (i32.add (global.get $calls) (i32.const 1))) (global.get $calls))
+        (func (export "wasm:opcode:i32.mul ($a(), arg0, $b(), $c())") (param i32 i32 i32 i32)
+            (global.set $sum (i32.add (local.get 3) (i32.mul (i32.const 10)
+                (i32.add (local.get 2) (i32.mul (i32.const 10) (local.get 0))))))))"#;
+    for calls in BOTH {
+        assert_eq!(observed(monitor, FACTORIAL, 1, calls).global("sum"), 123);
+    }
+}
+
+#[test]
 fn loops_branches_and_locals_of_a_probe_are_written_out() {
     let monitor = r#"(module
         (memory 1) (global $sum (export "sum") (mut i64) (i64.const 0))
