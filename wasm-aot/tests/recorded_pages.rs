@@ -287,6 +287,33 @@ fn a_program_goes_on_where_no_recorder_is() {
 }
 
 #[test]
+fn a_program_goes_on_where_its_engine_does_not_compile_what_records_it() {
+    let pages = Pages::new("recorded-older", None);
+    // Earlier engines support only one memory.
+    pages.place.file(
+        "older.js",
+        r#"const { Module, compile } = WebAssembly;
+        const own = require("node:fs").readFileSync("app.wasm").length;
+        const check = (bytes) => {
+            if (bytes.length > own) throw new WebAssembly.CompileError("memory count of 4");
+        };
+        WebAssembly.Module = new Proxy(Module, {
+            construct: (target, [bytes]) => (check(bytes), new target(bytes)),
+        });
+        WebAssembly.compile = async (bytes) => (check(bytes), compile.call(WebAssembly, bytes));"#,
+    );
+    let script = r#"const bytes = require("node:fs").readFileSync("app.wasm");
+        recordAll(bytes, 20).then((found) => console.log(JSON.stringify(found)));"#;
+    let Some(mut node) = node(&pages.place, script) else { return };
+    let options = format!("--require {}", pages.place.0.join("older.js").display());
+    let output = node.env("NODE_OPTIONS", options).output().expect("node starts");
+    let told = errors(&output);
+    assert!(output.status.success() && told.lines().count() == 1, "{told}");
+    assert!(told.contains("does not compile the rewritten program (memory count of 4)"), "{told}");
+    assert_eq!(numbers(&serde_json::from_slice(&output.stdout).expect("JSON")).len(), 4);
+}
+
+#[test]
 fn a_full_disk_ends_the_traces_and_not_the_programs() {
     let pages = Pages::new("recorded-full", Some(64));
     let script = r#"const bytes = require("node:fs").readFileSync("app.wasm");

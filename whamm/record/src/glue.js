@@ -242,11 +242,22 @@
     return isLeaving ? undefined : sender?.done();
   };
 
+  // An engine that does not support what the rewritten program needs gets the original.
+  const refused = (error, program) => {
+    if (!program || !(error instanceof WebAssembly.CompileError)) throw error;
+    complain(`this engine does not compile the rewritten program (${error.message})`);
+  };
+
   WebAssembly.Module = new Proxy(native.Module, {
     construct: (target, [source, ...rest], other) => {
       const [bytes, program] = exchanged(source);
       const self = other === WebAssembly.Module ? target : other;
-      return named(Reflect.construct(target, [bytes, ...rest], self), program);
+      try {
+        return named(Reflect.construct(target, [bytes, ...rest], self), program);
+      } catch (error) {
+        refused(error, program);
+        return Reflect.construct(target, [source, ...rest], self);
+      }
     },
   });
   WebAssembly.Instance = new Proxy(native.Instance, {
@@ -254,7 +265,12 @@
   });
   WebAssembly.compile = async (source, ...rest) => {
     const [bytes, program] = exchanged(source);
-    return named(await native.compile.call(WebAssembly, bytes, ...rest), program);
+    try {
+      return named(await native.compile.call(WebAssembly, bytes, ...rest), program);
+    } catch (error) {
+      refused(error, program);
+      return native.compile.call(WebAssembly, source, ...rest);
+    }
   };
   WebAssembly.compileStreaming = async (source, ...rest) =>
     WebAssembly.compile(await (await source).arrayBuffer(), ...rest);
