@@ -74,12 +74,10 @@ pub(crate) enum Asked {
 
 /// The names that modules of the existing compiler may ask for, too; the others are for modules
 /// that import the marker.
-const PLAIN: [(&str, Asked); 18] = [
+const PLAIN: [(&str, Asked); 17] = [
     ("pc", Asked::Pc),
     ("opidx", Asked::OpIdx),
     ("fid", Asked::Fid),
-    // Its name in the first modules.
-    ("func", Asked::Fid),
     ("fname", Asked::Fname),
     ("opname", Asked::Opname),
     ("probe_id", Asked::ProbeId),
@@ -105,6 +103,8 @@ const EXTENDED: [(&str, Asked); 8] = [
     ("line", Asked::Line),
     ("APP_MEMID", Asked::AppMemory),
 ];
+/// The name of `fid` in the first modules.
+const FUNC: (&str, &str) = ("func", "fid");
 /// Names of instructions from before the specification was finished, which modules still use.
 const FORMER: [(&str, &str); 5] = [
     ("v128.anytrue", "v128.any_true"),
@@ -560,6 +560,8 @@ impl<'a> Reader<'a> {
     }
 
     fn asked(&self, word: &str, at: &Range<usize>) -> Result<Asked, Malformed> {
+        let former = events::FORMER.iter().chain([&FUNC]).find(|(former, _)| *former == word);
+        let word = former.map_or(word, |(_, name)| *name);
         if let Some((_, asked)) = PLAIN.iter().find(|(name, _)| *name == word) {
             return Ok(asked.clone());
         }
@@ -650,11 +652,11 @@ mod tests {
     #[test]
     fn former_names_of_instructions_and_parameters_mean_the_present_ones() {
         for (former, present) in FORMER {
-            let name = plain(&format!("wasm:opcode:{former} (func, pc)"));
+            let name = plain(&format!("wasm:opcode:{former} (func, op_name)"));
             assert!(matches!(name.event, Event::Opcode(op) if op.name == present), "{former}");
-            assert_eq!(asked(&name), [Asked::Fid, Asked::Pc]);
+            assert_eq!(asked(&name), [Asked::Fid, Asked::Opname]);
         }
-        assert_eq!(Asked::Fid.to_string(), "fid");
+        assert_eq!([Asked::Fid, Asked::Opname].map(|it| it.to_string()), ["fid", "opname"]);
     }
 
     #[test]
