@@ -389,8 +389,7 @@ mod tests {
         other.kill().unwrap();
         other.wait().unwrap();
         assert!(Program::find(number, Tower::ALL).unwrap_err().contains("there is no process"));
-        // What it has left is removed.
-        assert!(listener.path().exists());
+        // What it has left is removed; another process may have done so already.
         programs();
         assert!(!listener.path().exists());
     }
