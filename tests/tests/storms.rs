@@ -124,11 +124,13 @@ fn a_cache_line_is_too_large_a_granule_for_the_same_harness() {
     let target =
         Target::new(Shape::Immediate, Placement::Astride { boundary: 64, before: 3 }).unwrap();
     assert!(Granule::LINE.cut(target.word_at(), target.shape().len()).is_some());
-    let tally = storm
-        .run(&target, Budget::toggles(2_000_000).until_torn(1), |face| target.store_whole(face))
-        .unwrap();
+    // A hypervisor may keep one of both processors for itself for as long as a run takes.
+    let tears = |_| {
+        let budget = Budget::toggles(2_000_000).until_torn(1);
+        storm.run(&target, budget, |face| target.store_whole(face)).unwrap().torn > 0
+    };
     assert!(
-        tally.torn > 0,
+        (0..10).any(tears),
         "a store across two lines was never torn: the storms prove nothing on this machine"
     );
 }
