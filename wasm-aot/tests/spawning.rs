@@ -147,9 +147,11 @@ fn each_thread_s_monitor_reads_the_memory_that_they_share() {
 fn each_thread_s_monitor_is_given_texts_in_its_own_buffer() {
     let place = Place::new("spawning-texts");
     let monitor = r#"(module (import "wizeng" "puts" (func $print (param i32 i32)))
-        (memory (export "whamm_buffer") 1 1) (global (export "whamm_buffer:start") i32 (i32.const 8))
+        (memory (export "whamm_buffer") 1 1)
+        (global (export "whamm_buffer:start") i32 (i32.const 8))
         (global (export "whamm_buffer:max") i32 (i32.const 9))
-        (func (export "wasm:opcode:nop (opname)") (param i32 i32) (call $print (local.get 0) (local.get 1))))"#;
+        (func (export "wasm:opcode:nop (opname)") (param i32 i32)
+            (call $print (local.get 0) (local.get 1))))"#;
     let monitor = place.file("texts.wat", monitor);
     let main = format!("{FOUR} (call $wait_for (i32.const 4)) (nop)");
     let done = run(&place, &["--monitor", &monitor], &main, "(nop) (call $come)");

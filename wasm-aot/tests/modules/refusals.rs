@@ -155,7 +155,8 @@ fn parameters_that_an_instruction_has_in_no_program_are_refused() {
     let program = place.file("program.wat", DROPS);
     let wrong = r#"(module (func (export "wasm:opcode:i32.const (pc, imm1)") (param i32 i32)))"#;
     let done = run(&place, &[], &[&place.file("wrong.wat", wrong)], &program);
-    let shown = "  wasm:opcode:i32.const (pc, imm1)\n                             ^^^^ i32.const has no imm1";
+    let mark = " ".repeat(29) + "^^^^ i32.const has no imm1";
+    let shown = &format!("  wasm:opcode:i32.const (pc, imm1)\n{mark}");
     assert!(errors(&done).contains(shown), "{}", errors(&done));
     assert_eq!(done.status.code(), Some(1));
 }

@@ -10,12 +10,15 @@ fn texts_that_a_monitor_passes_are_in_its_first_memory() {
     let monitor = |exports: &str| {
         format!(
             r#"(module (import "wizeng" "puts" (func $print (param i32 i32)))
-            (import "whamm:reflect" "read_function_name" (func $name (param i32 i32 i32) (result i32)))
+            (import "whamm:reflect" "read_function_name"
+                (func $name (param i32 i32 i32) (result i32)))
             (memory $first 1) (memory $second 1) {exports}
-            (data (memory $first) (i32.const 0) "first ") (data (memory $second) (i32.const 0) "second ")
+            (data (memory $first) (i32.const 0) "first ")
+            (data (memory $second) (i32.const 0) "second ")
             (func (export "wasm:opcode:nop")
                 (call $print (i32.const 0) (i32.const 6))
-                (call $print (i32.const 8) (call $name (i32.const 0) (i32.const 8) (i32.const 9)))))"#
+                (call $print (i32.const 8)
+                    (call $name (i32.const 0) (i32.const 8) (i32.const 9)))))"#
         )
     };
     let named = place.file("named.wat", r#"(module (func $begin (export "_start") nop))"#);

@@ -92,10 +92,13 @@ fn texts_are_written_for_probes_that_a_monitor_inserts() {
         (elem declare func $say)
         (func $say (param i32 i32) (call $keep (local.get 0) (local.get 1)) (call $overwrite))
         (func (export "engine:instantiated")
-            (drop (call $insert (i32.const 0) (i32.const 1) (ref.func $say) (i32.const 7) (i32.const 8)))
-            (drop (call $insert (i32.const 1) (i32.const 0) (ref.func $say) (i32.const 0) (i32.const 7))))"#;
+            (drop (call $insert
+                (i32.const 0) (i32.const 1) (ref.func $say) (i32.const 7) (i32.const 8)))
+            (drop (call $insert
+                (i32.const 1) (i32.const 0) (ref.func $say) (i32.const 0) (i32.const 7))))"#;
     let imports = r#"(import "wasm-aot:ext" "v1" (func))
-        (import "wasm-aot:ext" "insert_probe" (func $insert (param i32 i32 funcref i32 i32) (result i32)))"#;
+        (import "wasm-aot:ext" "insert_probe"
+            (func $insert (param i32 i32 funcref i32 i32) (result i32)))"#;
     let monitor = monitor(inserts).replace("(module", &format!("(module {imports}"));
     let mut run = observed(&monitor, ProbeCalls::Inlined, |_| {});
     run.call("main", &[Val::I32(2)]).expect("it runs");

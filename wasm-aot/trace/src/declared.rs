@@ -122,18 +122,18 @@ impl Declared {
         Ok(())
     }
 
-    /// Replaces the types of values and of references.
-    pub(crate) fn replace_types(
-        &mut self,
-        of: impl Fn(ValType) -> ValType,
-        of_reference: impl Fn(RefType) -> RefType,
-    ) {
+    /// Replaces the types of references.
+    pub(crate) fn replace_references(&mut self, with: impl Fn(RefType) -> RefType) {
+        let of = |ty| match ty {
+            ValType::Ref(own) => ValType::Ref(with(own)),
+            number => number,
+        };
         for ty in self.types.iter_mut().flatten() {
             let all = |types: &[ValType]| types.iter().map(|ty| of(*ty)).collect::<Vec<_>>();
             *ty = FuncType::new(all(ty.params()), all(ty.results()));
         }
         for table in &mut self.tables {
-            table.element_type = of_reference(table.element_type);
+            table.element_type = with(table.element_type);
         }
         for global in &mut self.globals {
             global.content_type = of(global.content_type);

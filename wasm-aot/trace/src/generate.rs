@@ -86,7 +86,7 @@ pub fn generate(
         replay.exits.extend(calls_that_may_reach(module, first, &replay.untold_exits)?);
     }
     if replay.has_objects {
-        declared.replace_types(objects::replaced, objects::replaced_reference);
+        declared.replace_references(objects::replaced);
         replay.referenced.insert(declared.functions());
     }
     Assembly::new(module, &declared, &replay, generation.is_checked)?.finish()

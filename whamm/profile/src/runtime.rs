@@ -1,6 +1,6 @@
 //! The run-time support of a profiled program, assembled from text as far as it is needed.
 //!
-//! `runtime/tree.wat` implements the tree, `calls.wat` or `calls_all.wat` direct calls, `time.wat`
+//! `runtime/tree.wat` implements the tree, `calls.wat` and `left.wat` direct calls, `time.wat`
 //! and `reading.wat` charge time to nodes, `sum.wat` adds them up; `text.wat` and `file.wat` write
 //! reports, `end.wat` determines when. Each clock, and each destination of the report, has its own
 //! file, of which one is used.
@@ -29,6 +29,16 @@ const PART: &str = ".part";
 const PAGES: u64 = 16;
 /// Sums of addresses are limited to 32 bits.
 const MOST_PAGES: u64 = 32768;
+
+/// The locals of code that contains `reading.wat`.
+const READING_LOCALS: &str =
+    "(local $now i64) (local $lent i64) (local $passed i64) (local $cost i64)";
+/// A call that may be timed begins.
+const READ_CLOCK: &str = "        (call $read_clock)
+        (i64.store $own offset=32 (local.get $at) (global.get $last))\n";
+/// A timed call has ended.
+const COUNT_TIMED: &str = "      (i32.store $own offset=52 (local.get $at)
+        (i32.add (i32.load $own offset=52 (local.get $at)) (i32.const 1)))\n";
 
 /// How the clock is read and where reports are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +98,7 @@ impl Ways {
     fn parts(&self, options: &Options) -> Vec<&'static str> {
         let mut parts = vec![
             include_str!("runtime/tree.wat"),
+            include_str!("runtime/calls.wat"),
             include_str!("runtime/time.wat"),
             include_str!("runtime/write.wat"),
             include_str!("runtime/sum.wat"),
@@ -95,10 +106,6 @@ impl Ways {
             include_str!("runtime/file.wat"),
             include_str!("runtime/end.wat"),
         ];
-        parts.push(match options.time_all {
-            true => include_str!("runtime/calls_all.wat"),
-            false => include_str!("runtime/calls.wat"),
-        });
         parts.push(match self.wasi {
             Some(Way::Own) => include_str!("runtime/out_own.wat"),
             Some(Way::Lent(_)) => include_str!("runtime/out_lent.wat"),
@@ -116,6 +123,21 @@ impl Ways {
             _ => parts.push(include_str!("runtime/print_text.wat")),
         }
         parts
+    }
+
+    /// A file with its parts that depend on the clock. Where all calls are timed, readings are
+    /// written out, and what decides whether a call is worth timing is left out.
+    fn filled(&self, part: &str, options: &Options) -> String {
+        let reading = include_str!("runtime/reading.wat");
+        let (locals, entered, left) = match options.time_all {
+            true => (READING_LOCALS, reading.to_owned(), reading.to_owned() + COUNT_TIMED),
+            false => ("", READ_CLOCK.to_owned(), include_str!("runtime/left.wat").to_owned()),
+        };
+        part.replace("{READING_LOCALS}", locals)
+            .replace("{ENTERED}", &entered)
+            .replace("{LEFT}", &left)
+            .replace("{READING}", reading)
+            .replace("{NOW}", self.now())
     }
 
     /// The code that reads the clock, which stands where it is read.
@@ -301,9 +323,7 @@ fn text(
     let mut data = Data { bytes: Vec::new() };
     let mut parts = String::new();
     for part in ways.parts(options) {
-        let part = part.replace("{READING}", include_str!("runtime/reading.wat"));
-        let part = part.replace("{NOW}", ways.now());
-        parts += &texts::replace(&part, |text| data.put(text))?;
+        parts += &texts::replace(&ways.filled(part, options), |text| data.put(text))?;
     }
     let clock_note = data.text(ways.clock_note());
     let no_clock_note = data.text("\"calls are counted, and not timed\"");

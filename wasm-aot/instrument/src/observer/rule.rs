@@ -283,7 +283,7 @@ impl Reading<'_> {
             _ => None,
         };
         let of = |names: &[&str]| op.is_some_and(|op| names.contains(&op.name));
-        let (offered, who) = match &param.asked {
+        let (offered, owners) = match &param.asked {
             Asked::Trap => (
                 false,
                 "the rewriting target knows whether an instruction is going to trap: it can be given",
@@ -319,7 +319,7 @@ impl Reading<'_> {
             _ => (true, ""),
         };
         if !offered {
-            return Err(self.wrong(&param.at, format!("only {who} this")));
+            return Err(self.wrong(&param.at, format!("only {owners} this")));
         }
         match op.filter(|op| signature(op, &param.asked) == Some(None)) {
             None => Ok(()),
@@ -472,7 +472,9 @@ mod tests {
             ("wasm:opcode:f64.const ($i(imm0))", "this is f64, and $i takes i32"),
         ] {
             let (rules, wrong) = read(&format!(
-                r#"(module (func (export "$f")) (func (export "$i") (param i32) (result i32) (local.get 0)) (func (export "{export}") (param i32)) (memory (export "wasm:x") 1))"#
+                r#"(module (func (export "$f"))
+                    (func (export "$i") (param i32) (result i32) (local.get 0))
+                    (func (export "{export}") (param i32)) (memory (export "wasm:x") 1))"#
             ));
             assert!(rules.is_empty() && wrong.len() == 2, "{export}: {wrong:?}");
             assert!(wrong[0].contains(why) && wrong[0].contains('^'), "{export}: {}", wrong[0]);

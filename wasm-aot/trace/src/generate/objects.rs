@@ -2,7 +2,7 @@
 //!
 //! A program can do nothing with a host object but keep it and compare it with null. So in the
 //! replay of a run with such objects their type is that of references to functions instead, and
-//! each object is a reference to an added function that nobody calls. What the program does with
+//! each object is a reference to an added function that is never called. What the program does with
 //! its own references to functions does not change, since code that is valid keeps them apart.
 
 use super::*;
@@ -58,15 +58,8 @@ impl Reencode for Encoder {
     }
 }
 
-/// The type that a type of the program has in a replay with host objects.
-pub(super) fn replaced(ty: Own) -> Own {
-    match ty {
-        Own::Ref(own) => Own::Ref(replaced_reference(own)),
-        number => number,
-    }
-}
-
-pub(super) fn replaced_reference(ty: RefType) -> RefType {
+/// The type that references of a type of the program have in a replay with host objects.
+pub(super) fn replaced(ty: RefType) -> RefType {
     let (is_nullable, heap) = (ty.is_nullable(), ty.heap_type());
     let abstract_type = |ty| RefType::new(is_nullable, HeapType::Abstract { shared: false, ty });
     let other = match heap {

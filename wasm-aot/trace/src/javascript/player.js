@@ -80,7 +80,9 @@ globalThis.replay = replay;
   };
   const func = (index) => item('function', index);
 
-  const same = (a, b) => Object.is(a, b) || (a?.thing === 'some' && b !== null && b !== undefined) || (typeof a === 'function' && typeof b === 'function' && a.name === b.name);
+  const any = (a, b) => a?.thing === 'some' && b !== null && b !== undefined;
+  const one = (a, b) => typeof a === 'function' && typeof b === 'function' && a.name === b.name;
+  const same = (a, b) => Object.is(a, b) || any(a, b) || one(a, b);
   const compare = (expected, found, wrong, what) => {
     if (!CHECKED) return;
     for (let i = 0; i < expected.length; i++) {

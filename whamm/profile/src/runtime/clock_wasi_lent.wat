@@ -1,4 +1,4 @@
-        ;; WASI writes the time into the memory that it knows, which is the program's: eight bytes are lent, and given back.
+        ;; WASI writes the time into the memory that it knows, which is the program's: it lends eight bytes.
         (if (memory.size $app) (then
           (local.set $lent (i64.load $app (i32.const 0)))
           (if (i32.eqz (call $clock_time_get (i32.const 1) (i64.const 1) (i32.const 0)))

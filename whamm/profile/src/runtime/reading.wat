@@ -6,10 +6,11 @@
       (local.set $passed (i64.sub (local.get $now) (global.get $last)))
       (global.set $last (local.get $now))
       (global.set $readings (i64.add (global.get $readings) (i64.const 1)))
-      ;; What passes outside of all functions is nobody's; a clock that goes back tells nothing.
+      ;; What passes outside of all functions is charged to none; a clock that goes back tells nothing.
       (br_if $charged (i32.eq (global.get $cur) (i32.const 128)))
       (br_if $charged (i64.le_s (local.get $passed) (i64.const 0)))
-      (local.set $cost (select (local.get $passed) (global.get $reading) (i64.lt_s (local.get $passed) (global.get $reading))))
+      (local.set $cost
+        (select (local.get $passed) (global.get $reading) (i64.lt_s (local.get $passed) (global.get $reading))))
       (global.set $measuring (i64.add (global.get $measuring) (local.get $cost)))
       (i64.store $own offset=24 (global.get $cur)
         (i64.add (i64.load $own offset=24 (global.get $cur)) (i64.sub (local.get $passed) (local.get $cost))))

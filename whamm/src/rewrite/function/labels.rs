@@ -47,10 +47,10 @@ impl Walker<'_, '_> {
     /// The code of an instruction of the program that has labels, if they change: `own` labels of
     /// the rewriter are around the instruction itself.
     pub(super) fn relabelled(&self, i: usize, own: u32) -> Option<Vec<u8>> {
-        let operator = &self.ops[i].operator;
-        if !has_labels(operator) || own == 0 && self.arms.is_empty() {
+        if own == 0 && self.arms.is_empty() {
             return None;
         }
+        let operator = &self.ops[i].operator;
         let frames = self.validator.control_stack_height();
         // A label of `delegate` is counted from outside of its own block.
         let frames = frames - u32::from(matches!(operator, O::Delegate { .. }));
@@ -59,36 +59,20 @@ impl Walker<'_, '_> {
         let new = |label: u32| label + own + u32::try_from(crossed(label)).unwrap_or(0);
         let instruction = RoundtripReencoder.instruction(operator.clone()).ok()?;
         let mut code = Vec::new();
-        with_labels(instruction, new).encode(&mut code);
+        with_labels(instruction, new)?.encode(&mut code);
         Some(code)
     }
 }
 
-fn has_labels(operator: &O<'_>) -> bool {
-    matches!(
-        operator,
-        O::Br { .. }
-            | O::BrIf { .. }
-            | O::BrTable { .. }
-            | O::BrOnNull { .. }
-            | O::BrOnNonNull { .. }
-            | O::BrOnCast { .. }
-            | O::BrOnCastFail { .. }
-            | O::TryTable { .. }
-            | O::Delegate { .. }
-            | O::Rethrow { .. }
-    )
-}
-
-/// An instruction with other labels.
-fn with_labels<'o>(instruction: I<'o>, new: impl Fn(u32) -> u32) -> I<'o> {
+/// An instruction with other labels, if it has some.
+fn with_labels<'o>(instruction: I<'o>, new: impl Fn(u32) -> u32) -> Option<I<'o>> {
     let catch = |catch: &Catch| match *catch {
         Catch::One { tag, label } => Catch::One { tag, label: new(label) },
         Catch::OneRef { tag, label } => Catch::OneRef { tag, label: new(label) },
         Catch::All { label } => Catch::All { label: new(label) },
         Catch::AllRef { label } => Catch::AllRef { label: new(label) },
     };
-    match instruction {
+    Some(match instruction {
         I::Br(label) => I::Br(new(label)),
         I::BrIf(label) => I::BrIf(new(label)),
         I::BrTable(labels, default) => {
@@ -107,6 +91,6 @@ fn with_labels<'o>(instruction: I<'o>, new: impl Fn(u32) -> u32) -> I<'o> {
         }
         I::Delegate(label) => I::Delegate(new(label)),
         I::Rethrow(label) => I::Rethrow(new(label)),
-        other => other,
-    }
+        _ => return None,
+    })
 }
