@@ -30,7 +30,7 @@ use crate::symbols::{Pattern, PatternError, Subject};
 use callpatch::{SetError, Switch};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use wordpatch::{CodeAddr, Policy};
 
@@ -318,9 +318,7 @@ fn of_function<'s>(function: CodeAddr) -> impl Iterator<Item = (ProbeId, &'s Sit
 }
 
 fn describe(names: &mut Names, registry: &ModuleRegistry, id: ProbeId, site: &Site) -> Probe {
-    let function_address = site
-        .owner()
-        .map(|owner: Id| CodeAddr::new(owner.function().address.load(Relaxed) as usize));
+    let function_address = site.owner().map(Id::start);
     let name = names.of(registry, function_address.unwrap_or(site.call().address()));
     let module = registry
         .entries

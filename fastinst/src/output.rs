@@ -17,7 +17,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
-use wordpatch::CodeAddr;
 use wordpatch::os::replace::{Replacement, is_same, is_stream};
 
 /// Facts that the runtime has and the controller does not.
@@ -92,7 +91,7 @@ pub(crate) fn describe(
             return Label { module: Some(registry.entries.len() as u32), ..label.clone() };
         }
         let id = Id(id.0);
-        let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
+        let address = id.start();
         names.label(registry, entry_of(id), address, plain)
     });
     for function in &mut profile.functions {

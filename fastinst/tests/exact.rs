@@ -218,6 +218,15 @@ fn callers_of_inlined_functions_are_those_in_the_source() {
 }
 
 #[test]
+fn a_call_in_a_part_that_was_split_off_is_one_by_the_whole_function() {
+    let Some((profile, _)) = observed("cold.cc", &["-O2"]) else { return };
+    let divided = &function(&profile, "divided")["offset"];
+    let arcs = function(&profile, "rare")["callers"].as_array().unwrap();
+    assert!(arcs.iter().all(|arc| arc["caller"]["offset"] == *divided), "{profile}");
+    assert_eq!(callers(&profile, "rare"), ["divided 50"], "{profile}");
+}
+
+#[test]
 fn constructors_that_are_inlined_have_the_callers_of_the_source() {
     let Some((profile, _)) = observed("inlined.cc", &["-O2", "-g"]) else { return };
     for (name, expected) in [

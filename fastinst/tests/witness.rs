@@ -100,16 +100,19 @@ fn inlined_functions_are_found_by_debug_information() {
 
 #[test]
 fn time_in_a_part_that_was_split_off_belongs_to_the_whole_function() {
-    let to = folder("witness-cold");
-    let program = compile("rarely.cc", &to, &FLAGS);
-    let path = to.join("profile.json");
-    let output = run(&mut preloaded(&program, "count", &path));
-    assert!(output.status.success(), "{output:?}");
-    let profile = profile(&path);
-    let rows = profile["functions"].as_array().unwrap();
-    assert!(rows.iter().all(|row| row["calls"]["value"].as_f64() > Some(0.0)), "{profile}");
-    if profile["header"]["clock"]["clock"] == "kernel" {
-        assert!(share(&profile, "deep") > 0.5, "{profile}");
+    for (source, slow) in [("rarely.cc", "deep"), ("cold.cc", "divided")] {
+        let to = folder("witness-cold");
+        let program = compile(source, &to, &FLAGS);
+        let path = to.join("profile.json");
+        let output = run(&mut preloaded(&program, "count", &path));
+        assert!(output.status.success(), "{output:?}");
+        let profile = profile(&path);
+        let rows = profile["functions"].as_array().unwrap();
+        assert!(rows.iter().all(|row| row["calls"]["how"] == "exact"), "{profile}");
+        assert!(rows.iter().all(|row| row["calls"]["value"].as_f64() > Some(0.0)), "{profile}");
+        if profile["header"]["clock"]["clock"] == "kernel" {
+            assert!(share(&profile, slow) > 0.5, "{profile}");
+        }
     }
 }
 

@@ -19,11 +19,11 @@ use super::Names;
 use crate::runtime::functions::{self, Id};
 use crate::runtime::registry::ModuleRegistry;
 use crate::runtime::target;
+use crate::symbols::Symbol;
 use profiler::{INLINED, Label};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use wordpatch::CodeAddr;
 
 /// What is known of a module whose functions were inlined.
@@ -54,13 +54,41 @@ impl Named {
     }
 }
 
-fn is_at(function: Id, address: CodeAddr) -> bool {
-    function.function().address.load(Relaxed) == address.get() as u64
+/// Whether a function has a probe where it begins.
+fn is_entered(function: Id) -> bool {
+    function.function().site_list().is_some_and(|sites| !sites.enters().is_empty())
 }
 
-/// A symbol without the suffix of a copy that the compiler has made.
+/// Whether this is the symbol of a part that gcc has split off as rarely executed: jumps lead
+/// there, and no calls.
+fn is_rare_part(symbol: &str) -> bool {
+    let part = symbol.trim_end_matches(|c: char| c == '.' || c.is_ascii_digit());
+    part.strip_suffix(".cold").is_some_and(|whole| !whole.is_empty())
+}
+
+/// What compilers append to the symbol of a function for a part or a copy of it, before a number.
+const SUFFIXES: &str = "isra constprop part cold lto_priv clone llvm specialized argprom argelim";
+
+/// A symbol without the last of such suffixes; `None` if there is none. Other languages separate
+/// parts of their names by dots.
+fn shortened(symbol: &str) -> Option<&str> {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let mut rest = symbol;
+    while let Some((stem, last)) = rest.rsplit_once('.').filter(|(stem, _)| !stem.is_empty()) {
+        if SUFFIXES.split(' ').any(|suffix| suffix == last) {
+            return Some(stem);
+        }
+        if !is_number(last) {
+            break;
+        }
+        rest = stem;
+    }
+    (rest.len() < symbol.len()).then_some(rest)
+}
+
+/// A symbol without the suffixes of a copy that the compiler has made.
 fn stem(symbol: &str) -> &str {
-    symbol.split_once('.').map_or(symbol, |(stem, _)| stem)
+    std::iter::successors(Some(symbol), |symbol| shortened(symbol)).last().unwrap_or(symbol)
 }
 
 /// A symbol as it is compared. A constructor or destructor of C++ has several: those of whole
@@ -98,16 +126,39 @@ impl Names {
         };
         let inlined = self.inlined_caller(registry, callee, address, is_end);
         if let Some(caller) = inlined {
-            let start = CodeAddr::new(caller.function().address.load(Relaxed) as usize);
-            return Some(self.label(registry, None, start, plain));
+            return Some(self.label(registry, None, caller.start(), plain));
         }
+        let around = registry.entry_of(address).and_then(|(module, _)| {
+            let symbol = self.symbol(registry, module, address)?;
+            self.owner(registry, module, &symbol)
+        });
         // A function that only seemed to be inlined does not call itself.
-        let is_itself = is_end
-            && registry.entry_of(address).is_some_and(|(module, _)| {
-                let around = self.start(registry, module, address);
-                around.is_some_and(|start| is_at(callee, start))
-            });
-        (!is_itself).then(|| self.label(registry, None, address, plain))
+        let is_itself = is_end && around == Some(callee);
+        let caller = around.map_or(address, Id::start);
+        (!is_itself).then(|| self.label(registry, None, caller, plain))
+    }
+
+    /// The function whose probes are in the code of a symbol. A part that the compiler has split
+    /// off (`f.part.0`, `f.cold`), and a copy (`f.isra.0`), have the hooks of the original, which
+    /// report its address; one with a probe at its beginning is a function of its own.
+    pub(crate) fn owner(
+        &mut self,
+        registry: &ModuleRegistry,
+        module: usize,
+        symbol: &Symbol,
+    ) -> Option<Id> {
+        let span = registry.entries.get(module)?.module.span.clone();
+        let own = functions::find(symbol.start.get() as u64);
+        let is_own = own.is_some_and(is_entered) && !is_rare_part(&symbol.name);
+        let mut original = own.filter(|_| is_own);
+        let mut shorter = symbol.name.as_str();
+        while original.is_none_or(|id| !is_entered(id)) {
+            let Some(stem) = shortened(shorter) else { break };
+            let named = self.function_named(registry, module, stem);
+            original = named.filter(|id| span.contains(&id.start())).or(original);
+            shorter = stem;
+        }
+        original.or(own)
     }
 
     /// The innermost function with probes that was inlined at an address, outside of the callee if
@@ -131,7 +182,7 @@ impl Names {
         let inlined = &frames[..frames.len().saturating_sub(1)];
         let outside = match is_end {
             true => {
-                let own = CodeAddr::new(callee.function().address.load(Relaxed) as usize);
+                let own = callee.start();
                 let (home, _) = registry.entry_of(own)?;
                 let own = self.symbol(registry, home, own)?.name;
                 let own = comparable(stem(&own));
@@ -188,18 +239,23 @@ impl Names {
         let mut named = Named { count: functions::count(), ..Named::default() };
         let mut copies = Vec::new();
         for id in functions::all() {
-            let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
+            let address = id.start();
             if !is_there(address) || !target::is_selected(registry, address) {
                 continue;
             }
             let Some((home, _)) = registry.entry_of(address) else { continue };
             let Some(symbol) = self.symbol(registry, home, address) else { continue };
             let name = comparable(&symbol.name);
+            if is_rare_part(&name) {
+                continue;
+            }
             if stem(&name) != name {
                 copies.push((stem(&name).to_owned(), id));
             }
             named.add(name.into_owned(), id);
         }
+        // The original is what hooks report, also those in its copies.
+        copies.retain(|(stem, _)| !named.functions.contains_key(stem));
         copies.into_iter().for_each(|(stem, id)| named.add(stem, id));
         named
     }
@@ -208,6 +264,19 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn suffixes_of_parts_and_copies_are_known() {
+        assert_eq!(stem("_Z1fi.isra.0.cold"), "_Z1fi");
+        assert_eq!(stem("f.constprop.0.part.12"), "f");
+        assert_eq!(stem("f.llvm.4711"), "f");
+        assert_eq!(stem("nested.0"), "nested");
+        for whole in ["f", "main.init", "main.main", "os.(*File).Read", ".cold", "", "."] {
+            assert_eq!(stem(whole), whole);
+        }
+        assert!(is_rare_part("f.cold") && is_rare_part("f.isra.0.cold.3"));
+        assert!(!is_rare_part("f.isra.0") && !is_rare_part("shop.coldest"));
+    }
 
     #[test]
     fn constructors_are_compared_without_their_variant() {

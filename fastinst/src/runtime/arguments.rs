@@ -193,7 +193,7 @@ impl ModuleRegistry {
         let Some(unmodified) = &mut self.unmodified else { return };
         for &id in new {
             let Some(facts) = unmodified.take_facts(id) else { continue };
-            let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
+            let address = id.start();
             let Some(entry) =
                 self.entries.iter().find(|entry| entry.module.span.contains(&address))
             else {
@@ -220,7 +220,7 @@ impl ModuleRegistry {
         let mut lines = Vec::new();
         for entry in &self.entries {
             for id in owners(entry) {
-                let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
+                let address = id.start();
                 if asked(&entry.module, address).is_some() {
                     lines.push(format!(
                         "arguments of {} are not read: its hooks come after its prologue, which overwrites them; compile it without -finstrument-functions, and use \

@@ -59,6 +59,11 @@ impl Id {
         self.address() == ABANDONED
     }
 
+    /// Where it begins.
+    pub(crate) fn start(self) -> CodeAddr {
+        CodeAddr::new(self.function().address.load(Relaxed) as usize)
+    }
+
     fn address(self) -> u64 {
         self.function().address.load(Acquire)
     }

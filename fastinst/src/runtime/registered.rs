@@ -434,7 +434,7 @@ pub(crate) fn also(number: u64, place: u32, code: usize, length: usize) -> Resul
     let registration = registration.ok_or_else(|| format!("unknown registration {number}"))?;
     let id = registration.functions.get(place as usize);
     let id = id.ok_or_else(|| format!("registration {number} has no function {place}"))?;
-    let start = CodeAddr::new(id.function().address.load(Relaxed) as usize);
+    let start = id.start();
     let home = registry.entries.iter().position(|entry| entry.is_of_registration(number));
     let home = home.ok_or_else(|| format!("unknown registration {number}"))?;
     let known = registry.entries[home].module.registered.as_ref();

@@ -11,7 +11,6 @@ use profiler::Clock;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use wordpatch::CodeAddr;
 use wordpatch::os::clocks;
 
 /// What the agent knows about a function.
@@ -124,7 +123,7 @@ impl Agent {
     pub(super) fn discover(&mut self, changed: &BTreeSet<Id>, registry: &mut ModuleRegistry) {
         self.make_accounts();
         for &id in changed {
-            let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
+            let address = id.start();
             // The module in which it was first seen: another one may be mapped there by now.
             let account = &mut self.functions[id.0 as usize];
             account.module =
@@ -154,7 +153,7 @@ impl Agent {
         self.apply_modes(changes);
         // Only after they have got their modes: a span that began earlier would miss their calls.
         for &id in changed.iter().filter(|_| spans::are_used()) {
-            let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
+            let address = id.start();
             spans::set_role(id, target::role_of(registry, address));
         }
         if spans::are_used() || scope::is_used() {

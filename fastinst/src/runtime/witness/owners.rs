@@ -2,7 +2,7 @@
 //!
 //! A place lies in a function of the symbol table. If that function has probes, they are its own. A
 //! part that the compiler has split off (`name.part.0`, `name.cold`) or a copy (`name.isra.0`) has
-//! the probes of the name before the dot. Where a function holds entry sites of others, these were
+//! the probes of its original. Where a function holds entry sites of others, these were
 //! inlined into it, and debug information says which of them a place is in.
 
 use super::jit::{self, Jit};
@@ -18,7 +18,6 @@ use crate::symbols::Subject;
 use profiler::FuncId;
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::Ordering::Relaxed;
 use wordpatch::CodeAddr;
 
 pub(super) struct Owners<'o> {
@@ -45,7 +44,7 @@ impl Probed {
         let mut enters = Vec::new();
         let enter_sites = sites::all().filter(|(_, site)| site.kind == Kind::Enter);
         for (site, id) in enter_sites.filter_map(|(_, site)| Some((site, site.owner()?))) {
-            let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
+            let address = id.start();
             let module = site.module as usize;
             if target::is_selected(registry, address) {
                 functions.push(((module, address.get()), FuncId(id.0)));
@@ -54,7 +53,7 @@ impl Probed {
         }
         // Functions that share a site are known from what hooks have received.
         for id in functions::all() {
-            let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
+            let address = id.start();
             if let Some((module, _)) =
                 registry.entry_of(address).filter(|_| target::is_selected(registry, address))
             {
@@ -124,14 +123,13 @@ impl<'o> Owners<'o> {
             return self.in_registered(registered, address, start);
         }
         let symbol = self.names.symbol(self.registry, module, address);
-        let (start, size, name) = symbol.map_or((start, 0, String::new()), |symbol| {
-            (symbol.start.get(), symbol.size, symbol.name)
-        });
-        // A part that gcc has split off as rarely executed has no entry, but may have an exit of
-        // its own.
-        let whole = name.contains(".cold").then(|| self.split_from(module, &name)).flatten();
-        let known = whole.or_else(|| self.probed().at(module, start));
-        let own = known.or_else(|| self.split_from(module, &name));
+        let (start, size) =
+            symbol.as_ref().map_or((start, 0), |symbol| (symbol.start.get(), symbol.size));
+        let copied = symbol.as_ref().filter(|symbol| symbol.name.contains('.'));
+        let original = copied.and_then(|symbol| self.names.owner(self.registry, module, symbol));
+        let original = original.filter(|&id| target::is_selected(self.registry, id.start()));
+        let known = original.map(|id| FuncId(id.0));
+        let own = known.or_else(|| self.probed().at(module, start));
         let inside = self.enters_within(module, start, if size == 0 { 1 } else { size });
         let own = own.or_else(|| inside.first().copied());
         if inside.iter().all(|&id| Some(id) == own) {
@@ -183,12 +181,6 @@ impl<'o> Owners<'o> {
         })
     }
 
-    /// The function that a part or a copy was made from.
-    fn split_from(&mut self, module: usize, name: &str) -> Option<FuncId> {
-        let (whole, _) = name.split_once('.')?;
-        self.named(module, whole)
-    }
-
     fn named(&mut self, module: usize, name: &str) -> Option<FuncId> {
         self.names.function_named(self.registry, module, name).map(|id| FuncId(id.0))
     }
@@ -214,16 +206,12 @@ impl<'o> Owners<'o> {
         let (registry, names) = (self.registry, &mut *self.names);
         let probed = self.probed.get_or_init(|| Probed::find(registry));
         for &(site, module, id) in &probed.enters {
-            let address = CodeAddr::new(Id(id.0).function().address.load(Relaxed) as usize);
             let Some(start) = names.start(registry, module, CodeAddr::new(site)) else { continue };
-            if start == address || probed.at(module, start.get()) == Some(id) {
+            if start == Id(id.0).start() {
                 continue;
             }
             let Some(symbol) = names.symbol(registry, module, start) else { continue };
-            let whole = symbol.name.split_once('.').map(|(whole, _)| whole.to_owned());
-            if whole.is_some()
-                && names.symbol(registry, module, address).map(|own| own.name) == whole
-            {
+            if names.owner(registry, module, &symbol) == Some(Id(id.0)) {
                 continue;
             }
             // Asked once a module: it has debug information or has none.
