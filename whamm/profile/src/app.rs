@@ -3,8 +3,8 @@
 use crate::Error;
 use std::collections::{BTreeMap, BTreeSet};
 use wasmparser::{
-    CompositeInnerType, ConstExpr, ElementItems, ExternalKind, Name, NameSectionReader, Operator,
-    Parser, Payload, TypeRef,
+    CompositeInnerType, ConstExpr, ElementItems, ExternalKind, MemoryType, Name, NameSectionReader,
+    Operator, Parser, Payload, TypeRef,
 };
 use whamm_rewrite::{Body, Program};
 
@@ -18,6 +18,15 @@ pub(crate) const PROF: &str = "prof";
 pub(crate) struct AppMemory {
     pub(crate) is_shared: bool,
     pub(crate) is_64: bool,
+    /// Whether it may have no page.
+    pub(crate) may_be_empty: bool,
+}
+
+impl AppMemory {
+    fn of(memory: &MemoryType) -> Self {
+        let may_be_empty = memory.initial == 0;
+        Self { is_shared: memory.shared, is_64: memory.memory64, may_be_empty }
+    }
 }
 
 /// A program: its functions, and what refers to them.
@@ -41,6 +50,14 @@ pub(crate) struct App {
     pub(crate) referred: BTreeSet<u32>,
     /// Imported functions that others tail-call.
     pub(crate) tail_called: BTreeSet<u32>,
+    /// Whether it makes tail calls.
+    pub(crate) tails: bool,
+    /// Whether it catches exceptions.
+    pub(crate) catches: bool,
+    /// Whether it calls functions through tables or references.
+    pub(crate) calls_indirectly: bool,
+    /// Whether it has a start function.
+    starts: bool,
     /// Names of functions.
     names: BTreeMap<u32, String>,
 }
@@ -48,13 +65,21 @@ pub(crate) struct App {
 impl App {
     /// Reads a program; returns an error if it cannot be profiled.
     pub(crate) fn read(program: &Program<'_>) -> Result<Self, Error> {
-        let mut app = Self::default();
+        let mut app = Self { starts: program.start.is_some(), ..Self::default() };
         for payload in Parser::new(0).parse_all(program.bytes) {
             app.section(payload.map_err(whamm_rewrite::Error::from)?)?;
         }
         for body in &program.bodies {
             for instruction in body.instructions()? {
-                match instruction.operator {
+                let operator = instruction.operator;
+                app.tails |= is_tail_call(&operator);
+                app.calls_indirectly |=
+                    matches!(operator, Operator::CallIndirect { .. } | Operator::CallRef { .. });
+                app.catches |= matches!(
+                    operator,
+                    Operator::TryTable { .. } | Operator::Catch { .. } | Operator::CatchAll
+                );
+                match operator {
                     Operator::RefFunc { function_index } => {
                         app.referred.insert(function_index);
                     }
@@ -100,8 +125,7 @@ impl App {
             Payload::MemorySection(section) => {
                 for memory in section {
                     let memory = memory.map_err(whamm_rewrite::Error::from)?;
-                    let (is_shared, is_64) = (memory.shared, memory.memory64);
-                    self.memories.push(AppMemory { is_shared, is_64 });
+                    self.memories.push(AppMemory::of(&memory));
                 }
             }
             Payload::TableSection(section) => {
@@ -161,10 +185,7 @@ impl App {
                 self.functions.push(ty);
                 self.imports.push((import.module.to_owned(), import.name.to_owned()));
             }
-            TypeRef::Memory(memory) => {
-                let (is_shared, is_64) = (memory.shared, memory.memory64);
-                self.memories.push(AppMemory { is_shared, is_64 });
-            }
+            TypeRef::Memory(memory) => self.memories.push(AppMemory::of(&memory)),
             _ => {}
         }
         Ok(())
@@ -215,6 +236,11 @@ impl App {
         self.types.get(ty as usize).copied().flatten().unwrap_or(0)
     }
 
+    /// Whether it has a start function that is counted and not timed.
+    pub(crate) fn starts_quietly(&self) -> bool {
+        self.starts && !self.exports.is_empty()
+    }
+
     /// Whether it uses WASI.
     pub(crate) fn uses_wasi(&self) -> bool {
         self.imports.iter().any(|import| import.0 == WASI)
@@ -247,15 +273,21 @@ impl App {
 
 /// Whether an instruction is a call.
 pub(crate) fn is_call(operator: &Operator<'_>) -> bool {
-    let is_direct = matches!(operator, Operator::Call { .. } | Operator::ReturnCall { .. });
-    let is_indirect = matches!(
+    is_tail_call(operator)
+        || matches!(
+            operator,
+            Operator::Call { .. } | Operator::CallIndirect { .. } | Operator::CallRef { .. }
+        )
+}
+
+/// Whether an instruction is a tail call.
+pub(crate) fn is_tail_call(operator: &Operator<'_>) -> bool {
+    matches!(
         operator,
-        Operator::CallIndirect { .. }
-            | Operator::CallRef { .. }
+        Operator::ReturnCall { .. }
             | Operator::ReturnCallIndirect { .. }
             | Operator::ReturnCallRef { .. }
-    );
-    is_direct || is_indirect
+    )
 }
 
 /// Whether a body makes no calls and is short: it has no loop, and no instruction that works on

@@ -66,8 +66,8 @@ pub(crate) fn make(
         }
     }
     if let Some(start) = program.start {
-        let is_all = app.exports.is_empty();
-        let first = start_function(plan, program, &makes, start, is_all);
+        let is_quiet = app.starts_quietly();
+        let first = start_function(plan, program, &makes, start, is_quiet);
         plan.start = Some(first);
     }
     Ok(gateways)
@@ -148,11 +148,11 @@ fn start_function(
     program: &Program<'_>,
     makes: &Maker<'_>,
     start: u32,
-    is_all: bool,
+    is_quiet: bool,
 ) -> u32 {
     let runtime = makes.runtime;
-    let gateway = makes.add(plan, start, false, is_all && runtime.tells_ends);
-    if is_all {
+    let gateway = makes.add(plan, start, false, !is_quiet && runtime.tells_ends);
+    if !is_quiet {
         return gateway;
     }
     let mut body = Function::new([]);

@@ -32,6 +32,7 @@ mod app;
 mod body;
 mod budget;
 mod gateway;
+mod parts;
 mod runtime;
 mod shape;
 mod stand_in;

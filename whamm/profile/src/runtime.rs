@@ -1,9 +1,9 @@
 //! The run-time support of a profiled program, assembled from text as far as it is needed.
 //!
-//! `runtime/tree.wat` implements the tree, `calls.wat` and `left.wat` direct calls, `time.wat`
-//! and `reading.wat` charge time to nodes, `sum.wat` adds them up; `text.wat` and `file.wat` write
-//! reports, `end.wat` determines when. Each clock, and each destination of the report, has its own
-//! file, of which one is used.
+//! `runtime/tree.wat` implements the tree, `calls.wat` direct calls, `time.wat` and `reading.wat`
+//! charge time to nodes, `sum.wat` adds them up; `text.wat` and `file.wat` write reports, `end.wat`
+//! determines when. Each clock, and each destination of the report, has its own file, of which one
+//! is used.
 //!
 //! ```text
 //!     8 a report's totals            128 the host's node   208 that of what there was no room for
@@ -12,8 +12,8 @@
 //! ```
 
 use crate::app::{App, PROF, WASI};
-use crate::shape::{HEADER, Shapes, Telling};
-use crate::{Clock, Error, Options, texts};
+use crate::shape::{HEADER, Shape, Shapes, Telling};
+use crate::{Clock, Error, Options, parts, texts};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use wasm_encoder::{EntityType, ValType};
@@ -22,23 +22,20 @@ use whamm_rewrite::{Linked, Plan, Program};
 /// The address of the data about a program.
 const DATA: u32 = 3584;
 /// The size of a function's row in bytes: see `runtime/tree.wat`.
-pub(crate) const ROW: u32 = 24;
+pub(crate) const ROW: u32 = 28;
+/// The node of the host; that of contexts for which there was no room is behind it.
+const HOST: u32 = 128;
+/// Offsets in a node of its parent, and of whether it is timed.
+const PARENT: usize = 4;
+const TIMED: usize = 48;
+/// A function of the run-time support that the program does not need.
+const NEEDLESS: u32 = u32::MAX;
 /// The suffix of the name of an incomplete file.
 const PART: &str = ".part";
 /// Pages in a megabyte.
 const PAGES: u64 = 16;
 /// Sums of addresses are limited to 32 bits.
 const MOST_PAGES: u64 = 32768;
-
-/// The locals of code that contains `reading.wat`.
-const READING_LOCALS: &str =
-    "(local $now i64) (local $lent i64) (local $passed i64) (local $cost i64)";
-/// A call that may be timed begins.
-const READ_CLOCK: &str = "        (call $read_clock)
-        (i64.store $own offset=32 (local.get $at) (global.get $last))\n";
-/// A timed call has ended.
-const COUNT_TIMED: &str = "      (i32.store $own offset=52 (local.get $at)
-        (i32.add (i32.load $own offset=52 (local.get $at)) (i32.const 1)))\n";
 
 /// How the clock is read and where reports are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +91,27 @@ impl Ways {
         list
     }
 
+    /// The imports as text.
+    fn import_fields(&self, options: &Options) -> String {
+        let types = |list: &[ValType]| -> String {
+            list.iter().map(|ty| format!(" {}", spelled(*ty))).collect()
+        };
+        let mut out = String::new();
+        for import in self.imports(options) {
+            let (id, params) = (import.identifier(), types(&import.params));
+            let results = types(&import.results);
+            let _ = writeln!(
+                out,
+                "(import \"{}\" \"{}\" (func ${id} (param{params}) (result{results})))",
+                import.module, import.name
+            );
+        }
+        if let Some(Way::Lent(_)) = self.wasi {
+            out += "(import \"program\" \"memory\" (memory $app 0))\n";
+        }
+        out
+    }
+
     /// The files of the run-time support that are needed.
     fn parts(&self, options: &Options) -> Vec<&'static str> {
         let mut parts = vec![
@@ -125,21 +143,6 @@ impl Ways {
         parts
     }
 
-    /// A file with its parts that depend on the clock. Where all calls are timed, readings are
-    /// written out, and what decides whether a call is worth timing is left out.
-    fn filled(&self, part: &str, options: &Options) -> String {
-        let reading = include_str!("runtime/reading.wat");
-        let (locals, entered, left) = match options.time_all {
-            true => (READING_LOCALS, reading.to_owned(), reading.to_owned() + COUNT_TIMED),
-            false => ("", READ_CLOCK.to_owned(), include_str!("runtime/left.wat").to_owned()),
-        };
-        part.replace("{READING_LOCALS}", locals)
-            .replace("{ENTERED}", &entered)
-            .replace("{LEFT}", &left)
-            .replace("{READING}", reading)
-            .replace("{NOW}", self.now())
-    }
-
     /// The code that reads the clock, which stands where it is read.
     fn now(&self) -> &'static str {
         match (self.clock, self.wasi) {
@@ -148,6 +151,31 @@ impl Ways {
             (Clock::Prof, _) => include_str!("runtime/clock_prof.wat"),
             (Clock::None, _) => include_str!("runtime/clock_none.wat"),
         }
+    }
+
+    /// A file with the parts that a program needs.
+    fn filled(&self, part: &str, app: &App, options: &Options) -> Result<String, Error> {
+        let holds = |condition: &str| {
+            Some(match condition {
+                "time_all" => options.time_all,
+                "file" => options.file.is_some(),
+                "start" => app.starts_quietly(),
+                "tails" => app.tails,
+                "exceptions" => app.catches,
+                "indirect" => app.calls_indirectly,
+                "may_be_empty" => match self.wasi {
+                    Some(Way::Lent(memory)) => app.memories[memory as usize].may_be_empty,
+                    _ => true,
+                },
+                _ => return None,
+            })
+        };
+        let text = |name: &str| match name {
+            "now" => Some(self.now()),
+            "reading" => Some(include_str!("runtime/reading.wat")),
+            _ => None,
+        };
+        parts::chosen(part, &holds, &text)
     }
 
     /// The note about times in a file: a text in JSON.
@@ -269,12 +297,12 @@ impl Runtime {
             enter_child: function("enter_child")?,
             enter_gate: function("enter_gate")?,
             leave: function("leave")?,
-            tail: function("tail")?,
-            tail_via: function("tail_via")?,
-            caught: function("caught")?,
-            foreign: function("foreign")?,
+            tail: function("tail").unwrap_or(NEEDLESS),
+            tail_via: function("tail_via").unwrap_or(NEEDLESS),
+            caught: function("caught").unwrap_or(NEEDLESS),
+            foreign: function("foreign").unwrap_or(NEEDLESS),
             origin: function("origin")?,
-            starting: function("starting")?,
+            starting: function("starting").unwrap_or(NEEDLESS),
             ended: function("ended")?,
             ending: function("ending")?,
             exiting: function("exiting")?,
@@ -306,6 +334,38 @@ impl Data {
         at
     }
 
+    /// The numbers of all leaves that functions call, function by function.
+    fn leaves(&mut self, shapes: &Shapes) -> u32 {
+        self.align();
+        let leaves = shapes.shapes.iter().flat_map(|shape| &shape.leaves);
+        let ids: Vec<u8> = leaves.flat_map(|leaf| (leaf + 1).to_le_bytes()).collect();
+        self.put(&ids)
+    }
+
+    /// A row for the host, each function, and both others that have names: see
+    /// `runtime/tree.wat`. Returns the address behind the nodes that rows refer to, which are behind
+    /// the rows.
+    fn rows(&mut self, shapes: &Shapes, names: &[u32]) -> u64 {
+        let rows = u64::from(DATA) + self.bytes.len() as u64;
+        let mut node = (rows + u64::from(ROW) * names.len() as u64).next_multiple_of(8);
+        let mut first = 0;
+        let none = Shape::default();
+        for (at, name) in names.iter().enumerate() {
+            let function = at.checked_sub(1);
+            let shape = function.and_then(|at| shapes.shapes.get(at)).unwrap_or(&none);
+            let telling = function.and_then(|at| shapes.tellings.get(at));
+            let is_untimed = telling.is_some_and(|telling| *telling != Telling::Timed);
+            let leaves = shape.leaves.len() as u32;
+            let of_leaves = leaves | u32::from(is_untimed) << 16;
+            for word in [first, of_leaves, shape.size() as u32, node as u32, 0, 0, *name] {
+                self.put(&word.to_le_bytes());
+            }
+            first += leaves;
+            node += shape.size();
+        }
+        node
+    }
+
     fn align(&mut self) {
         while !self.bytes.len().is_multiple_of(8) {
             self.bytes.push(0);
@@ -323,7 +383,7 @@ fn text(
     let mut data = Data { bytes: Vec::new() };
     let mut parts = String::new();
     for part in ways.parts(options) {
-        parts += &texts::replace(&ways.filled(part, options), |text| data.put(text))?;
+        parts += &texts::replace(&ways.filled(part, app, options)?, |text| data.put(text))?;
     }
     let clock_note = data.text(ways.clock_note());
     let no_clock_note = data.text("\"calls are counted, and not timed\"");
@@ -331,24 +391,14 @@ fn text(
     let path_at = data.put(path.as_bytes());
     data.put(PART.as_bytes());
     data.align();
-    let table = shape_table(shapes);
-    let (shapes_at, leaves) = (data.put(&table.shapes), table.leaves);
+    let leaves = data.leaves(shapes);
+    let labels = ["[contexts beyond memory]", "[other modules]"].map(str::to_owned);
+    let names = [options.name.clone()].into_iter().chain((0..app.len()).map(|at| app.name(at)));
+    let names: Vec<u32> = names.chain(labels).map(|name| data.text(&name)).collect();
     data.align();
-    let leaves_at = data.put(&leaves);
-    let names = data.text(&options.name);
-    for function in 0..app.len() {
-        data.text(&app.name(function));
-    }
-    data.text("[contexts beyond memory]");
-    data.text("[other modules]");
-    data.align();
-    let room = DATA + data.bytes.len() as u32;
+    let rows = DATA + data.bytes.len() as u32;
+    let used = data.rows(shapes, &names);
     let functions = u64::from(app.len());
-    let used = u64::from(room)
-        + (u64::from(ROW) + 4) * (functions + 3)
-        + 16
-        + 3 * HEADER
-        + shapes.one_of_each();
     let pages = used.div_ceil(65536);
     let most = (u64::from(options.memory) * PAGES).min(MOST_PAGES);
     // A part is reserved for reports.
@@ -356,30 +406,13 @@ fn text(
     if used > for_nodes {
         return Err(Error::TooLarge(used.div_ceil(7 << 17)));
     }
-    let mut out = String::from("(module\n");
-    for import in ways.imports(options) {
-        let types = |list: &[ValType]| -> String {
-            list.iter().map(|ty| format!(" {}", spelled(*ty))).collect()
-        };
-        let (id, params) = (import.identifier(), types(&import.params));
-        let results = types(&import.results);
-        let _ = writeln!(
-            out,
-            "(import \"{}\" \"{}\" (func ${id} (param{params}) (result{results})))",
-            import.module, import.name
-        );
-    }
-    if let Some(Way::Lent(_)) = ways.wasi {
-        out += "(import \"program\" \"memory\" (memory $app 0))\n";
-    }
+    let mut out = format!("(module\n{}", ways.import_fields(options));
     let _ = writeln!(out, "(memory $own (export \"own\") {pages} {most})");
     let globals = [
         ("functions", functions as i64),
         ("imports", i64::from(app.imported())),
-        ("shapes", shapes_at.into()),
-        ("leaf_ids", leaves_at.into()),
-        ("names", names.into()),
-        ("room", room.into()),
+        ("leaf_ids", leaves.into()),
+        ("rows", rows.into()),
         ("node_end", for_nodes as i64),
         ("has_clock", i64::from(ways.clock != Clock::None)),
         ("time_all", options.time_all.into()),
@@ -395,9 +428,14 @@ fn text(
     for (name, value) in globals {
         let _ = writeln!(out, "(global ${name} i32 (i32.const {value}))");
     }
+    let _ = writeln!(out, "(global $heap (mut i32) (i32.const {used}))");
     out += &parts;
-    let _ = write!(out, "(data (memory $own) (i32.const {DATA}) \"{}\"))", escaped(&data.bytes));
-    Ok((out, room))
+    let nodes = first_nodes(app.len());
+    for (at, bytes) in [(HOST, nodes.as_slice()), (DATA, &data.bytes)] {
+        let _ = writeln!(out, "(data (memory $own) (i32.const {at}) \"{}\")", escaped(bytes));
+    }
+    out.push(')');
+    Ok((out, rows))
 }
 
 fn spelled(ty: ValType) -> &'static str {
@@ -408,22 +446,15 @@ fn spelled(ty: ValType) -> &'static str {
     }
 }
 
-/// Four bytes about each function, by its number; and the numbers of all leaves that are called.
-struct Table {
-    shapes: Vec<u8>,
-    leaves: Vec<u8>,
-}
-
-fn shape_table(shapes: &Shapes) -> Table {
-    let mut table = Table { shapes: vec![0; 4], leaves: Vec::new() };
-    for (shape, telling) in shapes.shapes.iter().zip(&shapes.tellings) {
-        let untimed = if *telling == Telling::Timed { 0 } else { 1 << 15 };
-        table.shapes.extend((shape.leaves.len() as u16).to_le_bytes());
-        table.shapes.extend((shape.slots() as u16 | untimed).to_le_bytes());
-        table.leaves.extend(shape.leaves.iter().flat_map(|leaf| (leaf + 1).to_le_bytes()));
+/// The nodes of the host and of contexts for which there was no room, which are next to each other.
+fn first_nodes(functions: u32) -> Vec<u8> {
+    let size = HEADER as usize;
+    let mut nodes = vec![0; 2 * size];
+    for (at, word) in [(TIMED, 1), (size, functions + 1), (size + PARENT, HOST), (size + TIMED, 1)]
+    {
+        nodes[at..at + 4].copy_from_slice(&word.to_le_bytes());
     }
-    table.shapes.extend([0; 8]);
-    table
+    nodes
 }
 
 fn escaped(bytes: &[u8]) -> String {

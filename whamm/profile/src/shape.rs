@@ -3,7 +3,7 @@
 //! A direct call finds its callee's node in a slot of its caller's node. A short leaf has no node:
 //! the caller's node counts its calls, in a few instructions.
 
-use crate::app::{self, App, is_call};
+use crate::app::{self, App, is_call, is_tail_call};
 use crate::{Error, Options};
 use std::collections::BTreeMap;
 use wasmparser::Operator;
@@ -66,11 +66,6 @@ impl Shape {
     /// The size of a node in bytes.
     pub(crate) fn size(&self) -> u64 {
         HEADER + 8 * (self.leaves.len() + self.slots.len()) as u64
-    }
-
-    /// The number of slots.
-    pub(crate) fn slots(&self) -> usize {
-        self.slots.len()
     }
 }
 
@@ -137,11 +132,6 @@ impl Shapes {
     pub(crate) fn has_few_calls(&self, function: u32) -> bool {
         self.calls.get(&function).is_some_and(|calls| *calls <= FEW)
     }
-
-    /// The size of one node of each function, in bytes.
-    pub(crate) fn one_of_each(&self) -> u64 {
-        self.shapes.iter().map(Shape::size).sum()
-    }
 }
 
 fn telling(
@@ -168,12 +158,7 @@ fn calls(body: &Body<'_>) -> Result<(bool, bool), Error> {
     let (mut calls, mut tails) = (false, false);
     for instruction in body.instructions()? {
         calls |= is_call(&instruction.operator);
-        tails |= matches!(
-            instruction.operator,
-            Operator::ReturnCall { .. }
-                | Operator::ReturnCallIndirect { .. }
-                | Operator::ReturnCallRef { .. }
-        );
+        tails |= is_tail_call(&instruction.operator);
     }
     Ok((calls, tails))
 }

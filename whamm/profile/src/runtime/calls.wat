@@ -4,23 +4,39 @@
   ;; Engines do not inline calls, and a call that is timed is to take little beside the clock: so what `open` does is
   ;; written out.
   (func $enter (export "enter") (param $node i32) (param $slot i32) (param $id i32) (result i32) (local $at i32)
-    {READING_LOCALS}
+{if time_all}
+    (local $now i64) (local $lent i64) (local $passed i64) (local $cost i64)
+{end}
     (local.set $slot (i32.add (local.get $node) (local.get $slot)))
     (if (i32.eqz (local.tee $at (i32.load $own offset=4 (local.get $slot)))) (then
       (local.set $at (call $child (local.get $node) (local.get $id)))
       (i32.store $own offset=4 (local.get $slot) (local.get $at))))
     (i64.store $own offset=16 (local.get $at) (i64.add (i64.load $own offset=16 (local.get $at)) (i64.const 1)))
+{if tails}
     (i32.store $own offset=72 (local.get $at) (i32.const 0))
+{end}
     (if (i32.load $own offset=48 (local.get $at))
       (then
-{ENTERED}      )
+{if time_all}
+{reading}
+{else}
+        (call $read_clock)
+        (i64.store $own offset=32 (local.get $at) (global.get $last))
+{end}
+      )
       (else (i32.store $own (local.get $slot) (local.get $at))))
     (global.set $cur (local.get $at))
     (local.get $at))
 
   ;; The node `at` that was called from `node` has returned.
-  (func $leave (export "leave") (param $node i32) (param $at i32) (local $next i32) 
-    (local $spent i64) (local $timed i32) {READING_LOCALS}
+  (func $leave (export "leave") (param $node i32) (param $at i32)
+{if time_all}
+    (local $now i64) (local $lent i64) (local $passed i64) (local $cost i64)
+{else}
+    (local $spent i64) (local $timed i32)
+{end}
+{if tails}
+    (local $next i32)
     (block $last (loop $tails
       (br_if $last (i32.eqz (local.tee $next (i32.load $own offset=72 (local.get $at)))))
       (i32.store $own offset=72 (local.get $at) (i32.const 0))
@@ -29,6 +45,26 @@
         (return)))
       (local.set $at (local.get $next))
       (br $tails)))
+{end}
     (if (i32.load $own offset=48 (local.get $at)) (then
-{LEFT}    ))
+{if time_all}
+{reading}
+      (i32.store $own offset=52 (local.get $at)
+        (i32.add (i32.load $own offset=52 (local.get $at)) (i32.const 1)))
+{else}
+      ;; Contexts that turn out to be too short are only counted from then on.
+      (call $read_clock)
+      (local.set $spent (i64.sub (global.get $last) (i64.load $own offset=32 (local.get $at))))
+      ;; One call may have waited for a processor for most of its time.
+      (if (i64.gt_s (local.get $spent) (i64.shl (global.get $least) (i64.const 6)))
+        (then (local.set $spent (i64.shl (global.get $least) (i64.const 6)))))
+      (local.set $spent (i64.add (i64.load $own offset=40 (local.get $at)) (local.get $spent)))
+      (local.set $timed (i32.add (i32.load $own offset=52 (local.get $at)) (i32.const 1)))
+      (i64.store $own offset=40 (local.get $at) (local.get $spent))
+      (i32.store $own offset=52 (local.get $at) (local.get $timed))
+      (if (i32.ge_u (local.get $timed) (i32.const 8)) (then
+        (if (i64.lt_s (local.get $spent) (i64.mul (i64.extend_i32_u (local.get $timed)) (global.get $least)))
+          (then (i32.store $own offset=48 (local.get $at) (i32.const 0))))))
+{end}
+    ))
     (global.set $cur (local.get $node)))

@@ -29,5 +29,3 @@
 
   (func $at_most_a_word (param $n i64) (result i32)
     (i32.wrap_i64 (select (local.get $n) (i64.const 0xffffffff) (i64.lt_u (local.get $n) (i64.const 0xffffffff)))))
-  (func $save)
-  (func $save_after (param i64))

@@ -39,6 +39,9 @@
     (global.set $measuring (i64.add (global.get $measuring) (local.get $passed)))
     (call $save_after (i64.mul (local.get $passed) (i64.const 50))))
 
+  ;; When the profile so far is written next.
+  (global $next_save (mut i64) (i64.const 0x7fffffffffffffff))
+
   (func $save_after (param $time i64)
     (global.set $next_save (i64.add (global.get $last)
       (select (local.get $time) (i64.const 1000000000) (i64.gt_s (local.get $time) (i64.const 1000000000))))))

@@ -1,11 +1,15 @@
     ;; A reading of the clock.
     (block $charged
       (local.set $now (global.get $last))
+{if start}
       (if (i32.eqz (global.get $quiet)) (then
-{NOW}      ))
+{now}
+      ))
+{else}
+{now}
+{end}
       (local.set $passed (i64.sub (local.get $now) (global.get $last)))
       (global.set $last (local.get $now))
-      (global.set $readings (i64.add (global.get $readings) (i64.const 1)))
       ;; What passes outside of all functions is charged to none; a clock that goes back tells nothing.
       (br_if $charged (i32.eq (global.get $cur) (i32.const 128)))
       (br_if $charged (i64.le_s (local.get $passed) (i64.const 0)))
@@ -14,4 +18,7 @@
       (global.set $measuring (i64.add (global.get $measuring) (local.get $cost)))
       (i64.store $own offset=24 (global.get $cur)
         (i64.add (i64.load $own offset=24 (global.get $cur)) (i64.sub (local.get $passed) (local.get $cost))))
-      (if (i64.ge_s (global.get $last) (global.get $next_save)) (then (call $save))))
+{if file}
+      (if (i64.ge_s (global.get $last) (global.get $next_save)) (then (call $save)))
+{end}
+    )

@@ -30,7 +30,6 @@
 
   ;; Whether there was room.
   (func $sum (result i32)
-    (if (i32.eqz (global.get $ready)) (then (call $init)))
     (if (i32.and (i32.ne (global.get $report_to) (i32.const 0)) (i32.eq (global.get $heap) (global.get $report_to)))
       (then (call $release)))
     (global.set $report_from (global.get $heap))
@@ -114,7 +113,7 @@
   (func $leaf_calls (param $at i32) (result i32) (local $row i32) (local $n i32) (local $id i32) (local $arc i32) (local $calls i64)
     (local.set $row (call $row (i32.load $own (local.get $at))))
     (block $end (loop $next
-      (br_if $end (i32.ge_u (local.get $n) (i32.load $own offset=4 (local.get $row))))
+      (br_if $end (i32.ge_u (local.get $n) (i32.load16_u $own offset=4 (local.get $row))))
       (local.set $calls (i64.load $own offset=80 (i32.add (local.get $at) (i32.shl (local.get $n) (i32.const 3)))))
       (if (i64.ne (local.get $calls) (i64.const 0)) (then
         (local.set $id (i32.load $own (i32.add (global.get $leaf_ids) (i32.shl (i32.add (i32.load $own (local.get $row)) (local.get $n)) (i32.const 2)))))

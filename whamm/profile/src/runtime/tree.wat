@@ -19,10 +19,6 @@
   ;; in that.
   (global $from (export "from") (mut i32) (i32.const 0))
   (global $slot (export "slot") (mut i32) (i32.const 0))
-  (global $heap (mut i32) (i32.const 0))
-  (global $table (mut i32) (i32.const 0))
-  (global $name_at (mut i32) (i32.const 0))
-  (global $ready (mut i32) (i32.const 0))
   ;; Contexts for which there was no room: how often one was asked for.
   (global $folded (mut i32) (i32.const 0))
 
@@ -37,50 +33,10 @@
     (global.set $heap (i32.add (local.get $at) (local.get $n)))
     (local.get $at))
 
-  ;; The row of a function: 0 its leaves' first number, 4 how many, 8 a node's size, 12 its node where there is no room for another,
-  ;; 16 the node (with its lowest bit changed) from which its gateway was called last, if that led to a node that is not timed, and 20 that node.
-  (func $row (param $id i32) (result i32) (i32.add (global.get $table) (i32.mul (local.get $id) (i32.const 24))))
-
-  ;; Tables are made of what is known of each function: how many leaves and slots it has, and its name with a zero byte behind it.
-  (func $init (local $id i32) (local $row i32) (local $from i32) (local $leaf i32) (local $size i32)
-    (global.set $ready (i32.const 1))
-    (i32.store $own offset=48 (i32.const 128) (i32.const 1))
-    (i32.store $own offset=48 (i32.const 208) (i32.const 1))
-    (i32.store $own (i32.const 208) (i32.add (global.get $functions) (i32.const 1)))
-    (i32.store $own offset=4 (i32.const 208) (i32.const 128))
-    (global.set $table (global.get $room))
-    (global.set $name_at (i32.add (global.get $table) (i32.mul (i32.add (global.get $functions) (i32.const 3)) (i32.const 24))))
-    (global.set $heap (i32.and (i32.const -8)
-      (i32.add (i32.add (global.get $name_at) (i32.shl (i32.add (global.get $functions) (i32.const 3)) (i32.const 2))) (i32.const 7))))
-    (local.set $from (global.get $names))
-    (loop $next
-      (local.set $row (call $row (local.get $id)))
-      (i32.store $own (i32.add (global.get $name_at) (i32.shl (local.get $id) (i32.const 2))) (local.get $from))
-      (loop $more
-        (local.set $from (i32.add (local.get $from) (i32.const 1)))
-        (br_if $more (i32.load8_u $own (i32.sub (local.get $from) (i32.const 1)))))
-      (i32.store $own (local.get $row) (local.get $leaf))
-      (i32.store $own offset=4 (local.get $row) (call $leaves (local.get $id)))
-      (local.set $size (call $size (local.get $id)))
-      (i32.store $own offset=8 (local.get $row) (local.get $size))
-      (i32.store $own offset=12 (local.get $row) (global.get $heap))
-      (global.set $heap (i32.add (global.get $heap) (local.get $size)))
-      (local.set $leaf (i32.add (local.get $leaf) (call $leaves (local.get $id))))
-      (local.set $id (i32.add (local.get $id) (i32.const 1)))
-      (br_if $next (i32.lt_u (local.get $id) (i32.add (global.get $functions) (i32.const 3))))))
-
-  (func $leaves (param $id i32) (result i32)
-    (i32.load16_u $own (i32.add (global.get $shapes) (i32.shl (local.get $id) (i32.const 2)))))
-  (func $slots (param $id i32) (result i32)
-    (i32.load16_u $own offset=2 (i32.add (global.get $shapes) (i32.shl (local.get $id) (i32.const 2)))))
-  (func $size (param $id i32) (result i32)
-    (i32.and (i32.const -8) (i32.add (i32.const 87)
-      (i32.shl
-        (i32.add (call $leaves (local.get $id)) (i32.and (call $slots (local.get $id)) (i32.const 0x7fff)))
-        (i32.const 3)))))
-  ;; Whether the options leave it untimed.
-  (func $excluded (param $id i32) (result i32) (i32.shr_u (call $slots (local.get $id)) (i32.const 15)))
-  (func $is_host (param $id i32) (result i32) (i32.lt_u (i32.sub (local.get $id) (i32.const 1)) (global.get $imports)))
+  ;; The row of a function, made with the module: 0 its leaves' first number, 4 how many, 6 whether the options leave it
+  ;; untimed, 8 a node's size, 12 its node where there is no room for another, 16 the node (with its lowest bit changed)
+  ;; from which its gateway was called last, if that led to a node that is not timed, and 20 that node, 24 its name.
+  (func $row (param $id i32) (result i32) (i32.add (global.get $rows) (i32.mul (local.get $id) (i32.const 28))))
 
   ;; A node below another one.
   (func $make (param $parent i32) (param $id i32) (result i32) (local $at i32)
@@ -88,14 +44,13 @@
       (local.set $at (call $alloc (i32.load $own offset=8 (call $row (local.get $id)))))))
     (if (i32.eqz (local.get $at)) (then (return (call $beyond (local.get $id)))))
     (call $hang (local.get $at) (local.get $parent) (local.get $id))
-    (i32.store $own offset=48 (local.get $at) (call $begins_timed (local.get $parent) (local.get $id)))
+    ;; Below what is too short to be timed everything is.
+    (i32.store $own offset=48 (local.get $at)
+      (if (result i32) (i32.or (i32.eqz (global.get $has_clock)) (i32.load16_u $own offset=6 (call $row (local.get $id))))
+        (then (i32.const 0))
+        (else (i32.or (i32.or (global.get $time_all) (i32.load $own offset=48 (local.get $parent)))
+          (i32.load16_u $own offset=6 (call $row (i32.load $own (local.get $parent))))))))
     (local.get $at))
-
-  ;; Below what is too short to be timed everything is.
-  (func $begins_timed (param $parent i32) (param $id i32) (result i32)
-    (if (i32.or (i32.eqz (global.get $has_clock)) (call $excluded (local.get $id))) (then (return (i32.const 0))))
-    (i32.or (i32.or (global.get $time_all) (i32.load $own offset=48 (local.get $parent)))
-      (call $excluded (i32.load $own (local.get $parent)))))
 
   (func $hang (param $at i32) (param $parent i32) (param $id i32)
     (i32.store $own (local.get $at) (local.get $id))
@@ -135,7 +90,9 @@
   ;; A call begins.
   (func $open (param $at i32)
     (call $count (local.get $at))
+{if tails}
     (i32.store $own offset=72 (local.get $at) (i32.const 0))
+{end}
     (if (i32.load $own offset=48 (local.get $at)) (then
       (call $read_clock)
       (i64.store $own offset=32 (local.get $at) (global.get $last))))
@@ -158,6 +115,7 @@
       (i32.store $own offset=20 (local.get $row) (local.get $at))))
     (local.get $at))
 
+{if tails}
   ;; A tail call: it ends its caller, and belongs to what called that.
   (func $tail (export "tail") (param $node i32) (param $id i32) (local $at i32)
     (local.set $at (call $child (i32.load $own offset=4 (local.get $node)) (local.get $id)))
@@ -173,18 +131,23 @@
 
   (func $end_before_tail (param $node i32)
     (if (i32.load $own offset=48 (local.get $node)) (then (call $read_clock))))
+{end}
 
+{if exceptions}
   ;; An exception was caught in an activation of this node.
   (func $caught (export "caught") (param $node i32)
     (global.set $via (i32.const 0))
     (if (i32.ne (global.get $cur) (local.get $node)) (then
       (if (global.get $has_clock) (then (call $read_clock)))
       (global.set $cur (local.get $node)))))
+{end}
 
+{if indirect}
   ;; What was called through a table or a reference was no function of this module.
   (func $foreign (export "foreign") (param $node i32)
     (global.set $via (i32.const 0))
     (call $count (call $child (local.get $node) (i32.add (global.get $functions) (i32.const 2)))))
+{end}
 
   ;; Where a call comes from that arrives at a gateway: a call that does not name its callee, a function of the host, or the host itself.
   (func $origin (export "origin") (result i32) (local $at i32)
@@ -192,12 +155,13 @@
     (if (local.get $at) (then
       (global.set $via (i32.const 0))
       (return (local.get $at))))
-    (if (i32.eqz (global.get $ready)) (then (call $init)))
     (local.set $at (global.get $cur))
-    (if (call $is_host (i32.load $own (local.get $at))) (then (return (local.get $at))))
+    (if (i32.lt_u (i32.sub (i32.load $own (local.get $at)) (i32.const 1)) (global.get $imports)) (then (return (local.get $at))))
     (global.set $cur (i32.const 128))
     (call $calibrate)
     (i32.const 128))
 
+{if start}
   ;; What the program starts with when it is instantiated is counted, not timed: the host has not made its clock known by then.
   (func $starting (export "starting") (param $is_it i32) (global.set $quiet (local.get $is_it)))
+{end}

@@ -54,7 +54,7 @@
         (select (i32.const 0) (local.get $base) (i32.and (local.get $from) (i32.const 128)))))
       (local.set $at (i32.add (local.get $at) (i32.const 3)))
       (if (i32.gt_u (local.get $what) (i32.const 3)) (then
-        (local.set $from (call $name (i32.load $own (local.get $from))))
+        (local.set $from (i32.load $own offset=24 (call $row (i32.load $own (local.get $from)))))
         (if (i32.eq (local.get $what) (i32.const 4)) (then (call $say (local.get $from))) (else (call $quoted (local.get $from))))
         (br $next)))
       (call $number
@@ -83,9 +83,6 @@
       (call $byte (i32.const 32))
       (local.set $n (i32.sub (local.get $n) (i32.const 1)))
       (br $next))))
-
-  (func $name (param $id i32) (result i32)
-    (i32.load $own (i32.add (global.get $name_at) (i32.shl (local.get $id) (i32.const 2)))))
 
   ;; The digits of a number with some behind the point: where they begin, before 400.
   (func $digits (param $value i64) (param $decimals i32) (result i32) (local $at i32) (local $n i32)
