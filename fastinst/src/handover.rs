@@ -34,7 +34,7 @@
 //! This module exists to share memory between processes.
 #![allow(unsafe_code)]
 
-use profiler::{Figure, Profile};
+use profiler::{Figure, FileError, Profile};
 use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -287,8 +287,17 @@ impl Handover {
 
     /// What every process has left so far, in the order in which they began.
     pub fn profiles(&self) -> Vec<Profile> {
+        self.slots().filter_map(Result::ok).collect()
+    }
+
+    /// Why a profile that a process has left cannot be read, if there is such a profile.
+    pub fn failure(&self) -> Option<FileError> {
+        self.slots().find_map(Result::err)
+    }
+
+    fn slots(&self) -> impl Iterator<Item = Result<Profile, FileError>> {
         let claimed = self.front().claimed.load(Acquire).min(SLOTS);
-        (0..claimed).filter_map(|number| self.profile(offset_of(number))).collect()
+        (0..claimed).filter_map(|number| self.profile(offset_of(number)))
     }
 
     /// Processes that found no slot.
@@ -297,7 +306,7 @@ impl Handover {
     }
 
     /// The latest profile in a slot, with what was counted since.
-    fn profile(&self, slot: usize) -> Option<Profile> {
+    fn profile(&self, slot: usize) -> Option<Result<Profile, FileError>> {
         let mapped = Mapped::new(&self.file, slot, PAGE).ok()?;
         let front: &SlotFront = &mapped.all(0)[0];
         // It is read again if the writer has overwritten the copy meanwhile.
@@ -317,8 +326,10 @@ impl Handover {
             )?;
             fence(Acquire);
             (front.latest.load(Relaxed) == latest).then(|| {
-                let mut profile = Profile::from_file(&bytes).ok()?;
-                add_counts(&mut profile, &counts, which);
+                let mut profile = Profile::from_file(&bytes);
+                if let Ok(profile) = &mut profile {
+                    add_counts(profile, &counts, which);
+                }
                 Some(profile)
             })
         })?
@@ -598,6 +609,15 @@ mod tests {
             word.store(before, Relaxed);
         }
         assert_eq!(calls(&handover.profiles()[0]), [1.0, 1.0]);
+    }
+
+    #[test]
+    fn a_profile_that_cannot_be_read_is_reported() {
+        let handover = Handover::new().unwrap();
+        let writers = [(); 2].map(|()| Writer::claim(Path::new(&handover.path())).unwrap());
+        assert!(writers[0].put(&profile(1), 0) && handover.failure().is_none());
+        assert!(writers[1].put(b"no profile", 0));
+        assert!(handover.profiles().len() == 1 && handover.failure().is_some());
     }
 
     #[test]

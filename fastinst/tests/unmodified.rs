@@ -33,6 +33,7 @@ fn observed(program: &Path, arguments: &[&str], to: &Path, options: &[&str]) -> 
     let observed = run(command.arg(program).args(arguments));
     assert_eq!(text(&observed.stdout), text(&plain.stdout), "{options:?} {}", program.display());
     assert_eq!(observed.status.code(), plain.status.code(), "{}", text(&observed.stderr));
+    assert!(to.exists(), "no profile of {} {options:?}: {observed:?}", program.display());
     observed
 }
 

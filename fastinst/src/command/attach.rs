@@ -105,10 +105,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     ));
     let end = watch(&target, &handover, time);
     let Some(profile) = profile(&handover) else {
-        return Err(Failure::Refused(format!(
-            "process {}: no profile: none of its functions was called, or it ended at once",
-            args.process
-        )));
+        let why = handover.failure().map_or_else(
+            || "no profile: none of its functions was called, or it ended at once".to_owned(),
+            |failure| format!("its profile cannot be read: {failure}"),
+        );
+        return Err(Failure::Refused(format!("process {}: {why}", args.process)));
     };
     args.kept.keep_at_end(&profile)?;
     end?;

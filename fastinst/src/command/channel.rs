@@ -51,6 +51,12 @@ impl Channel {
         profiles.extend(self.folder.profiles());
         (!profiles.is_empty()).then(|| Profile::merge(&profiles))
     }
+
+    /// Why a profile that a process has left is missing, if one is.
+    pub(super) fn failure(&self) -> Option<String> {
+        let failure = self.handover.as_ref().and_then(Handover::failure)?;
+        Some(format!("a profile that the program has left cannot be read: {failure}"))
+    }
 }
 
 /// A private folder for profiles that do not fit into the mapping. Made when it is needed, removed

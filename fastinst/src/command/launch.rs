@@ -199,10 +199,14 @@ pub(crate) fn profile_of(
         Failure::NotExecutable(format!("cannot run {}: {why}", program.display()))
     })?;
     let status = while_watching(&channel, around, || attend(child))?;
-    let profile = channel.profile();
+    let (profile, failure) = (channel.profile(), channel.failure());
+    if let (Some(_), Some(failure)) = (&profile, &failure) {
+        // There is at least another process's.
+        say(failure);
+    }
     // Removes the entries of processes that were killed.
     control::registry::sweep();
-    Ok(Ended { status, profile, note })
+    Ok(Ended { status, profile, note: failure.or(note) })
 }
 
 /// The program, if it exists and can be profiled; and what would explain an empty profile.
