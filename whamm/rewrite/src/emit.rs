@@ -4,13 +4,14 @@ use crate::decode::{self, Program};
 use crate::indices::Indices;
 use crate::plan::{BodyPlan, Part, Plan};
 use crate::{Error, debug, moves, names, source_map};
+use std::collections::BTreeSet;
 use wasm_encoder::reencode::{Reencode, utils};
 use wasm_encoder::{
-    CodeSection, ConstExpr, CustomSection, DataCountSection, DataSection, ElementSection,
+    CodeSection, ConstExpr, CustomSection, DataCountSection, DataSection, ElementSection, Elements,
     ExportSection, Function, FunctionSection, GlobalSection, ImportSection, MemorySection, Module,
     StartSection, TableSection, TagSection, TypeSection,
 };
-use wasmparser::{ExternalKind, Parser, Payload};
+use wasmparser::{ExternalKind, Operator, Parser, Payload};
 
 /// A module, and a list of information that it lost.
 #[derive(Clone, Debug)]
@@ -35,6 +36,8 @@ struct Sections {
     globals: GlobalSection,
     exports: ExportSection,
     elements: ElementSection,
+    /// The program's functions that others are exported instead of.
+    rerouted: BTreeSet<u32>,
     counts_data: bool,
     code: CodeSection,
     data: DataSection,
@@ -49,6 +52,7 @@ pub fn emit(program: &Program<'_>, plan: &Plan) -> Result<Emitted, Error> {
     let mut sections = Sections::default();
     sections.copy(program.bytes, plan, &mut indices)?;
     let moved = sections.bodies(program, plan, &mut indices)?;
+    sections.declare_rerouted(program, &mut indices)?;
     sections.add(plan);
     Ok(sections.assemble(program, plan, &moved))
 }
@@ -100,11 +104,37 @@ impl Sections {
     ) -> Result<(), Error> {
         let is_function = export.kind == ExternalKind::Func;
         let index = match plan.rerouted.get(export.name) {
-            Some(other) if is_function => *other,
+            Some(other) if is_function => {
+                self.rerouted.insert(export.index);
+                *other
+            }
             None if is_function => indices.function(export.index),
             _ => indices.external_index(export.kind, export.index)?,
         };
         self.exports.export(export.name, indices.export_kind(export.kind)?, index);
+        Ok(())
+    }
+
+    /// Declares functions whose references are taken: their exports did so.
+    fn declare_rerouted(
+        &mut self,
+        program: &Program<'_>,
+        indices: &mut Indices,
+    ) -> Result<(), Error> {
+        let mut referred = BTreeSet::new();
+        for body in program.bodies.iter().filter(|_| !self.rerouted.is_empty()) {
+            referred.extend(body.instructions()?.iter().filter_map(|instruction| {
+                match instruction.operator {
+                    Operator::RefFunc { function_index } => Some(function_index),
+                    _ => None,
+                }
+            }));
+        }
+        let lost = self.rerouted.intersection(&referred);
+        let lost: Vec<u32> = lost.map(|function| indices.function(*function)).collect();
+        if !lost.is_empty() {
+            self.elements.declared(Elements::Functions(lost.into()));
+        }
         Ok(())
     }
 
