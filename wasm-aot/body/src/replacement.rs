@@ -126,13 +126,10 @@ pub fn kept_of_call<T: PartialEq>(called: &[T], wanted: &[T], returned: usize) -
     }
 }
 
-/// Whether instructions of that name can be replaced while a program runs: not those that throw,
-/// tail calls, branches on references, or the borders of blocks. Blocks are replaced as a whole,
-/// `else` is the second arm of its `if`.
+/// Whether instructions of that name are replaced: not the borders of blocks. Blocks are replaced
+/// as a whole, `else` is the second arm of its `if`.
 pub fn is_replaced(name: &str) -> bool {
-    const CONTROL: [&str; 7] =
-        ["end", "throw", "throw_ref", "catch", "catch_all", "rethrow", "delegate"];
-    !(["br_on_", "return_"].iter().any(|kind| name.starts_with(kind)) || CONTROL.contains(&name))
+    !["end", "catch", "catch_all", "delegate"].contains(&name)
 }
 
 /// How many of a branch's operands are passed to its label, or to the caller.
@@ -149,8 +146,7 @@ pub fn passing(operator: &Operator<'_>, operands: usize) -> usize {
     }
 }
 
-/// Whether control continues after an instruction only if a probe replaces it. Other instructions
-/// of that kind are not replaced while a program runs.
+/// Whether control continues after an instruction only if a probe replaces it.
 pub fn never_falls_through(operator: &Operator<'_>) -> bool {
     matches!(
         operator,
@@ -161,6 +157,9 @@ pub fn never_falls_through(operator: &Operator<'_>) -> bool {
             | Operator::ReturnCall { .. }
             | Operator::ReturnCallIndirect { .. }
             | Operator::ReturnCallRef { .. }
+            | Operator::Throw { .. }
+            | Operator::ThrowRef
+            | Operator::Rethrow { .. }
     )
 }
 

@@ -1,6 +1,6 @@
 //! Scripts that replace instructions and blocks, as monitors and in rewritten programs.
 
-use super::events::{rows_inside, rows_of_both_targets};
+use super::events::rows_of_both_targets;
 use super::replaced_programs::{BLOCKS, JUMPS};
 use super::*;
 use crate::place::errors;
@@ -29,6 +29,14 @@ const VALUES: &str = r#"(module (memory (export "memory") 1)
             (local.set $i (i32.add (local.get $i) (i32.const 1)))
             (br_if 0 (i32.lt_u (local.get $i) (i32.const 10)))))
     (table funcref (elem $more)))"#;
+
+/// Counts what is executed around replaced instructions.
+const COUNTERS: &str = "wasm:opcode:*.const|local.*|call:before { report var b: u32; b++; }
+    wasm:opcode:i32.add(arg1: i32):before { report var l: i32; l = arg1; }
+    wasm:block:start { report var s: u32; s++; } wasm:block:end { report var e: u32; e++; }
+    wasm:opcode:end:before { report var ends: u32; ends++; }
+    wasm:func:exit { report var x: u32; x++; }
+    wasm:opcode:br*:at_target { report var t: u32; t++; }";
 
 /// The program's records, as one number.
 const NOTED: &str = "report var noted: i64;
@@ -292,12 +300,6 @@ fn control_goes_on_behind_branches_returns_and_traps_that_are_replaced_on_both_t
         let table = if i == 1 { vec![4] } else { vec![3, 4] };
         [vec![i + 1, 20], table, vec![5], vec![i]]
     };
-    let counters = "wasm:opcode:*.const|local.*|call:before { report var b: u32; b++; }
-        wasm:opcode:i32.add(arg1: i32):before { report var l: i32; l = arg1; }
-        wasm:block:start { report var s: u32; s++; } wasm:block:end { report var e: u32; e++; }
-        wasm:opcode:end:before { report var ends: u32; ends++; }
-        wasm:func:exit { report var x: u32; x++; }
-        wasm:opcode:br*:at_target { report var t: u32; t++; }";
     type Change<'a> = &'a dyn Fn([Vec<i64>; 4], i64) -> [Vec<i64>; 4];
     let cases: [(&str, &str, Change<'_>); 6] = [
         ("none", "", &|parts, _| parts),
@@ -324,8 +326,118 @@ fn control_goes_on_behind_branches_returns_and_traps_that_are_replaced_on_both_t
     for (name, script, change) in cases {
         let wanted = sum(3, |i| change(plain(i), i).concat());
         assert_eq!(noted(name, JUMPS, script), wanted, "{name}");
-        assert_eq!(noted(name, JUMPS, &(script.to_owned() + counters)), wanted, "{name}, counted");
+        assert_eq!(noted(name, JUMPS, &(script.to_owned() + COUNTERS)), wanted, "{name}, counted");
     }
+}
+
+/// Tail calls, throws and branches on references, followed by code.
+const LAST: &str = r#"(module (memory (export "memory") 1)
+    (type $one (func (param i32) (result i32)))
+    (tag $stop (param i32))
+    (table funcref (elem $named))
+    (elem declare func $other)
+    (func $note (param i64))
+    (func $tell (param i32) (call $note (i64.extend_i32_s (local.get 0))))
+    (func $named (type $one) (i32.mul (local.get 0) (i32.const 55)))
+    (func $other (type $one) (i32.add (local.get 0) (i32.const 1)))
+    (func $some (param (ref null $one)) (result (ref $one)) (ref.func $other))
+    (func $tail (type $one) (return_call $named (local.get 0)))
+    (func $indirect (type $one) (return_call_indirect (type $one) (local.get 0) (i32.const 0)))
+    (func $by_reference (type $one) (return_call_ref $one (local.get 0) (ref.func $named)))
+    (func $throw (type $one)
+        (if (i32.eqz (local.get 0)) (then (throw $stop (i32.const 8)) (local.set 0 (i32.const 2))))
+        (local.get 0))
+    (func $again (type $one)
+        (block $caught (result exnref)
+            (try_table (catch_all_ref $caught) (return (call $throw (local.get 0))))
+            (unreachable))
+        (throw_ref) (i32.const 6))
+    (func $caught (type $one)
+        (block $caught (result i32)
+            (try_table (catch $stop $caught) (return (call $again (local.get 0))))
+            (unreachable))
+        (i32.add (i32.const 100)))
+    (func $null (param (ref null $one) i32) (result i32)
+        (block $none
+            (return (call_ref $one (local.get 1) (br_on_null $none (local.get 0)))))
+        (i32.const 3))
+    (func (export "_start") (local $i i32)
+        (loop
+            (call $tell (call $tail (local.get $i)))
+            (call $tell (call $indirect (local.get $i)))
+            (call $tell (call $by_reference (local.get $i)))
+            (call $tell (call $caught (local.get $i)))
+            (call $tell (call $null (ref.null $one) (local.get $i)))
+            (local.set $i (i32.add (local.get $i) (i32.const 1)))
+            (br_if 0 (i32.lt_u (local.get $i) (i32.const 3))))))"#;
+
+#[test]
+fn control_goes_on_behind_tail_calls_throws_and_branches_on_references_on_both_targets() {
+    let plain = |i: i64| [55 * i, 55 * i, 55 * i, if i == 0 { 108 } else { i }, 3];
+    type Change<'a> = &'a dyn Fn([i64; 5], i64) -> [i64; 5];
+    let cases: [(&str, &str, Change<'_>); 9] = [
+        ("none", "", &|plain, _| plain),
+        ("tail", "wasm:opcode:return_call:alt { drop_args(); return 7; }", &|p, _| {
+            [7, p[1], p[2], p[3], p[4]]
+        }),
+        ("tail-called", "wasm:opcode:return_call:alt { alt_call_by_name(\"other\"); }", &|p, i| {
+            [i + 1, p[1], p[2], p[3], p[4]]
+        }),
+        (
+            "tail-sometimes",
+            "report var n: u32; wasm:opcode:return_call:before { n++; }
+            wasm:opcode:return_call:alt / n == 2 / { return 1; }",
+            &|p, i| [if i == 1 { 1 } else { p[0] }, p[1], p[2], p[3], p[4]],
+        ),
+        ("indirect", "wasm:opcode:return_call_indirect:alt { drop_args(); return 9; }", &|p, _| {
+            [p[0], 9, p[2], p[3], p[4]]
+        }),
+        ("reference", "wasm:opcode:return_call_ref:alt { drop_args(); return 4; }", &|p, _| {
+            [p[0], p[1], 4, p[3], p[4]]
+        }),
+        ("throw", "wasm:opcode:throw:alt { drop_args(); }", &|p, i| {
+            [p[0], p[1], p[2], if i == 0 { 2 } else { i }, p[4]]
+        }),
+        ("thrown-again", "wasm:opcode:throw_ref:alt { drop_args(); }", &|p, i| {
+            [p[0], p[1], p[2], if i == 0 { 6 } else { i }, p[4]]
+        }),
+        ("null", "wasm:opcode:br_on_null:alt { alt_call_by_name(\"some\"); }", &|p, i| {
+            [p[0], p[1], p[2], p[3], i + 1]
+        }),
+    ];
+    for (name, script, change) in cases {
+        let wanted = sum(3, |i| change(plain(i), i).to_vec());
+        assert_eq!(noted(name, LAST, script), wanted, "{name}");
+        assert_eq!(noted(name, LAST, &(script.to_owned() + COUNTERS)), wanted, "{name}, counted");
+    }
+}
+
+#[test]
+fn a_function_that_gives_a_reference_of_another_type_is_not_called_instead() {
+    let place = Place::new("modules-replacement-types");
+    let program = r#"(module
+        (type $one (func (param i32) (result i32)))
+        (func $some (result (ref $one)) (ref.func $named))
+        (func $any (result (ref func)) (ref.func $two))
+        (func $named (type $one) (local.get 0))
+        (func $two (param i64 i64) (result i64) (local.get 0))
+        (elem declare func $named $two)
+        (func (export "_start") (drop (call_ref $one (i32.const 1) (call $some)))))"#;
+    let script = "wasm:opcode:call:alt / imm0 == 0 / { alt_call_by_name(\"any\"); }";
+    let program = place.file("program.wat", program);
+    let done = run(&place, &[], &[&place.file("script.mm", script)], &program);
+    assert!(errors(&done).contains("\"any\" has another type"), "{done:?}");
+}
+
+/// A monitor's function that says that it gives all results, and gives no reference.
+#[test]
+fn a_reference_that_nobody_gives_is_a_trap() {
+    let place = Place::new("modules-replacement-no-reference");
+    let monitor = r#"(module (import "wasm-aot:ext" "v1" (func))
+        (func (export "wasm:opcode:br_on_null:alt () {decides, \"some\"}") (result i32) (i32.const 1)))"#;
+    let monitor = place.file("monitor.wat", monitor);
+    let done = run(&place, &[], &[&monitor], &place.file("program.wat", LAST));
+    assert!(!done.status.success() && errors(&done).contains("null reference"), "{done:?}");
 }
 
 #[test]
@@ -470,7 +582,7 @@ fn blocks_are_replaced_at_some_of_their_turns_on_both_targets() {
 }
 
 #[test]
-fn branches_on_references_are_replaced_at_some_of_their_turns_in_rewritten_programs() {
+fn branches_on_references_are_replaced_at_some_of_their_turns_on_both_targets() {
     let place = Place::new("modules-replacement-references");
     let program = r#"(module (memory (export "memory") 1)
         (elem declare func $some)
@@ -489,6 +601,6 @@ fn branches_on_references_are_replaced_at_some_of_their_turns_in_rewritten_progr
         wasm:opcode:br_on_null:alt / n % 3 == 0 / { alt_call_by_name(\"some\"); }
         wasm:opcode:i32.const:before / imm0 == 4 / { some++; }
         wasm:opcode:i32.const:before / imm0 == 5 / { none++; }";
-    let told = rows_inside(&place, script, program);
+    let told = rows_of_both_targets(&place, script, program);
     assert_eq!(told, ["n   10", "none   7", "some   3"]);
 }

@@ -2,7 +2,6 @@
 
 use super::elements::Element;
 use super::name::{self, Event as EventName};
-use super::replacement::can_replace;
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::emit::cells::{self, SiteRow};
 use crate::emit::memories::{self, Bulk};
@@ -12,7 +11,7 @@ use crate::fold::{self, OfEvent};
 use crate::hir::{Builtin, Expr, ExprKind, Place, Probe, Program, Stmt, Var, Variable};
 use crate::rewrite::region::is_added_only;
 use crate::types::Ty;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Events of a rule that have the same code left, after folding with the facts about the event.
@@ -263,29 +262,9 @@ pub(super) fn collect<'a>(program: &'a Program, said: &mut Diagnostics) -> Vec<G
     let mut list: Vec<Group<'a>> = Vec::new();
     // An engine rejects a rule if it does not find an operand's type: a rule without a bound is for
     // addresses of 32 bits.
-    let mut left_out = HashSet::new();
     for probe in program.probes.iter().filter(|p| p.matched.event.has_sites() && !p.alternative) {
         // What the predicate excludes needs nothing of an engine.
         let Some(group) = of(probe) else { continue };
-        if is_alt(probe) && !can_replace(probe) {
-            let among_others = program.probes.iter().any(|p| p.rule == probe.rule && !is_alt(p));
-            let (kind, message) = match among_others {
-                true => (
-                    Kind::ProbeWarning,
-                    "an engine does not replace instructions that say where control goes on: the \
-                     mode `alt` is left out there",
-                ),
-                false => (
-                    Kind::WeiError,
-                    "an engine does not replace instructions that say where control goes on",
-                ),
-            };
-            if left_out.insert(probe.rule) || !among_others {
-                let help = "the rewriting target does: give the program with `-a`";
-                said.push_help(kind, Some(probe.span), message, help);
-            }
-            continue;
-        }
         if !probe.body.assigned.is_empty() {
             let message = "assigning to what the program computes is not possible in an engine";
             said.push_help(
@@ -336,10 +315,6 @@ pub(super) fn collect<'a>(program: &'a Program, said: &mut Diagnostics) -> Vec<G
         }
     }
     list
-}
-
-fn is_alt(probe: &Probe) -> bool {
-    matches!(probe.matched.mode, Mode::Alt | Mode::BlockAlt)
 }
 
 /// Whether a probe reads a variable.

@@ -13,16 +13,10 @@ use crate::emit::replacement::{
     Calls, Deeds, Replacement, always_gives, goes_on_after_call, is_constant, types_returned,
 };
 use crate::events::{Event, Mode};
-use crate::hir::{Expr, Probe};
+use crate::hir::Expr;
 use crate::rewrite::asked_for;
 use crate::types::Ty;
-use wasm_aot_body::replacement::is_replaced;
 use wasm_encoder::ValType;
-
-/// Whether a probe can be a function of the monitor that replaces an instruction.
-pub(super) fn can_replace(probe: &Probe) -> bool {
-    matches!(probe.matched.event, Event::Opcode(op) if is_replaced(op.name))
-}
 
 fn replaces(group: &Group<'_>) -> bool {
     matches!(group.events[0].matched.mode, Mode::Alt | Mode::BlockAlt)
@@ -89,8 +83,10 @@ pub(super) fn names(group: &Group<'_>, said: &mut Diagnostics) -> Vec<(EventName
 /// Whether an instruction never falls through. Control continues after it only if a probe replaces
 /// it; a returned value then keeps its own type.
 fn never_falls_through(event: Event) -> bool {
-    const NAMES: [&str; 4] = ["br", "br_table", "return", "unreachable"];
-    matches!(event, Event::Opcode(op) if NAMES.contains(&op.name))
+    const NAMES: [&str; 7] =
+        ["br", "br_table", "return", "unreachable", "throw", "throw_ref", "rethrow"];
+    let Event::Opcode(op) = event else { return false };
+    NAMES.contains(&op.name) || op.name.starts_with("return_call")
 }
 
 /// The type of a result, counted from the top of the stack, if it is the same at every site of the

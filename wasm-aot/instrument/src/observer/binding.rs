@@ -58,6 +58,8 @@ pub(crate) enum Argument {
     V128(u128),
     /// The null reference.
     Null,
+    /// A reference that is not null and that nobody gives: a trap.
+    NoReference,
     /// An operand, counted from the top of the stack.
     Operand(u32),
     /// A result, counted from the top of the stack.

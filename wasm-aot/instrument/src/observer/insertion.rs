@@ -288,7 +288,8 @@ fn compared<T: 'static>(
         | Argument::IsOf(..)
         | Argument::Entry(_)
         | Argument::Reference(_)
-        | Argument::Null => false,
+        | Argument::Null
+        | Argument::NoReference => false,
         _ => true,
     };
     let fits = ![BoundMode::TAKEN, BoundMode::UNWIND].contains(&bound_mode)

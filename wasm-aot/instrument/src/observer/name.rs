@@ -419,7 +419,7 @@ impl<'a> Reader<'a> {
                 Err(self.wrong(at, "say which instruction is replaced: `*` are all"))
             }
             Event::Opcode(op) if *mode == Mode::Alt && !site::is_replaced(op.name) => Err(self
-                .wrong(at, format!("{} says where control goes on: it is not replaced", op.name))),
+                .wrong(at, format!("`{}` is the border of a block: blocks are replaced", op.name))),
             Event::Any | Event::Opcode(_) => Ok(*mode),
             _ => Err(self.wrong(at, "only instructions have modes")),
         }
@@ -699,8 +699,11 @@ mod tests {
         assert_eq!(parse("wasm:opcode:call:alt ()", true).expect("a name").mode, Mode::Alt);
         assert_eq!(parse("wasm:opcode:br_if:alt ()", true).expect("a name").mode, Mode::Alt);
         assert_eq!(parse("wasm:opcode:br:alt ()", true).expect("a name").mode, Mode::Alt);
-        let wrong = parse("wasm:opcode:br_on_null:alt ()", true).expect_err("malformed");
-        assert!(wrong.why.contains("it is not replaced"), "{wrong}");
+        for op in ["br_on_null", "return_call_ref", "throw_ref"] {
+            assert_eq!(parse(&format!("wasm:opcode:{op}:alt ()"), true).expect(op).mode, Mode::Alt);
+        }
+        let wrong = parse("wasm:opcode:delegate:alt ()", true).expect_err("malformed");
+        assert!(wrong.why.contains("blocks are replaced"), "{wrong}");
         assert!(parse("wasm:block:start:after ()", true).is_err());
     }
 

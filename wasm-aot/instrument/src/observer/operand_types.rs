@@ -2,9 +2,9 @@
 
 use super::name::Asked;
 use super::site::{Nesting, Site};
-use wasm_aot_engine::ValType;
 use wasm_aot_engine::instrument::module;
-use wasmparser::{FuncValidator, ValidatorResources};
+use wasm_aot_engine::{HeapType, RefType, ValType};
+use wasmparser::{FuncValidator, UnpackedIndex, ValidatorResources, WasmModuleResources};
 
 /// Of the function that is looked at.
 pub(super) type Validator = FuncValidator<ValidatorResources>;
@@ -35,7 +35,29 @@ pub(super) fn is_reachable(validator: &Validator) -> bool {
 
 /// The type of an operand, from the top; an unknown one where code is not reached.
 fn operand(validator: &Validator, depth: usize) -> Option<Option<ValType>> {
-    validator.get_operand_type(depth).map(|ty| ty.map(module::operand_type))
+    validator.get_operand_type(depth).map(|ty| ty.map(|ty| spelled(validator, ty)))
+}
+
+/// A type as the module spells it: the validator has its own numbers for the module's types. Of
+/// equal types of a module, the first counts. What replaces an instruction has to be of this type,
+/// since the program calls such references without looking at them.
+fn spelled(validator: &Validator, ty: wasmparser::ValType) -> ValType {
+    let own = match ty {
+        wasmparser::ValType::Ref(own) if own.is_concrete_type_ref() => own,
+        _ => return module::operand_type(ty),
+    };
+    let resources = validator.resources();
+    let is_own = |index: &u32| {
+        let mut declared = wasmparser::HeapType::Concrete(UnpackedIndex::Module(*index));
+        resources.check_heap_type(&mut declared, 0).is_ok() && declared == own.heap_type()
+    };
+    let mut declared = (0..).take_while(|index| resources.sub_type_at(*index).is_some());
+    match declared.find(is_own) {
+        Some(index) => {
+            ValType::Ref(RefType { nullable: own.is_nullable(), heap: HeapType::Concrete(index) })
+        }
+        None => module::operand_type(ty),
+    }
 }
 
 /// Types on the operand stack, from the top: of the innermost block, which sees nothing of what

@@ -107,6 +107,7 @@ fn zero(ty: ValType) -> Argument {
         ValType::F32 => Argument::F32(0),
         ValType::F64 => Argument::F64(0),
         ValType::V128 => Argument::V128(0),
-        ValType::Ref(_) => Argument::Null,
+        ValType::Ref(ty) if ty.nullable => Argument::Null,
+        ValType::Ref(_) => Argument::NoReference,
     }
 }

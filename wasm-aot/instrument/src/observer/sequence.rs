@@ -7,11 +7,11 @@ use cranelift_codegen::ir::{Block, InstBuilder, MemFlagsData, Value, condcodes::
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wasm_aot_body::replacement::FallThrough;
-use wasm_aot_engine::CompileError;
 use wasm_aot_engine::instrument::compile::{
     self, Action, Call, Draft, Emitter, Firing, Guest, HookId, Inline,
 };
 use wasm_aot_engine::instrument::runtime;
+use wasm_aot_engine::{CompileError, Trap};
 
 /// A call of a monitor's function.
 #[derive(Clone, Debug)]
@@ -291,6 +291,11 @@ impl Sequence {
                 at.builder().ins().vconst(types::I8X16, constant)
             }
             Argument::Null => at.builder().ins().iconst(types::I64, 0),
+            Argument::NoReference => {
+                let always = at.builder().ins().iconst(types::I8, 1);
+                at.trap_if(always, Trap::NullReference);
+                at.builder().ins().iconst(types::I64, 0)
+            }
             Argument::Operand(place) if is_behind => at
                 .taken(place)
                 .or_else(|| at.operand(place))
