@@ -14,8 +14,14 @@ fn every_configuration_does_what_an_interpreter_does() {
         interpreted.set(interpreted.get() + u32::from(body::compare(&engines, u)?));
         Ok(())
     };
-    arbtest::arbtest(property).size_min(1 << 10).size_max(1 << 14).budget_ms(1_000).run();
-    assert!(interpreted.get() > 0, "no module was compared with the interpreter");
+    // One module may take all of the time, and be one that the interpreter cannot execute.
+    for _ in 0..20 {
+        arbtest::arbtest(property).size_min(1 << 10).size_max(1 << 14).budget_ms(1_000).run();
+        if interpreted.get() > 0 {
+            return;
+        }
+    }
+    panic!("no module was compared with the interpreter");
 }
 
 /// Modules about which engines once disagreed, each with the arguments of its function `f`.
