@@ -434,7 +434,8 @@ fn a_function_that_gives_a_reference_of_another_type_is_not_called_instead() {
 fn a_reference_that_nobody_gives_is_a_trap() {
     let place = Place::new("modules-replacement-no-reference");
     let monitor = r#"(module (import "wasm-aot:ext" "v1" (func))
-        (func (export "wasm:opcode:br_on_null:alt () {decides, \"some\"}") (result i32) (i32.const 1)))"#;
+        (func (export "wasm:opcode:br_on_null:alt () {decides, \"some\"}") (result i32)
+            (i32.const 1)))"#;
     let monitor = place.file("monitor.wat", monitor);
     let done = run(&place, &[], &[&monitor], &place.file("program.wat", LAST));
     assert!(!done.status.success() && errors(&done).contains("null reference"), "{done:?}");

@@ -342,9 +342,8 @@ impl Data {
         self.put(&ids)
     }
 
-    /// A row for the host, each function, and both others that have names: see
-    /// `runtime/tree.wat`. Returns the address behind the nodes that rows refer to, which are behind
-    /// the rows.
+    /// A row for the host, each function, and both others that have names: see `runtime/tree.wat`.
+    /// Returns the address behind the nodes that rows refer to, which follow the rows.
     fn rows(&mut self, shapes: &Shapes, names: &[u32]) -> u64 {
         let rows = u64::from(DATA) + self.bytes.len() as u64;
         let mut node = (rows + u64::from(ROW) * names.len() as u64).next_multiple_of(8);

@@ -58,7 +58,7 @@ pub(crate) enum Argument {
     V128(u128),
     /// The null reference.
     Null,
-    /// A reference that is not null and that nobody gives: a trap.
+    /// A reference that must not be null, and that the monitor's function does not give: a trap.
     NoReference,
     /// An operand, counted from the top of the stack.
     Operand(u32),
