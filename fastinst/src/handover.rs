@@ -287,15 +287,11 @@ impl Handover {
 
     /// What every process has left so far, in the order in which they began.
     pub fn profiles(&self) -> Vec<Profile> {
-        self.slots().filter_map(Result::ok).collect()
+        self.read_all().filter_map(Result::ok).collect()
     }
 
-    /// Why a profile that a process has left cannot be read, if there is such a profile.
-    pub fn failure(&self) -> Option<FileError> {
-        self.slots().find_map(Result::err)
-    }
-
-    fn slots(&self) -> impl Iterator<Item = Result<Profile, FileError>> {
+    /// The same, with the reason where one cannot be read.
+    pub fn read_all(&self) -> impl Iterator<Item = Result<Profile, FileError>> {
         let claimed = self.front().claimed.load(Acquire).min(SLOTS);
         (0..claimed).filter_map(|number| self.profile(offset_of(number)))
     }
@@ -615,9 +611,9 @@ mod tests {
     fn a_profile_that_cannot_be_read_is_reported() {
         let handover = Handover::new().unwrap();
         let writers = [(); 2].map(|()| Writer::claim(Path::new(&handover.path())).unwrap());
-        assert!(writers[0].put(&profile(1), 0) && handover.failure().is_none());
+        assert!(writers[0].put(&profile(1), 0) && handover.read_all().all(|read| read.is_ok()));
         assert!(writers[1].put(b"no profile", 0));
-        assert!(handover.profiles().len() == 1 && handover.failure().is_some());
+        assert!(handover.profiles().len() == 1 && handover.read_all().any(|read| read.is_err()));
     }
 
     #[test]

@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     ));
     let end = watch(&target, &handover, time);
     let Some(profile) = profile(&handover) else {
-        let why = handover.failure().map_or_else(
+        let why = handover.read_all().find_map(Result::err).map_or_else(
             || "no profile: none of its functions was called, or it ended at once".to_owned(),
             |failure| format!("its profile cannot be read: {failure}"),
         );

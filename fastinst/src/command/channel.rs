@@ -46,16 +46,24 @@ impl Channel {
 
     /// The sum of the profiles that all processes have left so far; `None` if there are none.
     pub(super) fn profile(&self) -> Option<Profile> {
-        let mut profiles = self.handover.as_ref().map(Handover::profiles).unwrap_or_default();
-        profiles.iter_mut().for_each(lines::name);
-        profiles.extend(self.folder.profiles());
-        (!profiles.is_empty()).then(|| Profile::merge(&profiles))
+        self.read().0
     }
 
-    /// Why a profile that a process has left is missing, if one is.
-    pub(super) fn failure(&self) -> Option<String> {
-        let failure = self.handover.as_ref().and_then(Handover::failure)?;
-        Some(format!("a profile that the program has left cannot be read: {failure}"))
+    /// The same, and why a profile that a process has left is missing, if one is.
+    pub(super) fn read(&self) -> (Option<Profile>, Option<String>) {
+        let (mut profiles, mut failure) = (Vec::new(), None);
+        for read in self.handover.iter().flat_map(Handover::read_all) {
+            match read {
+                Ok(profile) => profiles.push(profile),
+                Err(error) => {
+                    let missing = "a profile that the program has left cannot be read";
+                    failure = Some(format!("{missing}: {error}"));
+                }
+            }
+        }
+        profiles.iter_mut().for_each(lines::name);
+        profiles.extend(self.folder.profiles());
+        ((!profiles.is_empty()).then(|| Profile::merge(&profiles)), failure)
     }
 }
 

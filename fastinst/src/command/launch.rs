@@ -199,7 +199,7 @@ pub(crate) fn profile_of(
         Failure::NotExecutable(format!("cannot run {}: {why}", program.display()))
     })?;
     let status = while_watching(&channel, around, || attend(child))?;
-    let (profile, failure) = (channel.profile(), channel.failure());
+    let (profile, failure) = channel.read();
     if let (Some(_), Some(failure)) = (&profile, &failure) {
         // There is at least another process's.
         say(failure);

@@ -110,6 +110,11 @@ impl<'a> Body<'a> {
         Ok(self.body.get_locals_reader()?.into_iter().collect::<Result<_, _>>()?)
     }
 
+    /// Whether an instruction may have this opcode: whether the byte occurs.
+    pub(crate) fn may_have(&self, opcode: u8) -> bool {
+        self.body.as_bytes().contains(&opcode)
+    }
+
     /// Its instructions, in order; the last one is the `end` of the function.
     pub fn instructions(&self) -> Result<Vec<Instruction<'a>>, Error> {
         let mut reader = self.body.get_operators_reader()?;

@@ -122,7 +122,9 @@ impl Sections {
         indices: &mut Indices,
     ) -> Result<(), Error> {
         let mut referred = BTreeSet::new();
-        for body in program.bodies.iter().filter(|_| !self.rerouted.is_empty()) {
+        let may_refer =
+            |body: &&decode::Body<'_>| !self.rerouted.is_empty() && body.may_have(REF_FUNC);
+        for body in program.bodies.iter().filter(may_refer) {
             referred.extend(body.instructions()?.iter().filter_map(|instruction| {
                 match instruction.operator {
                     Operator::RefFunc { function_index } => Some(function_index),
@@ -255,6 +257,9 @@ fn code_start(module: &[u8]) -> u64 {
     };
     Parser::new(0).parse_all(module).flatten().find_map(begins).unwrap_or(0)
 }
+
+/// The opcode of `ref.func`.
+const REF_FUNC: u8 = 0xd2;
 
 /// `else`, `catch`, `end`, `delegate` and `catch_all`: they cannot be decoded without the block
 /// that they belong to, and contain no index that moves.
