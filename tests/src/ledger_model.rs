@@ -3,7 +3,7 @@
 
 use crate::addr::CodeAddr;
 use crate::address_map::{self, Entry};
-use crate::ledger::{PatchInProgress, Phase, TrapWindow, Whose};
+use crate::ledger::{Holder, PatchInProgress, Phase, TrapWindow, Whose};
 use crate::range_lock::{Quad, RangeLock};
 use crate::sync::{AtomicU32, Ordering};
 use loom::thread;
@@ -166,33 +166,99 @@ pub fn seizing_a_patch() {
     assert_eq!(patch.phase(), Phase::Busy);
 }
 
-/// One thread ends a patch in progress, by `end`, while another begins the next one.
+/// One thread ends a patch in progress, by `end`, while another begins the next one as soon as it
+/// finds that the first is over.
 fn ending_beside_a_beginning(
     end: impl Fn(&'static PatchInProgress<u32>, RangeLock) + Send + 'static,
 ) {
     let range_lock = range_lock(quads(), 6, 11);
     let patch = patch(leak(TrapWindow::vacant()), range_lock, 0);
-    assert!(range_lock.take());
+    assert_eq!(patch.claim(), Ok(()));
     patch.begin_patch(1, 2);
     let ending = thread::spawn(move || end(patch, range_lock));
-    if range_lock.take() {
+    let over = patch.phase() == Phase::Idle;
+    let claimed = patch.claim();
+    if claimed.is_ok() {
         patch.begin_patch(2, 3);
-        ending.join().unwrap();
-        assert_eq!(patch.phase(), Phase::Busy, "the end of one patch ended the next");
-    } else {
-        ending.join().unwrap();
     }
+    ending.join().unwrap();
+    let expected = if claimed.is_ok() { Phase::Busy } else { Phase::Idle };
+    assert_eq!(patch.phase(), expected, "the end of one patch ended the next");
+    let rightly_refused = claimed == Err(Holder::SameWord) && !over;
+    assert!(claimed.is_ok() || rightly_refused, "wrongly refused: {claimed:?}, over: {over}");
 }
 
 /// As `wordpatch` ends it.
-pub fn landing() {
+pub fn ending() {
     ending_beside_a_beginning(|patch, _| patch.end_patch());
 }
 
-/// In the wrong order: the bytes are released before the phase is set. The model has to detect the
+/// In the wrong order: the phase is set before the bytes are released. The model has to detect the
 /// fault.
-pub fn landing_in_the_wrong_order() {
+pub fn ending_before_the_release() {
     ending_beside_a_beginning(|patch, range_lock| {
+        patch.set_phase(Phase::Idle);
+        range_lock.give_back();
+    });
+}
+
+/// Two threads patch one word at the same time: the one that is refused learns that the word is
+/// being patched, and not that an overlapping one is.
+pub fn beginning_beside_a_beginning() {
+    let patch = patch(leak(TrapWindow::vacant()), range_lock(quads(), 6, 11), 0);
+    let once = move || {
+        let claimed = patch.claim();
+        if claimed.is_ok() {
+            patch.begin_patch(1, 2);
+            patch.end_patch();
+        }
+        claimed
+    };
+    let other = thread::spawn(once);
+    let both = [once(), other.join().unwrap()];
+    assert!(both.contains(&Ok(())), "both threads were refused");
+    assert!(!both.contains(&Err(Holder::Overlapping)), "one word overlaps itself");
+}
+
+/// A patch whose traps are gone ends, by `end`, while a patch of an overlapping word stores its
+/// traps, and a thread hits one of those.
+fn ending_beside_an_overlapping_patch(
+    end: impl Fn(&'static PatchInProgress<u32>, RangeLock) + Send + 'static,
+) {
+    let (window, quads) = (leak(TrapWindow::vacant()), quads());
+    let byte = leak(AtomicU32::new(0));
+    let second_word = CodeAddr::new(7)..CodeAddr::new(12);
+    let second = PatchInProgress::find_or_add(window, second_word, 1, range_lock(quads, 7, 12), 0);
+    // Entered last, it is the one that the search looks at first.
+    let first_lock = range_lock(quads, 6, 11);
+    let first = patch(window, first_lock, 0);
+    assert_eq!(first.claim(), Ok(()));
+    first.begin_patch(1, 2);
+    let ending = thread::spawn(move || end(first, first_lock));
+    let next = thread::spawn(move || {
+        if second.claim().is_ok() {
+            second.begin_patch(3, 4);
+            byte.store(TRAP, Ordering::Release);
+            second.set_phase(Phase::Trapped);
+        }
+    });
+    if is_trap(byte)
+        && let Whose::Patch(patch) = window.whose(CodeAddr::new(7), || is_trap(byte))
+    {
+        assert!(std::ptr::eq(patch, second), "a trap of the second patch was given to the first");
+    }
+    ending.join().unwrap();
+    next.join().unwrap();
+}
+
+/// As `wordpatch` ends it.
+pub fn ending_with_a_neighbour() {
+    ending_beside_an_overlapping_patch(|patch, _| patch.end_patch());
+}
+
+/// The phase is left as it is until the bytes are released. The model has to detect the fault.
+pub fn releasing_before_the_end() {
+    ending_beside_an_overlapping_patch(|patch, range_lock| {
         range_lock.give_back();
         patch.set_phase(Phase::Idle);
     });

@@ -57,11 +57,27 @@ fn one_thread_carries_out_a_step() {
 
 #[test]
 fn an_end_never_ends_the_patch_after_it() {
-    check(model::landing);
+    check(model::ending);
 }
 
 #[test]
-#[should_panic(expected = "ended the next")]
-fn the_model_notices_a_landing_in_the_wrong_order() {
-    check(model::landing_in_the_wrong_order);
+#[should_panic(expected = "wrongly refused")]
+fn the_model_notices_an_end_before_the_release_of_bytes() {
+    check(model::ending_before_the_release);
+}
+
+#[test]
+fn of_two_threads_that_patch_one_word_neither_is_told_that_it_overlaps() {
+    check(model::beginning_beside_a_beginning);
+}
+
+#[test]
+fn a_trap_is_never_given_to_an_overlapping_patch_that_is_over() {
+    check(model::ending_with_a_neighbour);
+}
+
+#[test]
+#[should_panic(expected = "given to the first")]
+fn the_model_notices_a_release_of_bytes_before_the_end() {
+    check(model::releasing_before_the_end);
 }

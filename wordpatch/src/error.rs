@@ -115,8 +115,7 @@ pub enum PatchError {
         /// The site.
         address: CodeAddr,
     },
-    /// A patch of other bytes that overlap these is in progress. Or another thread has finished the
-    /// previous patch of this site, and has not released its bytes yet: then a second try succeeds.
+    /// A patch of other bytes that overlap these is in progress, or a batch with this site.
     #[error(
         "the {len} bytes at {address} overlap a site that is being patched: sites must be disjoint"
     )]

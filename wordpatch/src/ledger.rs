@@ -94,9 +94,8 @@ impl<X: PartialEq> TrapWindow<X> {
             if !is_trap() {
                 return Whose::Gone;
             }
-            if let Some(patch) =
-                self.patches().find(|patch| patch.traps(address) && patch.phase() != Phase::Idle)
-            {
+            let mut trapping = self.patches().filter(|patch| patch.traps(address));
+            if let Some(patch) = trapping.find(|patch| patch.is_under_way()) {
                 return Whose::Patch(patch);
             }
             if is_trap() && self.patches_so_far() == before {
@@ -123,7 +122,8 @@ fn follow<X>(link: &AtomicPtr<PatchInProgress<X>>) -> Option<&'static PatchInPro
 ///
 /// | phase | meaning | changed by |
 /// |---|---|---|
-/// | `Idle` | not under way; the word is whole | the thread that has taken its bytes: to `Busy` |
+/// | `Idle` | not under way; the word is whole | any thread, by exchange to [`CLAIMED`] |
+/// | [`CLAIMED`] | as `Idle`, and a thread locks or releases the word's bytes | that thread: to `Busy` or `Idle` |
 /// | `Busy` | a thread applies a step | that thread |
 /// | `Trapped` | traps cover the front | any thread, by exchange to `Busy` |
 /// | `Backed` | traps cover the front, and the back is new | any thread, by exchange to `Busy` |
@@ -132,7 +132,7 @@ fn follow<X>(link: &AtomicPtr<PatchInProgress<X>>) -> Option<&'static PatchInPro
 pub enum Phase {
     /// Not in progress: the word is complete.
     Idle = 0,
-    /// A thread is applying a step.
+    /// A thread is applying a step, or begins or ends the patch.
     Busy = 1,
     /// Traps cover the front; the trap handler emulates the old instruction for executing threads.
     Trapped = 2,
@@ -140,16 +140,31 @@ pub enum Phase {
     Backed = 3,
 }
 
+/// The word is whole, and a thread is about to lock its bytes for a patch, or releases them after
+/// one. To other threads that patch the word this is [`Phase::Busy`], so none of them finds the
+/// bytes locked by a patch that is over. To the trap handler it is [`Phase::Idle`]: a trap in these
+/// bytes belongs to an overlapping patch.
+const CLAIMED: u32 = 4;
+
 impl Phase {
     fn from_number(number: u32) -> Self {
         match number {
             0 => Self::Idle,
             2 => Self::Trapped,
             3 => Self::Backed,
-            // Only the four numbers above are ever stored.
+            // `Busy` or `CLAIMED`: no other number is ever stored.
             _ => Self::Busy,
         }
     }
+}
+
+/// The patch that keeps a thread from patching a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// Another patch of the word itself.
+    SameWord,
+    /// A patch of other bytes that overlap the word.
+    Overlapping,
 }
 
 /// The replacement of one word, in progress or ended.
@@ -230,7 +245,30 @@ impl<X: PartialEq> PatchInProgress<X> {
         self.number.load(Ordering::Acquire)
     }
 
-    /// Starts the patch. The caller has locked the word's bytes.
+    /// Whether the patch is in progress: from its beginning until the word is complete.
+    pub(crate) fn is_under_way(&self) -> bool {
+        ![Phase::Idle as u32, CLAIMED].contains(&self.phase.load(Ordering::Acquire))
+    }
+
+    /// Makes the calling thread the only one that patches the word, and locks the word's bytes.
+    pub(crate) fn claim(&self) -> Result<(), Holder> {
+        let claimed = self.phase.compare_exchange(
+            Phase::Idle as u32,
+            CLAIMED,
+            Ordering::Acquire,
+            Ordering::Relaxed,
+        );
+        if claimed.is_err() {
+            return Err(Holder::SameWord);
+        }
+        if self.range_lock.take() {
+            return Ok(());
+        }
+        self.set_phase(Phase::Idle);
+        Err(Holder::Overlapping)
+    }
+
+    /// Starts the patch. The caller has claimed the word.
     pub(crate) fn begin_patch(&self, old: u64, new: u64) -> u64 {
         self.phase.store(Phase::Busy as u32, Ordering::Relaxed);
         // A reader that sees one of the words below also sees the number, and so knows that the
@@ -247,12 +285,14 @@ impl<X: PartialEq> PatchInProgress<X> {
         self.phase.store(phase as u32, Ordering::Release);
     }
 
-    /// Ends the patch: leaves `Busy` and releases the bytes, since the word is complete. Only for
-    /// the thread that entered `Busy`.
+    /// Ends the patch, or the claim if no patch was started: releases the bytes, since the word is
+    /// complete. Only for the thread that entered `Busy`, or has claimed the word.
     pub(crate) fn end_patch(&self) {
-        // In this order: the thread that locks the bytes next sets the phase without reading it.
-        self.set_phase(Phase::Idle);
+        // Before the release: an overlapping patch may store its traps immediately afterwards, and
+        // the trap handler must not take them for traps of this one.
+        self.phase.store(CLAIMED, Ordering::Release);
         self.range_lock.give_back();
+        self.set_phase(Phase::Idle);
     }
 
     /// Makes the calling thread the one that performs the next step, unless another thread is
@@ -272,7 +312,7 @@ impl<X: PartialEq> PatchInProgress<X> {
     pub(crate) fn replaced(&self) -> Option<(u64, u64)> {
         let number = self.number();
         let old = self.old.load(Ordering::Acquire);
-        let under_way = self.phase() != Phase::Idle && self.number() == number;
+        let under_way = self.is_under_way() && self.number() == number;
         under_way.then_some((number, old))
     }
 }

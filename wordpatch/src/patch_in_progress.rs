@@ -21,7 +21,7 @@ use crate::effect;
 use crate::error::PatchError;
 use crate::gate::{self, Inside};
 use crate::granule::Granule;
-use crate::ledger::{self, Phase, TrapWindow};
+use crate::ledger::{self, Holder, Phase, TrapWindow};
 use crate::live::{self, Width};
 use crate::os::{cpu, pages::PAGE, signals::Blocked};
 use crate::protocol::{Layout, Plan, Step, TRAP, Whole};
@@ -122,19 +122,16 @@ impl PatchInProgress {
         self.word.start
     }
 
-    /// Locks the bytes, or returns the patch that holds them as an error.
+    /// Locks the bytes, or returns the patch that holds them as an error. [`end_patch`] releases
+    /// them.
+    ///
+    /// [`end_patch`]: Self::end_patch
     pub(crate) fn lock_range(&self) -> Result<(), PatchError> {
-        if self.range_lock.take() { Ok(()) } else { Err(self.holder()) }
-    }
-
-    /// The patch that holds bytes of this word: another patch of it, or an overlapping one.
-    #[cold]
-    pub(crate) fn holder(&self) -> PatchError {
         let (address, len) = (self.start(), self.len());
-        match self.phase() {
-            Phase::Idle => PatchError::Overlap { address, len },
-            Phase::Busy | Phase::Trapped | Phase::Backed => PatchError::Contended { address },
-        }
+        self.claim().map_err(|holder| match holder {
+            Holder::SameWord => PatchError::Contended { address },
+            Holder::Overlapping => PatchError::Overlap { address, len },
+        })
     }
 
     /// Starts the patch, whose bytes are locked: does all that can be done before the trap.
@@ -386,7 +383,7 @@ impl PatchInProgress {
     fn finish_alone(&self) {
         // Traps are stored upwards and the front downwards: if the first byte is no trap, the word
         // is complete. SAFETY: (1) mapped and readable, as the adopter keeps it.
-        let trapped = unsafe { live::load_byte(self.start()) } == TRAP;
+        let trapped = self.is_under_way() && unsafe { live::load_byte(self.start()) } == TRAP;
         let window = Window::open(self.parameters.access, std::iter::once(self.word.clone()));
         if let (true, Ok(window)) = (trapped, window) {
             let (_, new) = self.words();

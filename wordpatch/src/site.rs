@@ -137,7 +137,7 @@ impl PatchSite {
     unsafe fn store_uncut(&self, new: Word) -> Result<(), PatchError> {
         self.check_length(new)?;
         if self.range_lock.is_held() {
-            return Err(self.holder());
+            return Err(self.overlap());
         }
         match self.whole {
             // SAFETY: (1) adopted: mapped and writable through the alias; (2) and (3) the caller of
@@ -166,7 +166,7 @@ impl PatchSite {
         // SAFETY: (1) the caller; the bytes are locked.
         let begun = unsafe { self.begin_locked(patch, new) };
         if !matches!(begun, Ok(Some(_))) {
-            patch.range_lock.give_back();
+            patch.end_patch();
         }
         begun.map(|number| {
             number.map_or_else(Pending::complete, |number| Pending::new(patch, number))
@@ -187,10 +187,7 @@ impl PatchSite {
         trap::check().map_err(|why| PatchError::Trap { address: self.word.start, why })?;
         let number = patch.prepare(self.alias, new);
         let undisturbed = patch.undisturbed();
-        if let Err(refusal) = patch.trap(&window, &gate::enter()) {
-            patch.set_phase(Phase::Idle);
-            return Err(PatchError::Refused(refusal));
-        }
+        patch.trap(&window, &gate::enter()).map_err(PatchError::Refused)?;
         patch.set_phase(Phase::Trapped);
         drop(undisturbed);
         Ok(Some(number))
@@ -226,12 +223,9 @@ impl PatchSite {
         }
     }
 
-    /// The patch in progress that holds bytes of this site: another patch of it, or an overlapping
-    /// one.
     #[cold]
-    fn holder(&self) -> PatchError {
-        let (address, len) = (self.word.start, self.len());
-        self.patch.map_or(PatchError::Overlap { address, len }, PatchInProgress::holder)
+    fn overlap(&self) -> PatchError {
+        PatchError::Overlap { address: self.word.start, len: self.len() }
     }
 
     #[inline]
@@ -272,12 +266,16 @@ impl PatchSite {
 
     /// Locks the bytes for a batch.
     pub(crate) fn lock_range(&self) -> Result<(), PatchError> {
-        if self.range_lock.take() { Ok(()) } else { Err(self.holder()) }
+        match self.patch {
+            Some(patch) => patch.lock_range(),
+            None if self.range_lock.take() => Ok(()),
+            None => Err(self.overlap()),
+        }
     }
 
     /// Releases the bytes. Only for the code that locked them.
     pub(crate) fn give_back(&self) {
-        self.range_lock.give_back();
+        self.patch.map_or_else(|| self.range_lock.give_back(), PatchInProgress::end_patch);
     }
 
     /// Starts a patch whose bytes are locked; `None` if no boundary cuts the site.
