@@ -52,6 +52,7 @@ pub mod recording;
 #[cfg(feature = "trace")]
 pub mod replaying;
 pub mod script;
+mod signature;
 #[cfg(feature = "steering")]
 pub mod steering;
 

@@ -3,15 +3,17 @@
 //! The program's code is not changed: the engine reports calls across the boundary, and writes by
 //! the host. A program that computes runs at full speed.
 
+mod host_functions;
 mod host_time;
 mod quiet;
 mod requests;
 
 use crate::instrument::module::Space;
-use crate::instrument::runtime::{Boundary, Call, Callee, Crossing, ModuleInner};
+use crate::instrument::runtime::{Boundary, Callee, Crossing, ModuleInner};
 use crate::{
     Error, Extern, ExternRef, Instance, Memory, Module, Store, StoreContextMut, Trap, Val,
 };
+use host_functions::HostFunctions;
 use host_time::HostTime;
 pub use requests::Requests;
 use std::io;
@@ -102,6 +104,8 @@ impl<S: Sink + Send + std::fmt::Debug + 'static> Recorder<S> {
             first: Vec::new(),
             held: Some(Vec::new()),
             externs: Vec::new(),
+            host_functions: HostFunctions::default(),
+            is_programs_turn: false,
             lent: Vec::new(),
             host_time: HostTime::default(),
             goes_on: None,
@@ -178,6 +182,9 @@ struct State<S: Sink> {
     held: Option<Vec<Event>>,
     /// The host values that the program has seen, in that order.
     externs: Vec<ExternRef>,
+    host_functions: HostFunctions,
+    /// Whether the program has control, by the last event that transferred it.
+    is_programs_turn: bool,
     /// Memories that the host may have written to, with their contents before.
     lent: Vec<(u32, Memory, Vec<u8>)>,
     host_time: HostTime,
@@ -247,17 +254,14 @@ impl<S: Sink> State<S> {
                 self.push(Event::Leave(end));
                 self.host_time.resume();
             }
-            Crossing::Calls(Call { instance: caller, import }, args) => {
-                if let Some(part) = self.part_of(caller) {
-                    let function = self.import_of(part, import)?;
+            Crossing::Calls(call, args) => {
+                if let Some(function) = self.called(call)? {
                     let args = self.values(store, args)?;
                     self.push(Event::Call { function, args });
                     self.host_time.begin();
                 }
             }
-            Crossing::Returns(Call { instance: caller, .. }, done)
-                if self.part_of(caller).is_some() =>
-            {
+            Crossing::Returns(call, done) if self.has_called(call) => {
                 self.host_time.end();
                 self.compare(store)?;
                 let end = self.end(store, done, true)?;
@@ -324,6 +328,11 @@ impl<S: Sink> State<S> {
     }
 
     fn push(&mut self, event: Event) {
+        match event {
+            Event::Enter { .. } | Event::Return(_) => self.is_programs_turn = true,
+            Event::Leave(_) | Event::Call { .. } => self.is_programs_turn = false,
+            _ => {}
+        }
         match (&mut self.held, &mut self.writer) {
             (Some(held), _) => held.push(event),
             (None, Some(writer)) => writer.push(&event),
@@ -668,12 +677,7 @@ impl<S: Sink> State<S> {
             Val::V128(bits) => Value::V128(*bits),
             Val::FuncRef(None) => Value::Func(None),
             Val::ExternRef(None) => Value::Extern(None),
-            Val::FuncRef(Some(function)) => {
-                let index = self.index_of(store, (*function).into());
-                Value::Func(Some(
-                    index.ok_or("a reference to a function that is not the program's")?,
-                ))
-            }
+            Val::FuncRef(Some(function)) => Value::Func(Some(self.function(store, *function)?)),
             Val::ExternRef(Some(reference)) => {
                 let known = self.externs.iter().position(|other| other.same(reference));
                 Value::Extern(Some(known.unwrap_or_else(|| {

@@ -4,71 +4,20 @@
 //! Every event of the program is compared with the trace. The first difference ends the replay, and
 //! is reported as a [`Divergence`].
 
+mod divergence;
+mod host_functions;
+mod output;
+
 use crate::instrument::module::Space;
 use crate::{
     AsContextMut, Backtrace, Caller, Error, ExceptionReport, ExnRef, Extern, ExternRef, Func,
     Global, Instance, Memory, Module, Store, Table, Tag, Trap, Val,
 };
+pub use divergence::{Divergence, HostFailed, TraceEnds};
+use host_functions::HostFunctions;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use wasm_aot_body::report::several;
-use wasm_aot_trace::{Change, Declared, Door, End, Event, Placed, Value};
-
-/// The place at which a program diverges from its trace.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Divergence {
-    /// The number of the event, from 0 on.
-    pub event: u64,
-    /// Its subject.
-    pub about: String,
-    /// The value in the trace.
-    pub expected: String,
-    /// The value in the program.
-    pub found: String,
-}
-
-impl fmt::Display for Divergence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { event, about, expected, found } = self;
-        write!(
-            f,
-            "the replay leaves the trace at event {event}, {about}: expected {expected}, found {found}"
-        )
-    }
-}
-
-impl std::error::Error for Divergence {}
-
-/// The trace ends before the program does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TraceEnds {
-    /// How many events it has.
-    pub events: u64,
-}
-
-impl fmt::Display for TraceEnds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the trace ends here, after {}, and the program does not",
-            several(self.events, "event")
-        )
-    }
-}
-
-impl std::error::Error for TraceEnds {}
-
-/// The error with which the host failed when the trace was recorded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostFailed(String);
-
-impl fmt::Display for HostFailed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_empty() { "the host's call did not return" } else { &self.0 })
-    }
-}
-
-impl std::error::Error for HostFailed {}
+use wasm_aot_trace::{Change, Declared, Door, End, Event, Placed, Signature, Value};
 
 /// The function that gets the program's output.
 pub type Print = fn(is_error: bool, bytes: &[u8]);
@@ -93,24 +42,26 @@ pub fn replay_instance<T: 'static>(
     events: impl Iterator<Item = Result<Event, wasm_aot_trace::Error>> + Send + 'static,
     print: Option<Print>,
 ) -> (Option<Instance>, Result<(), Error>) {
-    replay_script(store, module, events, (print, false))
+    replay_script(store, module, events, (print, None))
 }
 
 /// The same for a program with inserted code that begins in a start function: that function is
-/// called, whatever the trace contains about the program's own.
+/// called, whatever the trace contains about the program's own. The trace is that of the original
+/// program, which has this number of functions.
 pub fn replay_rewritten<T: 'static>(
     store: &mut Store<T>,
     module: &Module,
+    functions: u32,
     events: impl Iterator<Item = Result<Event, wasm_aot_trace::Error>> + Send + 'static,
 ) -> (Option<Instance>, Result<(), Error>) {
-    replay_script(store, module, events, (None, true))
+    replay_script(store, module, events, (None, Some(functions)))
 }
 
 fn replay_script<T: 'static>(
     store: &mut Store<T>,
     module: &Module,
     events: impl Iterator<Item = Result<Event, wasm_aot_trace::Error>> + Send + 'static,
-    (print, always_starts): (Option<Print>, bool),
+    (print, rewritten): (Option<Print>, Option<u32>),
 ) -> (Option<Instance>, Result<(), Error>) {
     let declared = match Declared::read(&module.inner().bytes) {
         Ok(declared) => declared,
@@ -120,8 +71,9 @@ fn replay_script<T: 'static>(
         return (None, Err(Error::Link(format!("it cannot be replayed: it has {what}"))));
     }
     let mut script = Script::new(Box::new(Placed::new(events)), declared, print);
-    script.always_starts = always_starts;
-    let script = Shared(Arc::new(Mutex::new(script)));
+    script.always_starts = rewritten.is_some();
+    script.functions = rewritten.unwrap_or(script.functions);
+    let script = Shared::new(script);
     let made = script.instantiate(store, module);
     let instance = *script.lock().instance.insert(match made {
         Ok(instance) => instance,
@@ -144,6 +96,9 @@ struct Script {
     number: u64,
     instance: Option<Instance>,
     externs: Vec<ExternRef>,
+    host_functions: HostFunctions,
+    /// The number of the program's functions in the trace: the first host function's index.
+    functions: u32,
     declared: Declared,
     print: Option<Print>,
     /// Whether a start function is called that the trace does not contain.
@@ -152,22 +107,45 @@ struct Script {
 
 impl Script {
     fn new(events: Box<Events>, declared: Declared, print: Option<Print>) -> Self {
-        let (ahead, instance, externs) = (None, None, Vec::new());
-        Self { events, ahead, number: 0, instance, externs, declared, print, always_starts: false }
+        Self {
+            events,
+            ahead: None,
+            number: 0,
+            instance: None,
+            externs: Vec::new(),
+            host_functions: HostFunctions::default(),
+            functions: declared.functions(),
+            declared,
+            print,
+            always_starts: false,
+        }
     }
 
     fn next(&mut self) -> Result<Option<Event>, Error> {
         let event = match self.ahead.take() {
             Some(event) => Some(event),
-            None => self.events.next().transpose().map_err(Error::host)?,
+            None => self.read()?,
         };
         self.number += u64::from(event.is_some());
         Ok(event)
     }
 
+    /// Reads the next event that is an action.
+    fn read(&mut self) -> Result<Option<Event>, Error> {
+        loop {
+            match self.events.next().transpose().map_err(Error::host)? {
+                Some(Event::Function(signature)) => {
+                    self.host_functions.add(signature);
+                    self.number += 1;
+                }
+                event => return Ok(event),
+            }
+        }
+    }
+
     fn peek(&mut self) -> Result<Option<&Event>, Error> {
         if self.ahead.is_none() {
-            self.ahead = self.events.next().transpose().map_err(Error::host)?;
+            self.ahead = self.read()?;
         }
         Ok(self.ahead.as_ref())
     }
@@ -219,7 +197,11 @@ impl Script {
         }
     }
 
-    fn value(&mut self, store: &mut impl AsContextMut, value: Value) -> Result<Val, Error> {
+    fn value(
+        &mut self,
+        store: &mut impl AsContextMut<Data: 'static>,
+        value: Value,
+    ) -> Result<Val, Error> {
         Ok(match value {
             Value::I32(bits) => Val::I32(bits.cast_signed()),
             Value::I64(bits) => Val::I64(bits.cast_signed()),
@@ -244,11 +226,22 @@ impl Script {
         })
     }
 
-    fn values(&mut self, store: &mut impl AsContextMut, all: &[Value]) -> Result<Vec<Val>, Error> {
+    fn values(
+        &mut self,
+        store: &mut impl AsContextMut<Data: 'static>,
+        all: &[Value],
+    ) -> Result<Vec<Val>, Error> {
         all.iter().map(|value| self.value(store, *value)).collect()
     }
 
-    fn function(&self, store: &mut impl AsContextMut, index: u32) -> Result<Func, Error> {
+    fn function(
+        &mut self,
+        store: &mut impl AsContextMut<Data: 'static>,
+        index: u32,
+    ) -> Result<Func, Error> {
+        if index >= self.functions {
+            return self.host_function(store, index);
+        }
         let mut context = store.as_context_mut();
         let item = self.instance()?.item_at(context.core(), Space::Func, index);
         item.and_then(Extern::into_func).ok_or_else(|| {
@@ -274,8 +267,8 @@ impl Script {
 
     /// Returns the function that the host calls through a door.
     fn entered(
-        &self,
-        store: &mut impl AsContextMut,
+        &mut self,
+        store: &mut impl AsContextMut<Data: 'static>,
         index: u32,
         door: &Door,
     ) -> Result<Func, Error> {
@@ -306,6 +299,9 @@ impl Script {
             (Value::Func(None), Val::FuncRef(None)) => true,
             (Value::Extern(None), Val::ExternRef(None)) => true,
             (Value::Object, Val::ExternRef(Some(_))) => true,
+            (Value::Func(Some(index)), Val::FuncRef(Some(function))) if index >= self.functions => {
+                self.host_functions.is(index - self.functions, *function)
+            }
             (Value::Func(Some(index)), Val::FuncRef(Some(function))) => {
                 let mut context = store.as_context_mut();
                 let instance = self.instance;
@@ -389,10 +385,12 @@ pub(crate) fn begun(
     store: &mut Store<()>,
     module: &Module,
     first: &[Change],
+    functions: &[Signature],
 ) -> Result<Instance, Error> {
     let declared = Declared::read(&module.inner().bytes).map_err(Error::host)?;
-    let script = Script::new(Box::new(std::iter::empty()), declared, None);
-    let imports = Shared(Arc::new(Mutex::new(script))).imports(store, module, first)?;
+    let mut script = Script::new(Box::new(std::iter::empty()), declared, None);
+    functions.iter().for_each(|signature| script.host_functions.add(signature.clone()));
+    let imports = Shared::new(script).imports(store, module, first)?;
     Instance::without_start(store, module, &imports)
 }
 
@@ -400,6 +398,12 @@ pub(crate) fn begun(
 struct Shared(Arc<Mutex<Script>>);
 
 impl Shared {
+    fn new(script: Script) -> Self {
+        let this = Self(Arc::new(Mutex::new(script)));
+        this.lock().host_functions.set_script(&this);
+        this
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Script> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -704,7 +708,7 @@ impl Shared {
         }
     }
 
-    fn change<T>(
+    fn change<T: 'static>(
         &self,
         store: &mut impl AsContextMut<Data = T>,
         instance: Instance,
@@ -743,49 +747,5 @@ impl Shared {
                 Err(Error::Link(format!("the program has nothing that could change so: {change}")))
             }
         }
-    }
-
-    /// Prints the data that a WASI call has written to a stream.
-    fn print<T: 'static>(
-        &self,
-        caller: &mut Caller<'_, T>,
-        function: u32,
-        args: &[Val],
-        results: &[Value],
-    ) -> Result<(), Error> {
-        let print = {
-            let script = self.lock();
-            let (module, name) = &script.declared.imports[function as usize];
-            let writes = module == "wasi_snapshot_preview1" && name == "fd_write";
-            script.print.filter(|_| writes && *results == [Value::I32(0)])
-        };
-        let (
-            Some(print),
-            [Val::I32(stream @ 1..=2), Val::I32(list), Val::I32(count), Val::I32(told)],
-        ) = (print, args)
-        else {
-            return Ok(());
-        };
-        let Some(Extern::Memory(memory)) = caller.get_export("memory") else { return Ok(()) };
-        let word = |caller: &mut Caller<'_, T>, at: u32| {
-            let mut bytes = [0; 4];
-            memory.read(caller.as_context_mut(), at as usize, &mut bytes).ok()?;
-            Some(u32::from_le_bytes(bytes))
-        };
-        let mut left = word(caller, told.cast_unsigned()).unwrap_or_default() as usize;
-        for i in 0..count.cast_unsigned() {
-            let at = list.cast_unsigned().wrapping_add(i.wrapping_mul(8));
-            let from = word(caller, at);
-            let (Some(from), Some(len)) = (from, word(caller, at.wrapping_add(4))) else { break };
-            // Limited by the memory's size, whatever the program claims.
-            let most = memory.size(caller.as_context_mut())?.saturating_mul(65536);
-            let mut bytes = vec![0; (len as usize).min(left).min(most as usize)];
-            left -= bytes.len();
-            if memory.read(caller.as_context_mut(), from as usize, &mut bytes).is_err() {
-                break;
-            }
-            print(*stream == 2, &bytes);
-        }
-        Ok(())
     }
 }

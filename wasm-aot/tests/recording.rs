@@ -20,8 +20,8 @@ use wasm_aot::trace::{
     javascript,
 };
 use wasm_aot::{
-    Engine, Error, Global, GlobalType, Instance, Linker, Memory, MemoryType, Module, Store, Val,
-    ValType,
+    Caller, Engine, Error, Func, Global, GlobalType, Instance, Linker, Memory, MemoryType, Module,
+    Store, Val, ValType,
 };
 
 fn events(trace: &[u8]) -> Vec<Event> {
@@ -461,21 +461,77 @@ fn what_cannot_be_recorded_is_named_and_the_program_goes_on() {
     let why = recorder.finish(&mut store).failure.expect("it says so").to_string();
     assert!(why.contains("\"l\" \"f\" is a function of another instance"), "{why}");
 
-    // A host function in a table has no name in a trace.
+    // The same through a table.
     let calls = r#"(module (table (export "t") 1 funcref)
         (func (export "run") (result i32) (call_indirect (result i32) (i32.const 0))))"#;
     let calls = Module::new(&engine, calls).expect("a module");
-    let mut store = Store::new(&engine, ());
     let program = Program::new(calls.inner().bytes.to_vec(), "app.wasm");
     let recorder = Recorder::new(&mut store, &calls, &program, Vec::new()).expect("a recorder");
     let instance = Instance::new(&mut store, &calls, &[]).expect("an instance");
     let table = instance.get_table(&mut store, "t").expect("a table");
-    let own = wasm_aot::Func::wrap(&mut store, || 6i32);
-    table.set(&mut store, 0, Val::FuncRef(Some(own))).expect("it fits");
+    let other = library.get_func(&mut store, "f").expect("f");
+    table.set(&mut store, 0, Val::FuncRef(Some(other))).expect("it fits");
     let run = instance.get_typed_func::<(), i32>(&mut store, "run").expect("run");
-    assert_eq!(run.call(&mut store, ()).expect("it runs"), 6);
+    assert_eq!(run.call(&mut store, ()).expect("it runs"), 5);
     let why = recorder.finish(&mut store).failure.expect("it says so").to_string();
-    assert!(why.contains("a function that is not the program's"), "{why}");
+    assert!(why.contains("a function of an instance that is not recorded"), "{why}");
+}
+
+/// Calls a function in its table, and a callback that it was given before.
+const CALLING: &str = r#"(module (type $t (func (param i32) (result i32)))
+    (table (export "t") 2 funcref) (global $last (export "last") (mut funcref) (ref.null func))
+    (func (export "keep") (param funcref) (global.set $last (local.get 0)))
+    (func (export "run") (param i32) (result i32)
+        (table.set 0 (i32.const 1) (global.get $last))
+        (i32.add (call_indirect (type $t) (local.get 0) (i32.const 0))
+            (call_indirect (type $t) (local.get 0) (i32.const 1)))))"#;
+
+#[test]
+fn functions_of_the_host_are_recorded_where_the_program_has_references_to_them() {
+    let engine = Engine::default();
+    let calling = Module::new(&engine, CALLING).expect("a module");
+    for begins_late in [false, true] {
+        let mut store = Store::new(&engine, ());
+        let program = Program::new(calling.inner().bytes.to_vec(), "app.wasm");
+        let ten = Func::wrap(&mut store, |x: i32| x * 10);
+        // The host calls this one itself, too: such calls are not the program's.
+        let hundred = Func::wrap(&mut store, move |mut caller: Caller<'_, ()>, x: i32| {
+            let ten = ten.call(&mut caller, &[Val::I32(x)]).expect("it multiplies");
+            ten[0].i32().expect("a number") * 10
+        });
+        let early = (!begins_late).then(|| {
+            Recorder::new(&mut store, &calling, &program, Vec::new()).expect("a recorder")
+        });
+        let instance = Instance::new(&mut store, &calling, &[]).expect("an instance");
+        let table = instance.get_table(&mut store, "t").expect("a table");
+        table.set(&mut store, 0, Val::FuncRef(Some(ten))).expect("it fits");
+        let keep = instance.get_func(&mut store, "keep").expect("keep");
+        keep.call(&mut store, &[Val::FuncRef(Some(hundred))]).expect("it keeps it");
+        let recorder = early.unwrap_or_else(|| {
+            Recorder::at_quiet_point(&mut store, &calling, instance, &program, Vec::new())
+                .expect("a recorder")
+        });
+        let run = instance.get_typed_func::<i32, i32>(&mut store, "run").expect("run");
+        assert_eq!(hundred.call(&mut store, &[Val::I32(3)]).expect("it does")[0].i32(), Some(300));
+        assert_eq!(run.call(&mut store, 2).expect("it runs"), 220);
+        let recorded = recorder.finish(&mut store);
+        assert!(recorded.failure.is_none(), "{:?}", recorded.failure);
+        let found = events(&recorded.sink);
+        let count = |kind: &str| found.iter().filter(|event| event.kind() == kind).count();
+        assert_eq!((count("function"), count("call"), count("return")), (2, 2, 2), "{found:?}");
+
+        let mut store = Store::new(&engine, ());
+        replay(&mut store, &calling, found.clone().into_iter().map(Ok), None).expect("the same");
+        let checked = Generation { is_checked: true };
+        let made = generate(&calling.inner().bytes, found.clone().into_iter().map(Ok), checked);
+        let made = Module::new(&engine, made.expect("a replay")).expect("a module");
+        let mut store = Store::new(&engine, ());
+        let replayed = Instance::new(&mut store, &made, &[]).expect("an instance");
+        let start = replayed.get_func(&mut store, "_start").expect("a start");
+        start.call(&mut store, &[]).expect("the replay stays on the trace");
+        let wrong = replayed.get_global(&mut store, "replay:wrong").expect("it checks itself");
+        assert_eq!(wrong.get(&mut store).expect("a value").i32(), Some(0));
+    }
 }
 
 /// A library with a memory, a table, a global, a tag, and a start function; and a program that

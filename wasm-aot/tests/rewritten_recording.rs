@@ -6,7 +6,9 @@ mod micro;
 
 use test_support::Folder;
 use wasm_aot::replaying::{replay, replay_rewritten};
-use wasm_aot::trace::{End, Ending, Event, Generation, Placed, Reader, Reduced, generate};
+use wasm_aot::trace::{
+    Declared, End, Ending, Event, Generation, Placed, Reader, Reduced, generate,
+};
 use wasm_aot::wasi::{self, Permissions, WasiCtx};
 use wasm_aot::{Engine, Error, Instance, Linker, Module, Store, Val};
 use whamm_record::{Options, record};
@@ -15,6 +17,8 @@ use whamm_record::{Options, record};
 /// there.
 const NOT_TOLD: &[&str] = &[
     "elements-are-copied-and-filled-by-the-program",
+    "functions-of-the-host-are-in-a-table-and-a-global",
+    "functions-of-the-host-go-in-and-out",
     "globals-of-every-type-change-during-a-call",
     "the-host-goes-on-after-an-exit",
     "the-host-takes-elements-away",
@@ -49,7 +53,8 @@ fn fetched(store: &mut Store<()>, instance: Instance) -> Vec<u8> {
 /// Calls in both directions, without the host's changes, without the reasons of traps, since not
 /// every trap is recorded, and without the numbers of host objects, which a program cannot compare.
 fn calls(events: &[Event]) -> Vec<String> {
-    let is_call = |event: &&Event| !matches!(event, Event::Host(_) | Event::Found(_));
+    let is_call =
+        |event: &&Event| !matches!(event, Event::Host(_) | Event::Found(_) | Event::Function(_));
     let told = |event: &Event| match event {
         Event::Leave(End::Trap(_)) => "leave trap".to_owned(),
         Event::Return(End::Trap(_)) => "return trap".to_owned(),
@@ -92,7 +97,8 @@ fn programs_tell_every_way_across_the_boundary_themselves() {
         let module = Module::new(&engine, &recording.module).expect(&name);
         let mut store = Store::new(&engine, ());
         let events = written.clone().into_iter().map(Ok);
-        let (instance, done) = replay_rewritten(&mut store, &module, events);
+        let functions = Declared::read(&program.module).expect(&name).functions();
+        let (instance, done) = replay_rewritten(&mut store, &module, functions, events);
         let Some(instance) = instance else {
             wrong.push(format!("{name}: {done:?}"));
             continue;
@@ -162,7 +168,8 @@ fn told(engine: &Engine, program: &micro::Micro, raw: bool) -> Option<Vec<Event>
     let module = Module::new(engine, &recording.module).expect(&program.name);
     let mut store = Store::new(engine, ());
     let events = placed(program.events.clone()).into_iter().map(Ok);
-    let (instance, _) = replay_rewritten(&mut store, &module, events);
+    let functions = Declared::read(&program.module).expect(&program.name).functions();
+    let (instance, _) = replay_rewritten(&mut store, &module, functions, events);
     let trace = fetched(&mut store, instance?);
     let reader = Reader::new(&trace[..]).expect("a trace");
     Some(reader.map(|event| event.expect("it is whole")).collect())

@@ -60,6 +60,8 @@ impl<S: Sink + Send + std::fmt::Debug + 'static> Recorder<S> {
             first: Vec::new(),
             held: Some(Vec::new()),
             externs: Vec::new(),
+            host_functions: super::HostFunctions::default(),
+            is_programs_turn: false,
             lent: Vec::new(),
             host_time: super::HostTime::default(),
             goes_on: None,
@@ -85,24 +87,33 @@ impl<S: Sink> State<S> {
     ) -> Result<(), Refusal> {
         let failed = |error: Error| error.to_string();
         self.given(store, 0, instance)?;
-        let changes = self.held.replace(Vec::new()).unwrap_or_default();
-        let first = changes.into_iter().filter_map(|event| match event {
-            Event::Host(change) => Some(change),
-            _ => None,
-        });
-        let first = first.collect::<Vec<_>>();
         let now = self.everything(store, instance)?;
+        let (mut first, mut functions) = (Vec::new(), Vec::new());
+        for event in self.held.replace(Vec::new()).unwrap_or_default() {
+            match event {
+                Event::Host(change) => first.push(change),
+                Event::Function(signature) => functions.push(signature),
+                _ => {}
+            }
+        }
         // A new instance copies its segments over its imports. So the trace gives it the contents
         // after that copy, as in a recording that begins with an instance.
         let mut scratch = Store::new(engine, ());
-        let new = begun(&mut scratch, &self.modules[0], &first).map_err(failed)?;
+        let new = begun(&mut scratch, &self.modules[0], &first, &functions).map_err(failed)?;
         let externs = std::mem::take(&mut self.externs);
+        let host_functions = std::mem::take(&mut self.host_functions);
         self.instances[0] = Some(new);
         let context = &mut scratch.as_context_mut();
         let given = self.given(context, 0, new);
         let begun = given.and_then(|()| self.everything(context, new));
         self.instances[0] = Some(instance);
         self.externs = externs;
+        self.host_functions = host_functions;
+        if let Some(held) = &mut self.held {
+            // Those of the scratch store are the same functions.
+            held.retain(|event| !matches!(event, Event::Function(_)));
+            held.splice(0..0, functions.into_iter().map(Event::Function));
+        }
         for ((index, before), (_, now)) in begun?.into_iter().zip(now) {
             self.tell(index, &before, now);
         }

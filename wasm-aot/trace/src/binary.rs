@@ -2,7 +2,8 @@
 
 use crate::cursor::{Cursor, Wrong, put_counted, put_number};
 use crate::event::{Change, Door, End, Event, Frame};
-use crate::value::Value;
+use crate::value::{Signature, Value};
+use wasmparser::{FuncType, ValType};
 
 /// Appends an event to bytes.
 pub(crate) fn put(to: &mut Vec<u8>, event: &Event) {
@@ -32,6 +33,11 @@ pub(crate) fn put(to: &mut Vec<u8>, event: &Event) {
         Event::Return(end) => {
             to.push(0x04);
             put_end(to, end);
+        }
+        Event::Function(signature) => {
+            to.push(0x05);
+            put_types(to, signature.ty().params());
+            put_types(to, signature.ty().results());
         }
         Event::Host(change) => put_change(to, 0x10, change),
         Event::Found(change) => put_change(to, 0x20, change),
@@ -105,6 +111,11 @@ fn put_end(to: &mut Vec<u8>, end: &End) {
     }
 }
 
+fn put_types(to: &mut Vec<u8>, types: &[ValType]) {
+    put_number(to, types.len() as u64);
+    to.extend(types.iter().map(|ty| Signature::spelled(*ty).1));
+}
+
 fn put_values(to: &mut Vec<u8>, values: &[Value]) {
     put_number(to, values.len() as u64);
     values.iter().for_each(|value| put_value(to, value));
@@ -158,6 +169,10 @@ pub(crate) fn take(from: &mut Cursor<'_>) -> Result<Event, Wrong> {
         0x02 => Event::Leave(take_end(from)?),
         0x03 => Event::Call { function: from.index()?, args: take_values(from)? },
         0x04 => Event::Return(take_end(from)?),
+        0x05 => {
+            let ty = FuncType::new(take_types(from)?, take_types(from)?);
+            Event::Function(Signature::new(ty).expect("types were read as such"))
+        }
         kind @ 0x10..0x20 => Event::Host(take_change(from, kind & 0xf)?),
         kind @ 0x20..0x30 => Event::Found(take_change(from, kind & 0xf)?),
         kind @ 0x30..0x40 => Event::Seen(take_change(from, kind & 0xf)?),
@@ -207,6 +222,15 @@ fn take_end(from: &mut Cursor<'_>) -> Result<End, Wrong> {
         3 => End::Exception { tag: from.index()?, values: take_values(from)? },
         other => return Err(format!("{other:#04x} is no end of a call")),
     })
+}
+
+fn take_types(from: &mut Cursor<'_>) -> Result<Vec<ValType>, Wrong> {
+    let mut types = Vec::new();
+    for _ in 0..from.number()? {
+        let byte = from.byte()?;
+        types.push(Signature::type_of_byte(byte).ok_or_else(|| format!("{byte:#04x} is no type"))?);
+    }
+    Ok(types)
 }
 
 fn take_values(from: &mut Cursor<'_>) -> Result<Vec<Value>, Wrong> {

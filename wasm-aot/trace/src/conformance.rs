@@ -4,7 +4,7 @@
 use crate::declared::Declared;
 use crate::error::Error;
 use crate::event::{Change, Door, End, Event};
-use crate::value::Value;
+use crate::value::{Signature, Value};
 use wasmparser::{FuncType, ValType};
 
 /// The side that waits for the other.
@@ -21,6 +21,8 @@ enum Waiting {
 pub struct Conformance<'a> {
     declared: &'a Declared,
     waiting: Vec<Waiting>,
+    /// The host functions that the program does not import.
+    given: Vec<Signature>,
     /// How the call of the last event has ended, if no event of the program can follow; and with
     /// which code.
     ended: Option<(&'static str, i32)>,
@@ -31,7 +33,8 @@ pub struct Conformance<'a> {
 impl<'a> Conformance<'a> {
     /// Creates the check of a run of a module.
     pub fn new(declared: &'a Declared) -> Self {
-        Self { declared, waiting: Vec::new(), ended: None, has_entered: false, events: 0 }
+        let (waiting, given) = (Vec::new(), Vec::new());
+        Self { declared, waiting, given, ended: None, has_entered: false, events: 0 }
     }
 
     /// The number of events that have passed.
@@ -52,6 +55,16 @@ impl<'a> Conformance<'a> {
     }
 
     fn look(&mut self, event: &Event) -> Result<(), String> {
+        if let Event::Function(signature) = event {
+            /// As many as WebAssembly's implementations accept.
+            const MOST: usize = 1000;
+            let ty = signature.ty();
+            self.given.push(signature.clone());
+            return match ty.params().len().max(ty.results().len()) {
+                0..=MOST => Ok(()),
+                _ => Err(format!("a function of more than {MOST} values")),
+            };
+        }
         if let Some((how, own)) = self.ended.take() {
             match (event, how) {
                 (Event::Leave(End::Exit { code, .. }), "exit") if *code == own => {}
@@ -82,7 +95,7 @@ impl<'a> Conformance<'a> {
             }
             Event::Call { function, args } => {
                 (!is_host).then_some(()).ok_or_else(wrong_side)?;
-                if *function as usize >= self.declared.imports.len() {
+                if !self.is_of_host(*function) {
                     return Err(format!("function {function} is not imported"));
                 }
                 self.values(args, self.type_of(*function)?.params())?;
@@ -108,9 +121,13 @@ impl<'a> Conformance<'a> {
                 self.change(change)?;
             }
             Event::Begin { function } => self.type_of(*function).map(|_| ())?,
-            Event::Done => {}
+            Event::Function(_) | Event::Done => {}
         }
         Ok(())
+    }
+
+    fn is_of_host(&self, function: u32) -> bool {
+        (function as usize) < self.declared.imports.len() || function >= self.declared.functions()
     }
 
     fn entered(&self, function: u32, door: &Door, args: &[Value]) -> Result<(), String> {
@@ -123,11 +140,17 @@ impl<'a> Conformance<'a> {
             }
             _ => {}
         }
-        self.values(args, self.type_of(function)?.params())
+        let params = self.type_of(function)?.params();
+        if function >= self.declared.functions() {
+            return Err(format!("function {function} is not the program's"));
+        }
+        self.values(args, params)
     }
 
-    fn type_of(&self, function: u32) -> Result<&'a FuncType, String> {
-        self.declared.function(function).ok_or_else(|| format!("there is no function {function}"))
+    fn type_of(&self, function: u32) -> Result<&FuncType, String> {
+        let given = || self.given.get(function.checked_sub(self.declared.functions())? as usize);
+        let ty = self.declared.function(function).or_else(|| given().map(Signature::ty));
+        ty.ok_or_else(|| format!("there is no function {function}"))
     }
 
     fn end(&self, end: &End, function: u32) -> Result<(), String> {

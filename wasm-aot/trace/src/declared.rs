@@ -12,6 +12,8 @@ pub struct Declared {
     types: Vec<Option<FuncType>>,
     /// The types of functions, by their indices.
     functions: Vec<u32>,
+    /// How many of the functions, at the end, were added by `give`.
+    given: u32,
     tags: Vec<u32>,
     /// The imports of functions: module and name.
     pub imports: Vec<(String, String)>,
@@ -138,6 +140,21 @@ impl Declared {
         for global in &mut self.globals {
             global.content_type = of(global.content_type);
         }
+    }
+
+    /// Adds functions of the host that the module does not import, behind all others, and their
+    /// types.
+    pub(crate) fn give<'t>(&mut self, types: impl Iterator<Item = &'t FuncType>) {
+        for ty in types {
+            self.functions.push(self.types.len() as u32);
+            self.types.push(Some(ty.clone()));
+            self.given += 1;
+        }
+    }
+
+    /// The indices of the functions that were added.
+    pub(crate) fn given(&self) -> std::ops::Range<u32> {
+        self.functions() - self.given..self.functions()
     }
 
     /// How many types there are.

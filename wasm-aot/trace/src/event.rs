@@ -12,7 +12,7 @@
 //! [`Event::Found`] where the program has first seen it. The program's own actions are determined
 //! by these events and are not in a trace.
 
-use crate::value::Value;
+use crate::value::{Signature, Value};
 
 /// An event of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub enum Event {
     },
     /// That call ends.
     Leave(End),
-    /// The program calls a function that it imports.
+    /// The program calls a function of the host: one that it imports, or has a reference to.
     Call {
         /// Which one, in the module's index space.
         function: u32,
@@ -37,6 +37,9 @@ pub enum Event {
     },
     /// That call ends.
     Return(End),
+    /// The host has a function of its own to which the program gets a reference. It gets the next
+    /// index; the first one follows the module's functions.
+    Function(Signature),
     /// The host changes something at this point.
     Host(Change),
     /// The program finds a change that the host has made since the last transfer of control.
@@ -162,6 +165,7 @@ impl Event {
             Self::Leave(_) => "leave",
             Self::Call { .. } => "call",
             Self::Return(_) => "return",
+            Self::Function(_) => "function",
             Self::Host(change) | Self::Found(change) => change.kind(),
             Self::Seen(_) => "seen",
             Self::Own(_) => "own",

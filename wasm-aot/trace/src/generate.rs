@@ -7,7 +7,7 @@
 //! happened.
 //!
 //! ```text
-//!     functions   what was imported, replayed │ the program's │ helpers, _start
+//!     functions   what was imported, replayed │ the program's │ others of the host, helpers, _start
 //!     globals     what was imported           │ the program's │ exited, counters, (event, wrong)
 //!     data        the program's                               │ what the host has written
 //! ```
@@ -21,7 +21,7 @@ use crate::event::Event;
 use crate::exits::calls_that_may_reach;
 use crate::placement::Placed;
 use crate::replay::{Builder, Replay};
-use crate::value::Value;
+use crate::value::{Signature, Value};
 use code::Coder;
 use objects::Encoder;
 use std::borrow::Cow;
@@ -85,6 +85,7 @@ pub fn generate(
         let first = declared.imports.len() as u32;
         replay.exits.extend(calls_that_may_reach(module, first, &replay.untold_exits)?);
     }
+    declared.give(replay.given.iter().map(Signature::ty));
     if replay.has_objects {
         declared.replace_references(objects::replaced);
         replay.referenced.insert(declared.functions());
@@ -161,9 +162,9 @@ impl<'a> Assembly<'a> {
         }
         let globals = self.declared.globals.len() as u32;
         let mut coder = Coder::new(self.declared, self.replay, self.is_checked, globals);
-        let imports = coder.imports()?;
+        let host = coder.host_functions()?;
         let start = coder.start()?;
-        self.own(coder, imports, start)?;
+        self.own(coder, host, start)?;
         Ok(self.assemble())
     }
 
@@ -279,8 +280,12 @@ impl<'a> Assembly<'a> {
     }
 
     /// Adds the items that are not the program's.
-    fn own(&mut self, coder: Coder<'a>, imports: Vec<Vec<u8>>, start: u32) -> Result<(), Error> {
-        for (params, results) in coder.types() {
+    fn own(&mut self, coder: Coder<'a>, mut host: Vec<Vec<u8>>, start: u32) -> Result<(), Error> {
+        let declared = self.declared;
+        let given = declared.given().map(|own| declared.function(own).expect("it was added"));
+        let given = given.map(|ty| (ty.params(), ty.results()));
+        let added = coder.types().iter().map(|(params, results)| (&params[..], &results[..]));
+        for (params, results) in given.chain(added) {
             let encode = |types: &[wasmparser::ValType]| {
                 let each = types.iter().map(|ty| RoundtripReencoder.val_type(*ty));
                 each.collect::<Result<Vec<_>, _>>()
@@ -308,7 +313,12 @@ impl<'a> Assembly<'a> {
             self.data.passive(self.replay.data.bytes.iter().copied());
         }
         let program = std::mem::take(&mut self.code);
-        self.code = imports.into_iter().map(Cow::Owned).chain(program).collect();
+        let given = host.split_off(declared.imports.len());
+        self.code = host.into_iter().map(Cow::Owned).chain(program).collect();
+        for (function, body) in declared.given().zip(given) {
+            self.functions.function(declared.type_of(function).expect("it was added"));
+            self.code.push(Cow::Owned(body));
+        }
         for (ty, body) in coder.helpers() {
             self.functions.function(ty);
             self.code.push(Cow::Owned(body));

@@ -47,6 +47,7 @@ pub fn javascript(
     let _ = writeln!(out, "const EVENTS = \"{}\";", base64(&bytes));
     let _ = writeln!(out, "const IMPORTS = {};", imports(module, &declared)?);
     let _ = writeln!(out, "const EXPORTS = {};", exports(&open));
+    let _ = writeln!(out, "const FUNCTIONS = {};", declared.functions());
     let _ = writeln!(out, "const CHECKED = {};", generation.is_checked);
     out += include_str!("javascript/player.js");
     Ok(out)
@@ -59,6 +60,10 @@ fn has_vector(event: &Event) -> bool {
         Event::Leave(End::Values(values) | End::Exception { values, .. })
         | Event::Return(End::Values(values) | End::Exception { values, .. }) => any(values),
         Event::Host(Change::Global { value, .. }) => any(&[*value]),
+        Event::Function(signature) => {
+            let ty = signature.ty();
+            ty.params().iter().chain(ty.results()).any(|ty| *ty == ValType::V128)
+        }
         _ => false,
     }
 }
@@ -98,7 +103,8 @@ fn opened(module: &[u8], declared: &Declared, functions: &BTreeSet<u32>) -> Resu
     let mut add = |kind, what: &str, index: u32| {
         exports.export(&format!("replay:{what}:{index}"), kind, index);
     };
-    functions.iter().for_each(|index| add(ExportKind::Func, "function", *index));
+    let own = functions.range(..declared.functions());
+    own.for_each(|index| add(ExportKind::Func, "function", *index));
     (0..declared.memories.len() as u32).for_each(|at| add(ExportKind::Memory, "memory", at));
     (0..declared.tables.len() as u32).for_each(|at| add(ExportKind::Table, "table", at));
     (0..declared.globals.len() as u32).for_each(|at| add(ExportKind::Global, "global", at));

@@ -70,7 +70,7 @@ pub use r3::{R3Reader, R3Writer, is_r3};
 pub use reader::{Ending, Reader};
 pub use reduction::{Effect, Reduced};
 pub use text::{TEXT_MAGIC, TextReader, heading, is_text};
-pub use value::Value;
+pub use value::{Signature, Value};
 pub use writer::{Sink, Writer, beginning, end};
 
 /// The first bytes of a trace.

@@ -53,6 +53,10 @@ impl<I: Iterator<Item = Result<Event, Error>>> Placed<I> {
     fn take(&mut self, event: Result<Event, Error>) {
         match event {
             Ok(Event::Found(change)) => self.ready.push_back(Ok(Event::Host(change))),
+            // It is no activity: changes that follow may still refer to it.
+            Ok(Event::Function(signature)) => {
+                self.ready.push_back(Ok(Event::Function(signature)));
+            }
             Ok(event) if event.is_raw() => {
                 let what = "a raw recording: make the usual trace of it by `wasm-aot reduce`";
                 self.ready.push_back(Err(Error::event(self.events_read, what)));

@@ -177,6 +177,7 @@ fn kind(event: &Event) -> &'static str {
     match event {
         Event::Enter { .. } | Event::Leave(_) => "calls in and their ends",
         Event::Call { .. } | Event::Return(_) => "calls out and their ends",
+        Event::Function(_) => "host functions",
         Event::Begin { .. } | Event::Done => "functions' entries and returns",
         Event::Seen(change) | Event::Found(change) => of(change, ["loads", "globals", "tables"]),
         Event::Host(change) => of(change, ["host writes", "host globals", "host tables"]),

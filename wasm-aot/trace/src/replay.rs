@@ -10,7 +10,7 @@ use crate::declared::Declared;
 use crate::error::Error;
 use crate::event::{Change, End, Event, Frame};
 use crate::patch::Patch;
-use crate::value::Value;
+use crate::value::{Signature, Value};
 use foldhash::fast::RandomState;
 use indexmap::IndexSet;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -25,11 +25,13 @@ pub(crate) struct Replay {
     pub(crate) top: Vec<Action>,
     /// Each context once.
     pub(crate) contexts: IndexSet<Context, RandomState>,
-    /// The invocations of each import.
+    /// The invocations of each import, and then of each function of `given`.
     pub(crate) imports: Vec<Invocations>,
+    /// The host functions that the program does not import.
+    pub(crate) given: Vec<Signature>,
     pub(crate) data: Data,
-    /// The calls that an exit unwinds; and the imports that exit without a list of these in the
-    /// trace.
+    /// The calls that an exit unwinds; and the functions of the host that exit without a list of
+    /// these in the trace.
     pub(crate) exits: BTreeSet<Frame>,
     pub(crate) untold_exits: BTreeSet<u32>,
     /// The initial state of imported globals, memories and tables: values, and the pages and
@@ -161,8 +163,8 @@ impl Data {
 /// A call to the host that has not ended.
 #[derive(Debug)]
 struct Open {
-    /// The import, and the number of its invocation; none for the beginning.
-    import: u32,
+    /// The function, and the number of its invocation; none for the beginning.
+    function: u32,
     invocation: u64,
     call: Option<(u64, Vec<Value>)>,
     actions: Vec<Action>,
@@ -185,7 +187,7 @@ pub(crate) struct Builder<'a> {
 impl<'a> Builder<'a> {
     pub(crate) fn new(declared: &'a Declared, is_checked: bool) -> Self {
         let (actions, patch) = (Vec::new(), Patch::default());
-        let top = Open { import: 0, invocation: 0, call: None, actions, patch };
+        let top = Open { function: 0, invocation: 0, call: None, actions, patch };
         let imports = declared.imports.iter().map(|_| Invocations::default()).collect();
         Self {
             declared,
@@ -207,7 +209,7 @@ impl<'a> Builder<'a> {
         let number = self.conformance.events();
         self.conformance.check(&event)?;
         let is_trap = matches!(event, Event::Leave(End::Trap(_)) | Event::Return(End::Trap(_)));
-        if self.is_trapped && !is_trap {
+        if self.is_trapped && !is_trap && !matches!(event, Event::Function(_)) {
             let what = "the host goes on after a trap, which no module can: replay it by \
                         `wasm-aot run TRACE`";
             return Err(Error::event(number, what));
@@ -225,10 +227,14 @@ impl<'a> Builder<'a> {
             Event::Call { function, args } => {
                 let call = self.is_checked.then_some((number, args));
                 let (actions, patch) = (Vec::new(), Patch::default());
-                let count = &mut self.replay.imports[function as usize].count;
+                let count = &mut self.invocations(function).count;
                 let invocation = *count;
                 *count += 1;
-                self.open.push(Open { import: function, invocation, call, actions, patch });
+                self.open.push(Open { function, invocation, call, actions, patch });
+            }
+            Event::Function(signature) => {
+                self.replay.given.push(signature);
+                self.replay.imports.push(Invocations::default());
             }
             Event::Return(end) => self.returned(end, number)?,
             Event::Host(change) => self.change(change, number)?,
@@ -239,6 +245,14 @@ impl<'a> Builder<'a> {
             | Event::Done => unreachable!("changes are placed, and raw recordings refused there"),
         }
         Ok(())
+    }
+
+    /// The invocations of a function of the host.
+    fn invocations(&mut self, function: u32) -> &mut Invocations {
+        let imports = self.declared.imports.len();
+        let given = function.checked_sub(self.declared.functions());
+        let at = given.map_or(function as usize, |given| imports + given as usize);
+        &mut self.replay.imports[at]
     }
 
     fn numbered(&self, number: u64) -> u64 {
@@ -302,13 +316,14 @@ impl<'a> Builder<'a> {
         }
         let is_untold = matches!(&end, End::Exit { frames, .. } if frames.is_empty());
         let ended = self.numbered(number);
-        let Open { import, invocation, call, actions, .. } = self.open.pop().expect("events nest");
+        let Open { function, invocation, call, actions, .. } =
+            self.open.pop().expect("events nest");
         if is_untold {
-            self.replay.untold_exits.insert(import);
+            self.replay.untold_exits.insert(function);
         }
         let context = Context { call, actions, end, ended };
         let id = self.replay.contexts.insert_full(context).0 as ContextId;
-        self.replay.imports[import as usize].end(invocation, id);
+        self.invocations(function).end(invocation, id);
         Ok(())
     }
 

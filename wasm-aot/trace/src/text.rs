@@ -18,10 +18,11 @@ use crate::VERSION;
 use crate::error::Error;
 use crate::event::{Change, Door, End, Event, Frame};
 use crate::program::{ModuleHash, Program};
-use crate::value::Value;
+use crate::value::{Signature, Value};
 use line::Line;
 use std::fmt::{self, Write as _};
 use std::io::{BufRead, BufReader, Read};
+use wasmparser::{FuncType, ValType};
 
 /// The first line of the text form.
 pub const TEXT_MAGIC: &str = "fi-trace text 1";
@@ -84,6 +85,10 @@ fn values(f: &mut fmt::Formatter<'_>, values: &[Value]) -> fmt::Result {
     values.iter().try_for_each(|value| write!(f, " {value}"))
 }
 
+fn types(f: &mut fmt::Formatter<'_>, types: &[ValType]) -> fmt::Result {
+    types.iter().try_for_each(|ty| write!(f, " {}", Signature::spelled(*ty).0))
+}
+
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -102,6 +107,12 @@ impl fmt::Display for Event {
             }
             Self::Leave(end) => write!(f, "leave{end}"),
             Self::Return(end) => write!(f, "return{end}"),
+            Self::Function(signature) => {
+                f.write_str("function")?;
+                types(f, signature.ty().params())?;
+                f.write_str(" ->")?;
+                types(f, signature.ty().results())
+            }
             Self::Host(change) => write!(f, "{change}"),
             Self::Found(change) => write!(f, "found {change}"),
             Self::Seen(change) => write!(f, "seen {change}"),
@@ -267,6 +278,7 @@ fn event(words: &mut Line<'_>) -> Result<Event, String> {
         "leave" => Event::Leave(end(words)?),
         "call" => Event::Call { function: words.number()?, args: words.values()? },
         "return" => Event::Return(end(words)?),
+        "function" => Event::Function(signature(words)?),
         "found" => {
             let kind = words.word()?;
             Event::Found(change(kind, words)?)
@@ -283,6 +295,24 @@ fn event(words: &mut Line<'_>) -> Result<Event, String> {
         "done" => Event::Done,
         kind => Event::Host(change(kind, words)?),
     })
+}
+
+fn signature(words: &mut Line<'_>) -> Result<Signature, String> {
+    let mut types = [Vec::new(), Vec::new()];
+    let mut is_result = false;
+    while !words.is_empty() {
+        match words.word()? {
+            "->" if !is_result => is_result = true,
+            word => types[usize::from(is_result)].push(
+                Signature::type_named(word).ok_or_else(|| format!("{word}: no type of a value"))?,
+            ),
+        }
+    }
+    let [params, results] = types;
+    match is_result {
+        true => Ok(Signature::new(FuncType::new(params, results)).expect("types of values")),
+        false => Err("expected -> behind a function's parameters".into()),
+    }
 }
 
 fn end(words: &mut Line<'_>) -> Result<End, String> {

@@ -1,7 +1,7 @@
 //! Values that cross between a program and its host, to the last bit.
 
 use std::fmt;
-use wasmparser::{RefType, ValType};
+use wasmparser::{FuncType, RefType, ValType};
 
 /// A value. Floating-point numbers are their bits, so that no NaN is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,6 +57,52 @@ impl Value {
             (Self::Object, ValType::Ref(ty)) => ty.is_extern_ref(),
             _ => false,
         }
+    }
+}
+
+/// The type of a host function: of values that a trace can contain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signature(FuncType);
+
+/// The types in a signature: their names, their bytes in WebAssembly.
+const TYPES: [(&str, u8, ValType); 7] = [
+    ("i32", 0x7f, ValType::I32),
+    ("i64", 0x7e, ValType::I64),
+    ("f32", 0x7d, ValType::F32),
+    ("f64", 0x7c, ValType::F64),
+    ("v128", 0x7b, ValType::V128),
+    ("func", 0x70, ValType::FUNCREF),
+    ("extern", 0x6f, ValType::EXTERNREF),
+];
+
+impl Signature {
+    /// A type, unless it contains one of which a trace has no values.
+    pub fn new(ty: FuncType) -> Option<Self> {
+        let mut all = ty.params().iter().chain(ty.results());
+        all.all(|own| Self::row(*own).is_some()).then_some(Self(ty))
+    }
+
+    /// It as the type of a function.
+    pub fn ty(&self) -> &FuncType {
+        &self.0
+    }
+
+    fn row(ty: ValType) -> Option<&'static (&'static str, u8, ValType)> {
+        TYPES.iter().find(|(.., own)| *own == ty)
+    }
+
+    /// The name and the byte of a type in it.
+    pub(crate) fn spelled(ty: ValType) -> (&'static str, u8) {
+        let (name, byte, _) = Self::row(ty).expect("`new` has looked");
+        (name, *byte)
+    }
+
+    pub(crate) fn type_named(name: &str) -> Option<ValType> {
+        TYPES.iter().find(|(own, ..)| *own == name).map(|(.., ty)| *ty)
+    }
+
+    pub(crate) fn type_of_byte(byte: u8) -> Option<ValType> {
+        TYPES.iter().find(|(_, own, _)| *own == byte).map(|(.., ty)| *ty)
     }
 }
 

@@ -6,8 +6,9 @@ mod body;
 use arbtest::arbitrary::{Result, Unstructured};
 use wasm_aot_trace::{
     Change, Declared, Door, End, Ending, Error, Event, Frame, MAGIC, Program, R3Writer, Reader,
-    Sink, TextReader, Value, Writer, heading,
+    Signature, Sink, TextReader, Value, Writer, heading,
 };
+use wasmparser::{FuncType, ValType};
 
 fn value(u: &mut Unstructured<'_>) -> Result<Value> {
     Ok(match u.int_in_range(0..=6)? {
@@ -54,8 +55,24 @@ fn change(u: &mut Unstructured<'_>) -> Result<Change> {
     })
 }
 
+fn signature(u: &mut Unstructured<'_>) -> Result<Signature> {
+    let all = [
+        ValType::I32,
+        ValType::I64,
+        ValType::F32,
+        ValType::F64,
+        ValType::V128,
+        ValType::FUNCREF,
+        ValType::EXTERNREF,
+    ];
+    let mut types = || -> Result<Vec<ValType>> {
+        (0..u.int_in_range(0..=3)?).map(|_| u.choose(&all).copied()).collect()
+    };
+    Ok(Signature::new(FuncType::new(types()?, types()?)).expect("all are such types"))
+}
+
 fn event(u: &mut Unstructured<'_>) -> Result<Event> {
-    Ok(match u.int_in_range(0..=9)? {
+    Ok(match u.int_in_range(0..=10)? {
         0 => {
             let door = match u.int_in_range(0..=2)? {
                 0 => Door::Export(u.arbitrary()?),
@@ -72,6 +89,7 @@ fn event(u: &mut Unstructured<'_>) -> Result<Event> {
         6 => Event::Own(change(u)?),
         7 => Event::Begin { function: u.arbitrary()? },
         8 => Event::Done,
+        9 => Event::Function(signature(u)?),
         _ => Event::Found(change(u)?),
     })
 }

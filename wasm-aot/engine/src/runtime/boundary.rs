@@ -67,6 +67,8 @@ pub struct Call {
     pub instance: Option<Instance>,
     /// The function's index there.
     pub import: u32,
+    /// The function.
+    pub function: Func,
 }
 
 /// An observer of the boundary. The program waits while it is notified; it changes nothing.

@@ -150,7 +150,11 @@ extern "C" fn call_host(function: *mut HostFunction, values: *mut u128) -> u32 {
     unsafe { std::ptr::copy_nonoverlapping(values, args.as_mut_ptr(), params) };
     // SAFETY: as above.
     let results = unsafe { std::slice::from_raw_parts_mut(values, results) };
-    let call = Call { instance: host.caller.map(Instance::from_data), import: host.import };
+    let call = Call {
+        instance: host.caller.map(Instance::from_data),
+        import: host.import,
+        function: Func { reference: NonNull::from(&host.reference), store: store.id },
+    };
     if store.is_observed() {
         // SAFETY: (1) machine code passes arguments of the function's type.
         let args = unsafe { store.seen(args, host.ty.params()) };
@@ -374,6 +378,14 @@ impl Func {
         Ok(TypeId(unsafe { self.reference.as_ref().ty }))
     }
 
+    /// Whether it is a function of the host, and of this store.
+    pub fn is_host(&self, store: &StoreCore) -> bool {
+        // SAFETY: (1) a reference of this store; (2) every vmctx begins with a word that says what
+        // it is.
+        self.check(store).is_ok()
+            && unsafe { *self.reference.as_ref().vmctx.cast::<u64>() } == HOST_MAGIC
+    }
+
     /// The reference, ready to be called by any code.
     pub(crate) fn raw(&self, store: &StoreCore) -> Result<*const vm::FuncRef, Error> {
         self.check(store)?;
@@ -400,8 +412,7 @@ impl Func {
         self.check(store)?;
         // SAFETY: (1) a reference of this store.
         let reference = unsafe { *self.reference.as_ref() };
-        // SAFETY: (1) every vmctx begins with a word that says what it is.
-        if unsafe { *reference.vmctx.cast::<u64>() } != HOST_MAGIC {
+        if !self.is_host(store) {
             return Ok(vm::FuncImport { code: reference.code, vmctx: reference.vmctx });
         }
         // SAFETY: (1) such a vmctx is a host function.

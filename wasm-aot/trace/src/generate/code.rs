@@ -190,14 +190,16 @@ impl<'a> Coder<'a> {
         self.fail_if(sink, wrong);
     }
 
-    /// The bodies of imported functions, in order.
-    pub(super) fn imports(&mut self) -> Result<Vec<Vec<u8>>, Error> {
-        (0..self.replay.imports.len() as u32).map(|import| self.import(import)).collect()
+    /// The bodies of the host's functions: of those that are imported, and the others.
+    pub(super) fn host_functions(&mut self) -> Result<Vec<Vec<u8>>, Error> {
+        let imports = 0..self.declared.imports.len() as u32;
+        let functions = imports.chain(self.declared.given()).zip(0..);
+        functions.map(|(function, place)| self.host_function(function, place)).collect()
     }
 
-    fn import(&mut self, import: u32) -> Result<Vec<u8>, Error> {
+    fn host_function(&mut self, function: u32, import: u32) -> Result<Vec<u8>, Error> {
         let declared = self.declared;
-        let ty = declared.function(import).expect("an import has a type");
+        let ty = declared.function(function).expect("it has a type");
         let (counter, params) = (self.counter(import), ty.params().len() as u32);
         let mut code = Vec::new();
         InstructionSink::new(&mut code)

@@ -78,10 +78,29 @@ globalThis.replay = replay;
     if (instance === null || own === undefined) throw new Error(`${kind} ${index} is not exported`);
     return instance.exports[own[1]];
   };
-  const func = (index) => item('function', index);
+  const func = (index) => (index < FUNCTIONS ? item('function', index) : given[index - FUNCTIONS]);
+
+  // Functions of the host that the program does not import. Only WebAssembly can make a function
+  // with a type: a module that imports one and exports it again.
+  const given = [];
+  const declare = () => {
+    while (bytes[at] === 5) {
+      const start = ++at;
+      for (const _ of ['parameters', 'results']) { const count = number(); at += count; }
+      const type = bytes.subarray(start, at), length = type.length + 2;
+      const section = [1, (length & 127) | 128, length >> 7, 1, 96, ...type];
+      const module = new WebAssembly.Module(new Uint8Array(
+        [0, 97, 115, 109, 1, 0, 0, 0, ...section, 2, 7, 1, 1, 104, 1, 102, 0, 0, 7, 5, 1, 1, 102, 0, 0]));
+      const index = FUNCTIONS + given.length;
+      const h = { f: (...args) => called(index, args) };
+      given.push(new WebAssembly.Instance(module, { h }).exports.f);
+      replay.event++;
+    }
+  };
 
   const any = (a, b) => a?.thing === 'some' && b !== null && b !== undefined;
-  const one = (a, b) => typeof a === 'function' && typeof b === 'function' && a.name === b.name;
+  const isOwn = (a) => typeof a === 'function' && !given.includes(a);
+  const one = (a, b) => isOwn(a) && isOwn(b) && a.name === b.name;
   const same = (a, b) => Object.is(a, b) || any(a, b) || one(a, b);
   const compare = (expected, found, wrong, what) => {
     if (!CHECKED) return;
@@ -115,7 +134,7 @@ globalThis.replay = replay;
   };
   // Changes of what is imported, before there is an instance.
   const before = () => {
-    while (bytes[at] >= 0x10 && bytes[at] < 0x15) {
+    for (declare(); bytes[at] >= 0x10 && bytes[at] < 0x15; declare()) {
       const start = at, kind = bytes[at++];
       if (kind === 0x13) { at = start; return; }
       const index = number();
@@ -166,6 +185,7 @@ globalThis.replay = replay;
   // The program calls its host.
   const called = (index, args) => {
     if (replay.wrong !== 0) trap();
+    declare();
     if (at === bytes.length) {
       if (CHECKED) diverge(3, `event ${replay.event}: ${ended.what}, and function ${index} is called`);
       replay.message = ended.what;
@@ -193,6 +213,7 @@ globalThis.replay = replay;
     let results = null, error = null;
     try { results = listed(act()); } catch (caught) { error = caught; }
     if (error instanceof Divergence || replay.wrong !== 0) throw error;
+    declare();
     if (at === bytes.length) {
       if (CHECKED && error === null) diverge(5, `event ${replay.event}: ${ended.what}, and a call of the host's does not`);
       if (error !== null) replay.message ||= `${ended.what}, and a host's call ends later: ${error}`;
@@ -222,7 +243,7 @@ globalThis.replay = replay;
 
   // What the host does, up to the end of its call or of the trace.
   const play = () => {
-    while (at < bytes.length) {
+    for (declare(); at < bytes.length; declare()) {
       const kind = bytes[at];
       if (kind >= 0x10) { at++; change(kind); replay.event++; continue; }
       if (kind === 4) { at++; const done = end(); replay.event++; return done; }

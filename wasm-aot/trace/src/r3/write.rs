@@ -119,6 +119,7 @@ impl<'a> R3Writer<'a> {
                 Ok(())
             }
             Event::Found(change) => self.change(change, out),
+            Event::Function(_) => self.lose("a host function that the program does not import"),
             Event::Seen(_) | Event::Own(_) | Event::Begin { .. } | Event::Done => {
                 let what = "a raw recording: make the usual trace of it by `wasm-aot reduce`";
                 Err(Error::event(self.events, what))
