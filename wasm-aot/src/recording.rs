@@ -317,6 +317,18 @@ impl<S: Sink> State<S> {
                     self.push(Event::Host(Change::Element { table, index, value }));
                 }
             }
+            Crossing::CannotGrow(item, wanted) => {
+                if self.index_of(store, item).is_some() {
+                    let what = match item {
+                        Extern::Table(_) => "a table to {wanted} elements",
+                        _ => "a memory to {wanted} pages",
+                    };
+                    let what = what.replace("{wanted}", &wanted.to_string());
+                    return Err(format!(
+                        "the program cannot grow {what}, which its type allows: other machines may"
+                    ));
+                }
+            }
             Crossing::GrowsTable(table, count, value) => {
                 if let Some(table) = self.index_of(store, table.into()) {
                     let value = self.value(store, &value)?;
@@ -635,6 +647,11 @@ impl<S: Sink> State<S> {
             Err(error) => match error.trap() {
                 Some(trap @ (Trap::Interrupted | Trap::Budget | Trap::Probe)) => {
                     return Err(format!("the program was stopped from outside: {trap}"));
+                }
+                Some(Trap::StackOverflow) => {
+                    return Err("the program exhausts its stack, whose size other engines choose \
+                                otherwise"
+                        .into());
                 }
                 Some(trap) => End::Trap(trap.to_string()),
                 None => End::Trap(error.to_string().chars().take(1000).collect()),

@@ -20,8 +20,8 @@ use wasm_aot::trace::{
     javascript,
 };
 use wasm_aot::{
-    Caller, Engine, Error, Func, Global, GlobalType, Instance, Linker, Memory, MemoryType, Module,
-    Store, Val, ValType,
+    Caller, Engine, Error, Func, Global, GlobalType, Instance, Limits, Linker, Memory, MemoryType,
+    Module, Store, Val, ValType,
 };
 
 fn events(trace: &[u8]) -> Vec<Event> {
@@ -475,6 +475,44 @@ fn what_cannot_be_recorded_is_named_and_the_program_goes_on() {
     assert_eq!(run.call(&mut store, ()).expect("it runs"), 5);
     let why = recorder.finish(&mut store).failure.expect("it says so").to_string();
     assert!(why.contains("a function of an instance that is not recorded"), "{why}");
+}
+
+#[test]
+fn what_depends_on_the_machine_ends_the_trace_and_the_program_goes_on() {
+    let engine = Engine::default();
+    let text = r#"(module (memory 1) (memory 1 2) (table $t 1 funcref) (table $u 1 2 funcref)
+        (func (export "beyond") (result i32) (i32.and (memory.grow 1 (i32.const 5))
+            (table.grow $u (ref.null func) (i32.const 5))))
+        (func (export "memory") (result i32) (memory.grow 0 (i32.const 5)))
+        (func (export "table") (result i32) (table.grow $t (ref.null func) (i32.const 500)))
+        (func $deep (export "deep") (result i32) (i32.add (call $deep) (i32.const 1))))"#;
+    let module = Module::new(&engine, text).expect("a module");
+    for (name, reason) in [
+        ("beyond", None),
+        ("memory", Some("cannot grow a memory to 6 pages, which its type allows")),
+        ("table", Some("cannot grow a table to 501 elements, which its type allows")),
+        ("deep", Some("exhausts its stack")),
+    ] {
+        let mut store = Store::new(&engine, ());
+        store.set_limits(Limits { memory: 4 << 16, table: 100, ..Limits::default() });
+        let (trace, done) = {
+            let program = Program::new(module.inner().bytes.to_vec(), "app.wasm");
+            let recorder = Recorder::new(&mut store, &module, &program, Vec::new());
+            let recorder = recorder.expect("it can be recorded");
+            let instance = Instance::new(&mut store, &module, &[]).expect("an instance");
+            let function = instance.get_typed_func::<(), i32>(&mut store, name).expect(name);
+            let done = function.call(&mut store, ());
+            (recorder.finish(&mut store), done)
+        };
+        assert_eq!(done.ok(), (name != "deep").then_some(-1), "{name}");
+        let why = trace.failure.map(|why| why.to_string());
+        match reason {
+            None => assert_eq!(why, None, "{name}"),
+            Some(reason) => {
+                assert!(why.as_deref().is_some_and(|why| why.contains(reason)), "{why:?}");
+            }
+        }
+    }
 }
 
 /// Calls a function in its table, and a callback that it was given before.

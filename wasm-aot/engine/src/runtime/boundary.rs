@@ -14,13 +14,14 @@
 use super::backtrace;
 use super::function::Func;
 use super::handle::{Extern, Global, Memory, Table};
-use super::instance::Instance;
+use super::instance::{Instance, InstanceData};
 use super::module::ModuleInner;
-use super::store::{Store, StoreContextMut, StoreCore};
+use super::store::{Demand, Store, StoreContextMut, StoreCore};
 use super::value::Val;
 use crate::error::Error;
 use crate::module::Space;
 use crate::registry;
+use crate::types::{ExternType, MemoryType, TableType};
 use std::fmt;
 
 /// An event at the boundary between a program and its host.
@@ -49,6 +50,9 @@ pub enum Crossing<'a> {
     Replaces(Table, u64, Val),
     /// The host has grown a table by this many elements.
     GrowsTable(Table, u64, Val),
+    /// The program cannot grow a memory or a table to this size, although its type allows that:
+    /// because of a limit, or of what the machine has.
+    CannotGrow(Extern, u64),
 }
 
 /// The function that the host calls.
@@ -91,6 +95,28 @@ impl StoreCore {
             // returns.
             boundary.crosses(unsafe { StoreContextMut::from_core(self) }, crossing);
             self.boundary.get_or_insert(boundary);
+        }
+    }
+
+    /// Notifies the observer that an instance cannot grow an item of its own, unless the item's type
+    /// is the reason.
+    pub(super) fn cannot_grow(
+        &mut self,
+        instance: &InstanceData,
+        (space, index): (Space, u32),
+        demand: Demand,
+    ) {
+        if !self.is_observed() {
+            return;
+        }
+        let item = instance.item(self, space, index);
+        let most = match item.ty_in(self) {
+            Ok(ExternType::Memory(MemoryType { wide: false, .. })) => 1 << 16,
+            Ok(ExternType::Table(TableType { wide: false, .. })) => u64::from(u32::MAX),
+            _ => u64::MAX,
+        };
+        if demand.wanted <= demand.maximum.unwrap_or(most).min(most) {
+            self.cross(Crossing::CannotGrow(item, demand.wanted));
         }
     }
 

@@ -15,6 +15,7 @@ use super::interruption::Interruption;
 use super::store::StoreCore;
 use super::wait;
 use crate::compile::Call;
+use crate::module::Space;
 use crate::trap::Trap;
 use crate::vm::{self, Builtin, Bulk, GROWTH_INTERRUPTED};
 use std::cell::Cell;
@@ -46,7 +47,10 @@ extern "C" fn memory_grow(vmctx: *mut u8, memory: u32, pages: u64) -> i64 {
     if is_stopped(vmctx) {
         return GROWTH_INTERRUPTED;
     }
-    let Some(before) = grown else { return -1 };
+    let Some(before) = grown else {
+        store.cannot_grow(instance(vmctx), (Space::Memory, memory), demand);
+        return -1;
+    };
     if !store.growth.is_empty() && !instance(vmctx).looks_on.get() {
         let told = [i64::from(memory), before as i64, before.wrapping_add(pages) as i64];
         tell_growth(vmctx, told);
@@ -118,7 +122,14 @@ extern "C" fn table_grow(vmctx: *mut u8, table: u32, count: u64, element: usize)
     } else {
         None
     };
-    if look() { GROWTH_INTERRUPTED } else { grown.map_or(-1, |before| before as i64) }
+    if look() {
+        return GROWTH_INTERRUPTED;
+    }
+    let Some(before) = grown else {
+        store.cannot_grow(instance(vmctx), (Space::Table, table), demand);
+        return -1;
+    };
+    before as i64
 }
 
 extern "C" fn table_fill(vmctx: *mut u8, table: u32, at: u64, element: usize, count: u64) -> Bulk {
