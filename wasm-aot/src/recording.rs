@@ -16,6 +16,7 @@ use crate::{
 use host_functions::HostFunctions;
 use host_time::HostTime;
 pub use requests::Requests;
+use std::borrow::Cow;
 use std::io;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -24,6 +25,7 @@ use std::time::Duration;
 use wasm_aot_body::report::several;
 use wasm_aot_trace::{
     Change, Declared, Door, End, Event, Frame, Linked, PartIndices, Program, Sink, Value, Writer,
+    canonical,
 };
 
 /// A recorder of one program: of the first instance of its module that is made in a store, or of
@@ -95,6 +97,7 @@ impl<S: Sink + Send + std::fmt::Debug + 'static> Recorder<S> {
         if let Some(what) = declared.refusal() {
             return Err(Error::Link(format!("it cannot be recorded: it has {what}")));
         }
+        modules.iter().try_for_each(refuse_relaxed)?;
         let state = State {
             writer: Some(Writer::new(sink, program).map_err(Error::host)?),
             instances: vec![None; modules.len()],
@@ -145,6 +148,18 @@ impl<S: Sink + Send + std::fmt::Debug + 'static> Recorder<S> {
         state.goes_on = None;
         let writer = state.writer.take().expect("it ends once");
         (writer, state.host_time.total())
+    }
+}
+
+/// Refuses a module whose results depend on the processor.
+fn refuse_relaxed(module: &Module) -> Result<(), Error> {
+    match canonical(&module.inner().bytes).map_err(Error::host)? {
+        Cow::Borrowed(_) => Ok(()),
+        Cow::Owned(_) => Err(Error::Link(
+            "it cannot be recorded: it has relaxed vector instructions, whose results depend on the \
+             processor: record the module that trace::canonical makes of it"
+                .into(),
+        )),
     }
 }
 

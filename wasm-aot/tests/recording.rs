@@ -7,6 +7,8 @@ mod embedders;
 mod micro;
 #[path = "recording/quiet.rs"]
 mod quiet;
+#[path = "recording/relaxed.rs"]
+mod relaxed;
 
 use embedders::{EMBEDDERS, Embedder};
 use std::fs;

@@ -5,6 +5,7 @@ use super::summary::Summary;
 use super::traces::Events;
 use super::{Failure, Making, print, read};
 use clap::Args;
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use wasm_aot::instrument::runtime::binary;
 use wasm_aot::replaying::{self, Divergence, HostFailed};
@@ -130,7 +131,7 @@ pub(super) fn recorded_module(
     named: Option<&Path>,
 ) -> Result<Vec<u8>, Failure> {
     let Some(path) = named else {
-        let inside = program.module_or(None).map(<[u8]>::to_vec);
+        let inside = program.module_or(None).map(Cow::into_owned);
         return inside.map_err(|_| {
             Failure::usage(format!(
                 "{}: the trace does not contain the module: name the recorded module after it",
@@ -142,5 +143,5 @@ pub(super) fn recorded_module(
         |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
     let bytes = read(path)?;
     let bytes = binary(&bytes).map_err(|error| named(&error))?;
-    program.module_or(Some(&bytes)).map(<[u8]>::to_vec).map_err(|error| named(&error))
+    program.module_or(Some(&bytes)).map(Cow::into_owned).map_err(|error| named(&error))
 }

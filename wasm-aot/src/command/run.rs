@@ -1,18 +1,19 @@
 //! `wasm-aot run`
 
 mod ending;
+mod recording;
 mod values;
 
 use super::control::{Asked, Control, Open};
 use super::joining::{self, Joining};
 use super::modules::{self, Compiled, Packed, World};
 use super::monitors::{Monitoring, Observation, Told};
-use super::output::{self, TraceFile};
+use super::output;
 use super::prof::Prof;
 use super::spell;
 use super::threads::{self, Parts, Threads};
 use super::traces::{self, Events};
-use super::{Failure, Making, about, print, read_module, record};
+use super::{Failure, Making, about, print, record};
 use clap::Args;
 use ending::{END, end_profile, ended_observed, is_writable};
 pub(super) use ending::{dump, ended};
@@ -24,10 +25,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use values::{arguments, exported_functions, function, shown};
 use wasm_aot::observer::{self, ProbeCalls, Program, Switches};
-use wasm_aot::recording::Recorder;
 use wasm_aot::session::{Client, ClientKind, Session};
 use wasm_aot::steering::Steering;
-use wasm_aot::trace::{Linked, Part};
 use wasm_aot::wasi::{Interruption, Permissions, WasiCtx};
 use wasm_aot::{AsContextMut, Cache, Engine, Error, Instance, Limits, Module, Store};
 
@@ -91,6 +90,9 @@ pub(crate) struct Run {
     monitoring: Monitoring,
     #[command(flatten)]
     making: Making,
+    /// Whether the run is recorded
+    #[arg(skip)]
+    is_recorded: bool,
     /// The program, or a trace
     module: PathBuf,
     /// Arguments of the program
@@ -134,6 +136,7 @@ impl Run {
 
     fn run_to(mut self, trace: Option<&Path>) -> Result<(), Failure> {
         super::signal::watch();
+        self.is_recorded = trace.is_some();
         let replays = traces::is_trace(&self.module);
         self.fits(replays)?;
         self.dump = self.dump.map(|file| output::of_process(&file, std::process::id()));
@@ -318,50 +321,6 @@ impl Run {
         Ok(())
     }
 
-    /// Starts a recording.
-    fn recorder(
-        &self,
-        path: &Path,
-        store: &mut Store<World>,
-        libraries: &[(String, Module)],
-        module: &Module,
-    ) -> Result<Recorder<TraceFile>, Failure> {
-        use std::os::unix::ffi::OsStrExt as _;
-        let name = self.module.file_name().unwrap_or_default().to_string_lossy();
-        // Modules that import from each other are recorded as one.
-        let all = libraries.iter().map(|(name, module)| (&**name, module)).chain([("", module)]);
-        let parts: Vec<_> =
-            all.map(|(name, module)| Part { name, module: &module.inner().bytes }).collect();
-        let linked = (parts.len() > 1).then(|| Linked::new(&parts)).transpose();
-        let linked = linked.map_err(|error| {
-            Failure::new(format!("{}: --preload: {error}", self.module.display()))
-        })?;
-        let whole = linked.as_ref().map_or(&*module.inner().bytes, |linked| &linked.module);
-        let mut program = wasm_aot::trace::Program::new(whole.to_vec(), name);
-        let own = self.arg0.as_deref().unwrap_or(self.module.as_os_str());
-        let args = std::iter::once(own).chain(self.args.iter().map(|arg| &**arg));
-        program.args = args.map(|arg| arg.as_bytes().to_vec()).collect();
-        // A recording of a replay names the program that was recorded originally.
-        if traces::is_trace(&self.module) {
-            program = Events::open(&self.module)?.program().clone();
-        }
-        let file = TraceFile::growing(path)?;
-        match linked {
-            None => Recorder::new(store, module, &program, file),
-            Some(linked) => {
-                let modules = libraries.iter().map(|(_, module)| module).chain([module]);
-                let modules: Vec<&Module> = modules.collect();
-                Recorder::linked(store, &modules, linked, &program, file)
-            }
-        }
-        .map_err(|error| match error {
-            Error::Host(why) if why.is::<std::io::Error>() => {
-                Failure::new(format!("{}: {why}", path.display()))
-            }
-            other => about(&self.module)(other),
-        })
-    }
-
     /// The monitors that are in the program's file.
     fn carried(&self) -> Result<Vec<Packed>, Failure> {
         match Module::is_machine_code(&self.module) {
@@ -390,9 +349,9 @@ impl Run {
         };
         let program = match &code {
             Some(module) => Program::of(engine, module).map_err(about(path)),
-            None => {
-                program_in(path).and_then(|bytes| Program::new(engine, &bytes).map_err(about(path)))
-            }
+            None => self
+                .program_in(path)
+                .and_then(|bytes| Program::new(engine, &bytes).map_err(about(path))),
         }
         .map_err(|failure| failure.of_program(path))?
         .at_path(path.display().to_string());
@@ -646,7 +605,7 @@ impl Run {
                 Ok(module)
             };
         }
-        let bytes = program_in(path)?;
+        let bytes = self.program_in(path)?;
         match Cache::of_user().filter(|_| !self.no_cache) {
             Some(cache) => cache.module(engine, &bytes).map_err(about(path)),
             None => Module::new(engine, bytes).map_err(about(path)),
@@ -664,7 +623,7 @@ impl Run {
             false if monitors.leaves_code_alone(engine) => {
                 monitors.recompile(engine, &self.load(engine, path)?)
             }
-            false => monitors.compile(engine, &program_in(path)?),
+            false => monitors.compile(engine, &self.program_in(path)?),
         }
         .map_err(about(path))
     }
@@ -775,11 +734,6 @@ fn module_report(
         return print(text).map(|()| None);
     }
     Ok(Some(Told::printed(observed, client, text, observation.format())))
-}
-
-/// The program in a file, or in a trace.
-fn program_in(path: &Path) -> Result<Vec<u8>, Failure> {
-    if traces::is_trace(path) { traces::module_inside(path) } else { read_module(path) }
 }
 
 /// Prints to our streams what a replayed program writes to its own.

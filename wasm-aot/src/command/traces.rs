@@ -3,6 +3,7 @@
 use super::replay::recorded_module;
 use super::{Failure, input, print};
 use clap::{Args, Subcommand};
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufReader, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
@@ -170,7 +171,7 @@ pub(crate) fn is_trace(path: &Path) -> bool {
 /// Returns the module inside a trace.
 pub(crate) fn module_inside(path: &Path) -> Result<Vec<u8>, Failure> {
     let events = Events::open(path)?;
-    let module = events.program().module_or(None).map(<[u8]>::to_vec);
+    let module = events.program().module_or(None).map(Cow::into_owned);
     module.map_err(|_| {
         Failure::new(format!(
             "{}: the trace does not contain the module: make a module that needs no host with `wasm-aot replay TRACE MODULE -o BENCH.wasm`",

@@ -49,6 +49,7 @@ impl<S: Sink + Send + std::fmt::Debug + 'static> Recorder<S> {
         if let Some(what) = declared.refusal() {
             return Err(refused(format!("it has {what}")));
         }
+        super::refuse_relaxed(module)?;
         let mut state = State {
             // The snapshot is taken before the writer is created, so that a refusal leaves no
             // trace.

@@ -37,6 +37,7 @@
 
 mod binary;
 mod block;
+mod canonical;
 mod conformance;
 mod cursor;
 mod declared;
@@ -57,6 +58,7 @@ mod text;
 mod value;
 mod writer;
 
+pub use canonical::canonical;
 pub use conformance::Conformance;
 pub use declared::{Declared, Imported};
 pub use error::Error;

@@ -1,7 +1,9 @@
 //! The program of a trace.
 
+use crate::canonical::canonical;
 use crate::cursor::{Cursor, Wrong, put_counted, put_number};
 use crate::error::Error;
+use std::borrow::Cow;
 use std::fmt;
 
 /// The identity of a module: the BLAKE3 hash of its bytes.
@@ -63,16 +65,21 @@ impl Program {
         Self { hash, module: Some(module), name: name.into(), args: Vec::new(), recorder }
     }
 
-    /// Returns its module: the one inside, or the given one, if that is the recorded one.
-    pub fn module_or<'a>(&'a self, given: Option<&'a [u8]>) -> Result<&'a [u8], Error> {
+    /// Returns its module: the one inside, or the given one, if that is the recorded one. Relaxed
+    /// vector instructions of the given one are replaced, as they were in the recorded one.
+    pub fn module_or<'a>(&'a self, given: Option<&'a [u8]>) -> Result<Cow<'a, [u8]>, Error> {
         let Some(given) = given else {
             let missing = "the trace has no module inside: name the one that was recorded";
-            return self.module.as_deref().ok_or_else(|| Error::event(0, missing));
+            let inside = self.module.as_deref().ok_or_else(|| Error::event(0, missing));
+            return inside.map(Cow::Borrowed);
         };
         let found = ModuleHash::new(given);
-        match found == self.hash {
-            true => Ok(given),
-            false => Err(Error::OtherModule {
+        if found == self.hash {
+            return Ok(Cow::Borrowed(given));
+        }
+        match canonical(given) {
+            Ok(own) if ModuleHash::new(&own) == self.hash => Ok(own),
+            _ => Err(Error::OtherModule {
                 expected: self.hash.to_string(),
                 found: found.to_string(),
             }),

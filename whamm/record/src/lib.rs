@@ -89,6 +89,9 @@ pub enum Error {
 
 /// Rewrites a module so that it records its run.
 pub fn record(bytes: &[u8], options: &Options) -> Result<Recording, Error> {
+    // What relaxed vector instructions give depends on the processor.
+    let canonical = wasm_aot_trace::canonical(bytes)?;
+    let bytes = &*canonical;
     let declared = Declared::read(bytes)?;
     let program = Program::decode(bytes)?;
     let app = App::read(&program, declared, options.raw)?;
