@@ -205,6 +205,36 @@ fn what_is_reduced_afterwards_is_what_is_reduced_while_it_is_recorded() {
 }
 
 #[test]
+fn a_memory_that_only_the_machine_does_not_grow_ends_the_trace() {
+    let engine = Engine::default();
+    let text = r#"(module (memory $m 1) (memory $wide i64 1) (memory (export "reached") 1)
+        (memory $limited 1 2)
+        (func (export "limited") (result i32) (memory.grow $limited (i32.const 5)))
+        (func (export "grows") (result i32) (memory.grow $m (i32.const 2)))
+        (func (export "own") (result i32) (memory.grow $m (i32.const 5)))
+        (func (export "wide") (result i32) (i32.wrap_i64 (memory.grow $wide (i64.const 5))))
+        (func (export "other") (result i32) (memory.grow 2 (i32.const 5))))"#;
+    let original = Module::new(&engine, text).expect("a module").inner().bytes.to_vec();
+    let recording = record(&original, &Options::default()).expect("it can be recorded");
+    let module = Module::new(&engine, &recording.module).expect("a module");
+    for (name, is_refused) in
+        [("limited", false), ("grows", false), ("own", true), ("wide", true), ("other", true)]
+    {
+        let mut store = Store::new(&engine, ());
+        let instance = Instance::new(&mut store, &module, &[]).expect("an instance");
+        store.set_limiter(|demand| demand.wanted < 6);
+        let function = instance.get_func(&mut store, name).expect(name);
+        let result = function.call(&mut store, &[]).expect(name)[0].i32();
+        assert_eq!(result, Some(if name == "grows" { 1 } else { -1 }), "{name}");
+        let trace = fetched(&mut store, instance);
+        let mut reader = Reader::new(&trace[..]).expect("a trace");
+        assert!(reader.by_ref().all(|event| event.is_ok()), "{name}");
+        let ending = format!("{:?}", reader.ending());
+        assert_eq!(ending.contains("cannot grow a memory"), is_refused, "{name}: {ending}");
+    }
+}
+
+#[test]
 fn functions_that_only_a_table_names_are_told_by_their_index() {
     let engine = Engine::default();
     let text = r#"(module (import "h" "f" (func $f (param i32) (result i32)))

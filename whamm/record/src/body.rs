@@ -165,9 +165,7 @@ impl Writer<'_> {
                 self.global_read(*global_index);
             }
             Operator::GlobalSet { global_index } => self.global_written(*global_index, place),
-            Operator::MemoryGrow { mem } if self.app.memories.contains(mem) => {
-                self.grown(*mem, place);
-            }
+            Operator::MemoryGrow { mem } => self.grown(*mem, place),
             Operator::MemoryFill { mem } if self.app.memories.contains(mem) => {
                 let len = self.address(*mem);
                 self.ranged(*mem, len, place);
@@ -523,9 +521,12 @@ impl Writer<'_> {
     }
 
     fn grown(&mut self, memory: u32, place: std::ops::Range<u64>) {
-        let sizes = self.gateways.own_growth[&memory];
+        let grown = self.gateways.own_growth[&memory];
+        let pages = self.local(self.address(memory), 0);
+        self.put().local_tee(pages);
         self.own.keep(place);
-        self.put().call(sizes);
+        let result = self.local(self.address(memory), 1);
+        self.put().local_set(result).local_get(pages).local_get(result).call(grown);
     }
 
     /// An instruction with three operands, of which the first is an address and the last a length:

@@ -31,10 +31,12 @@ pub(crate) enum Why {
     Reference,
     Trapped,
     Thrown,
+    Growth,
 }
 
 impl Why {
-    pub(crate) const ALL: [Self; 4] = [Self::Foreign, Self::Reference, Self::Trapped, Self::Thrown];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Foreign, Self::Reference, Self::Trapped, Self::Thrown, Self::Growth];
 
     pub(crate) fn text(self) -> &'static str {
         match self {
@@ -42,6 +44,9 @@ impl Why {
             Self::Reference => "a reference to a function goes to the host or comes from it",
             Self::Trapped => "the host goes on after a trap or an exception of the program's",
             Self::Thrown => "an exception that has none of the program's tags",
+            Self::Growth => {
+                "the program cannot grow a memory, which its type allows: other machines may"
+            }
         }
     }
 }
