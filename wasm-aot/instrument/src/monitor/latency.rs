@@ -20,11 +20,15 @@
 //!
 //! Only machine code adds to counts, and only the host writes limits: neither is lost.
 
+mod budget;
+mod calls;
+
 use super::hooked::{HookedMonitor, ask_where, fingerprint};
 use super::kept::{self, ObservedSpan, ProfileFile};
 use super::meter::Speed;
 use super::outline::{Function, Outline};
 use super::{Cell, Choice, MonitorError, Report};
+use calls::{LatencyProbe, TimedInstance};
 use cranelift_codegen::ir::{InstBuilder, condcodes::IntCC, types};
 use parking_lot::Mutex;
 use profiler::{
@@ -48,20 +52,8 @@ const SHORT: usize = 40;
 /// The approximate cost of counting a call, and of compiling a byte of Wasm, in ticks.
 const COUNT: f64 = 8.0;
 const BYTE: f64 = 3_500.0;
-/// Compiling a function with its hooks takes as long as compiling this many more bytes, however
-/// small it is: the hooks themselves are code.
-const FUNCTION: u64 = 350;
-/// How many bytes of Wasm are compiled whatever the budget is: enough that small programs are
-/// observed as a whole.
-const ALLOWANCE: f64 = 8192.0;
-/// The interval at which the program's place is sampled while functions wait for their turn, in
-/// seconds.
-const LOOK: f64 = 0.005;
 /// No call has this number.
 const NEVER: u64 = i64::MAX as u64;
-/// The most timed calls that are open at once in an instance; calls nested deeper are not timed.
-const OPEN: usize = 1024;
-
 /// The monitor.
 #[derive(Debug)]
 pub(super) struct Latency {
@@ -133,26 +125,6 @@ impl Activity {
             Mode::Sample(_) | Mode::Count => true,
         }
     }
-}
-
-#[derive(Debug)]
-struct TimedInstance {
-    slots: InstanceSlots,
-    /// How many calls of each function were reported to the controller.
-    told: Vec<u64>,
-    /// Timed calls that have not ended.
-    open: Vec<OpenCall>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct OpenCall {
-    place: usize,
-    frame: usize,
-    begun: u64,
-    nested: u32,
-    children: u64,
-    /// For how long the program was not executed meanwhile.
-    paused: u64,
 }
 
 /// Makes the monitor.
@@ -372,69 +344,6 @@ impl Latency {
     }
 }
 
-impl Latency {
-    /// Whether leaving hooks out of a function requires no compilation.
-    fn leaves_out_for_free(&self) -> bool {
-        let Some((module, origin)) = self.code.get() else { return false };
-        module.upgrade().is_some_and(|inner| Module::of(inner).is_attached_alone(*origin))
-    }
-
-    /// The functions whose hooks are to be put back, and those whose hooks are to be left out. If
-    /// leaving out requires compilation, it is done for the first time when counting has cost as
-    /// much as compiling will.
-    fn changes(&self, state: &LatencyState, is_free: bool) -> [Vec<usize>; 2] {
-        let Some((functions, _)) = self.functions.get() else { return Default::default() };
-        let is_paid = |place: usize| {
-            is_free
-                || state.called[place] as f64 * COUNT >= f64::from(functions[place].bytes) * BYTE
-        };
-        let changed = |out: bool| {
-            let parts = state
-                .parts
-                .iter()
-                .enumerate()
-                .filter(|(_, part)| part.is_out != out && part.is_wanted() != out)
-                .filter(|(_, part)| part.waits.is_none());
-            parts
-                .map(|(place, _)| place)
-                .filter(|place| state.parts[*place].was_out || is_paid(*place))
-                .collect()
-        };
-        [changed(false), changed(true)]
-    }
-
-    /// Leaves out or puts back the hooks of functions, by their places. Threads that are in one of
-    /// them finish their call.
-    fn leave_out(&self, changes: [Vec<usize>; 2]) {
-        let (Some((functions, _)), Some((module, origin))) =
-            (self.functions.get(), self.code.get())
-        else {
-            return;
-        };
-        let Some(module) = module.upgrade().map(Module::of) else { return };
-        for (places, out) in changes.into_iter().zip([false, true]) {
-            let hooks = places.iter().flat_map(|place| {
-                let TimedFunction { index, hooks, .. } = &functions[*place];
-                hooks.iter().map(|hook| (*index, *hook))
-            });
-            let hooks: Vec<_> = hooks.collect();
-            // If code cannot be changed, functions are set to time no calls, as before.
-            if !hooks.is_empty()
-                && module.leave_out(*origin, &hooks, out, TakesEffect::NextCall).is_ok()
-            {
-                let mut state = self.state.lock();
-                for place in places {
-                    let part = &mut state.parts[place];
-                    (part.is_out, part.was_out) = (out, part.was_out || out);
-                    if part.waits.take().is_some() {
-                        part.late = Some(now());
-                    }
-                }
-            }
-        }
-    }
-}
-
 /// The modes that the controller has chosen.
 #[derive(Default)]
 struct Modes(Vec<(FuncId, Mode)>);
@@ -445,77 +354,7 @@ impl Probes for Modes {
     }
 }
 
-impl Due for Latency {
-    fn is_due(&self, function: u32) -> bool {
-        let Some((functions, _)) = self.functions.get() else { return true };
-        let Ok(place) = functions.binary_search_by_key(&function, |one| one.index) else {
-            return true;
-        };
-        let mut state = self.state.lock();
-        let is_due = state.pays_for(self, functions[place].bytes);
-        if !is_due {
-            let part = &mut state.parts[place];
-            (part.is_out, part.waits) = (true, Some(0));
-        }
-        is_due
-    }
-}
-
-impl Latency {
-    /// The functions that are being executed, by their places, if any have to wait for their hooks
-    /// and a sample is due.
-    fn seen(&self) -> Vec<usize> {
-        let (Some((functions, _)), Some((module, _))) = (self.functions.get(), self.code.get())
-        else {
-            return Vec::new();
-        };
-        let mut state = self.state.lock();
-        let pause = (LOOK * self.speed.hz()) as u64;
-        if now().since(state.looked).0 < pause
-            || state.parts.iter().all(|part| part.waits.is_none())
-        {
-            return Vec::new();
-        }
-        state.looked = now();
-        drop(state);
-        let seen = module.upgrade().map(|inner| Module::of(inner).innermost_functions());
-        let place = |function: u32| functions.binary_search_by_key(&function, |one| one.index).ok();
-        seen.into_iter().flatten().filter_map(place).collect()
-    }
-}
-
 impl LatencyState {
-    /// Whether a function of this many bytes can be compiled within the budget; charges its cost if
-    /// so.
-    fn pays_for(&mut self, monitor: &Latency, bytes: u32) -> bool {
-        let Policy::Adaptive { budget } = monitor.policy else { return true };
-        let elapsed = now().since(self.began).0 as f64;
-        let after = self.compiled + u64::from(bytes) + FUNCTION;
-        let is_paid = after as f64 <= ALLOWANCE + budget * elapsed / BYTE;
-        if is_paid {
-            self.compiled = after;
-        }
-        is_paid
-    }
-
-    /// The functions that get their hooks now, after some were seen: those that are executed most
-    /// for their size, as far as the budget allows.
-    fn due(&mut self, monitor: &Latency, seen: &[usize]) -> Vec<usize> {
-        for place in seen {
-            self.parts[*place].waits.iter_mut().for_each(|times| *times += 1);
-        }
-        let Some((functions, _)) = monitor.functions.get() else { return Vec::new() };
-        let worth = |(place, part): (usize, &Activity)| {
-            let times = part.waits.filter(|times| *times > 0)?;
-            Some((f64::from(times) / f64::from(functions[place].bytes), place))
-        };
-        let mut waiting: Vec<(f64, usize)> =
-            self.parts.iter().enumerate().filter_map(worth).collect();
-        waiting.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
-        let places = waiting.into_iter().map(|(_, place)| place);
-        places.take_while(|place| self.pays_for(monitor, functions[*place].bytes)).collect()
-    }
-
     /// An estimate of the calls of a function, `calls` of which were counted since it got its
     /// hooks. It may have been called at the same rate before.
     fn at_least(&self, calls: u64, late: Ticks, now: Ticks) -> Figure {
@@ -608,102 +447,6 @@ impl LatencyState {
         }
         notes
     }
-
-    /// Reports to the controller how often functions were called since the last time.
-    fn report_calls(&mut self, monitor: &Latency) {
-        for at in 0..self.instances.len() {
-            self.report_calls_of_instance(monitor, at);
-        }
-    }
-
-    fn report_calls_of_instance(&mut self, monitor: &Latency, at: usize) {
-        let (Some(controller), Some(words)) = (&mut self.controller, monitor.words.get()) else {
-            return;
-        };
-        let instance = &mut self.instances[at];
-        for (place, (told, part)) in instance.told.iter_mut().zip(&self.parts).enumerate() {
-            let count = instance.slots.word(words.plus(2 * place as u32)).load(Relaxed);
-            let calls = count - std::mem::replace(told, count);
-            self.called[place] += calls;
-            // Calls of functions that are off are not seen; the controller estimates them.
-            if calls > 0 && part.is_wanted() {
-                controller.entered(FuncId(place as u32 + 1), calls);
-            }
-        }
-    }
-
-    /// Decides whether a call of a function is timed: returns when it has begun, or 0.
-    fn entered(&mut self, monitor: &Latency, vmctx: usize, place: usize, frame: usize) -> u64 {
-        let Some(at) = self.instances.iter().position(|instance| instance.slots.vmctx == vmctx)
-        else {
-            return 0;
-        };
-        let wanted =
-            matches!(self.parts[place].mode, Mode::Sample(_)) && self.parts[place].left > 0;
-        let part = &mut self.parts[place];
-        if wanted && part.left < u32::MAX {
-            part.left -= 1;
-        }
-        let retires = wanted && part.left == 0;
-        let armed = part.armed;
-        self.limit(monitor, at, place);
-        if retires {
-            // The calls until now are reported, because the mode may change.
-            self.parts[place].left = 1;
-            self.report_calls_of_instance(monitor, at);
-            self.parts[place].left = 0;
-            if let Some(controller) = &mut self.controller {
-                controller.retired(FuncId(place as u32 + 1), armed, now());
-            }
-        }
-        let open = &mut self.instances[at].open;
-        // Stacks grow downwards: calls that have begun here or below were left without a report.
-        while let Some(gone) = open.pop_if(|open| open.frame <= frame) {
-            if let Some(controller) = &mut self.controller {
-                controller.lost(FuncId(gone.place as u32 + 1), 1);
-            }
-        }
-        if !wanted || open.len() >= OPEN {
-            return 0;
-        }
-        let begun = now().0;
-        open.push(OpenCall { place, frame, begun, nested: 0, children: 0, paused: 0 });
-        begun
-    }
-
-    /// Records that a timed call has ended.
-    fn left(&mut self, vmctx: usize, begun: u64, frame: usize, ended: u64) {
-        let Some(instance) =
-            self.instances.iter_mut().find(|instance| instance.slots.vmctx == vmctx)
-        else {
-            return;
-        };
-        let Some(controller) = &mut self.controller else { return };
-        // Calls that were opened later have been left by a trap.
-        while let Some(open) = instance.open.pop() {
-            let function = FuncId(open.place as u32 + 1);
-            if (open.begun, open.frame) != (begun, frame) {
-                controller.lost(function, 1);
-                continue;
-            }
-            let ticks = ended.saturating_sub(begun).saturating_sub(open.paused);
-            if let Some(outer) = instance.open.last_mut() {
-                outer.nested += 1 + open.nested;
-                outer.children += ticks;
-            }
-            self.samples += 1;
-            let OpenCall { nested, children, .. } = open;
-            controller.sample(&Sample {
-                function,
-                call_site: 0,
-                ticks,
-                nested,
-                children,
-                outermost: true,
-            });
-            return;
-        }
-    }
 }
 
 /// Measures the cost of timing.
@@ -724,76 +467,4 @@ fn measured() -> Costs {
     // Counting is an addition and two comparisons of cached words; skipping costs no more.
     // Switching is a look-up of a variant, and a few stores.
     Costs { pair, bias, count: COUNT, toggle: 5_000.0, skip: COUNT }
-}
-
-impl Receiver for Latency {
-    fn fire(&self, firing: &mut Firing<'_>) {
-        let ended = now().0;
-        let (place, leaves) = ((firing.number >> 1) as usize, firing.number & 1 == 1);
-        let mut state = self.state.lock();
-        let [value, _] = &mut firing.values[0];
-        match leaves {
-            true => state.left(firing.vmctx, *value, firing.frame, ended),
-            false => *value = state.entered(self, firing.vmctx, place, firing.frame),
-        }
-    }
-
-    fn begin(&self, slots: InstanceSlots) {
-        let mut state = self.state.lock();
-        let told = vec![0; state.parts.len()];
-        state.instances.push(TimedInstance { slots, told, open: Vec::new() });
-        let at = state.instances.len() - 1;
-        (0..state.parts.len()).for_each(|place| state.limit(self, at, place));
-    }
-
-    fn paused(&self, slots: InstanceSlots, ticks: u64) {
-        let mut state = self.state.lock();
-        let instance = state.instances.iter_mut().find(|instance| instance.slots == slots);
-        let open = instance.into_iter().flat_map(|instance| &mut instance.open);
-        open.for_each(|open| open.paused += ticks);
-    }
-
-    fn end(&self, slots: InstanceSlots) {
-        let mut state = self.state.lock();
-        state.report_calls(self);
-        state.instances.retain(|instance| instance.slots != slots);
-    }
-}
-
-/// At a function's entry: counts the call, and queries whether it is timed. At its exit: reports
-/// the call, if it was timed.
-#[derive(Debug)]
-struct LatencyProbe {
-    /// The function's count, followed by its limit.
-    count: Word,
-    call: Call,
-    begins: bool,
-}
-
-impl Inline for LatencyProbe {
-    fn fingerprint(&self) -> u64 {
-        fingerprint("latency", &(self.count, &self.call, self.begins))
-    }
-
-    fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {
-        let begun = at.variable(u64::from(self.count.0) << 32 | u64::from(u32::MAX));
-        let (asks, value) = match self.begins {
-            true => {
-                let count = at.load_word(self.count);
-                let count = at.builder().ins().iadd_imm_s(count, 1);
-                at.store_word(self.count, count);
-                let limit = at.load_word(self.count.plus(1));
-                let zero = at.builder().ins().iconst(types::I64, 0);
-                at.builder().def_var(begun, zero);
-                (at.builder().ins().icmp(IntCC::SignedGreaterThanOrEqual, count, limit), zero)
-            }
-            false => {
-                let value = at.builder().use_var(begun);
-                (value, value)
-            }
-        };
-        let kept = self.begins.then_some(begun);
-        ask_where(at, asks, (&self.call, value), kept);
-        Ok(())
-    }
 }
