@@ -412,6 +412,70 @@ fn control_goes_on_behind_tail_calls_throws_and_branches_on_references_on_both_t
     }
 }
 
+/// Branches on references to functions; and exceptions that are thrown again by the older
+/// instruction, in a module of their own, since a module has one kind of these instructions.
+const BRANCHES: &str = r#"(module (memory (export "memory") 1)
+    (type $one (func (param i32) (result i32)))
+    (elem declare func $named)
+    (func $note (param i64))
+    (func $tell (param i32) (call $note (i64.extend_i32_s (local.get 0))))
+    (func $named (type $one) (i32.mul (local.get 0) (i32.const 55)))
+    (func $nothing (param funcref) (result funcref) (ref.null func))
+    (func $non_null (param (ref null $one) i32) (result i32)
+        (call_ref $one (local.get 1) (block $is (result (ref $one))
+            (br_on_non_null $is (local.get 0)) (return (i32.const 3)))))
+    (func $cast (param funcref i32) (result i32)
+        (call_ref $one (local.get 1) (block $is (result (ref $one))
+            (drop (br_on_cast $is funcref (ref $one) (local.get 0))) (return (i32.const 4)))))
+    (func $not_cast (param funcref i32) (result i32)
+        (block $is_not (result funcref)
+            (return (call_ref $one (local.get 1)
+                (br_on_cast_fail $is_not funcref (ref $one) (local.get 0)))))
+        (drop) (i32.const 5))
+    (func (export "_start") (local $i i32)
+        (loop
+            (call $tell (call $non_null (ref.func $named) (local.get $i)))
+            (call $tell (call $cast (ref.func $named) (local.get $i)))
+            (call $tell (call $not_cast (ref.null func) (local.get $i)))
+            (local.set $i (i32.add (local.get $i) (i32.const 1)))
+            (br_if 0 (i32.lt_u (local.get $i) (i32.const 3))))))"#;
+const OLDER: &str = r#"(module (memory (export "memory") 1) (tag $stop (param i32))
+    (func $note (param i64))
+    (func (export "_start")
+        try (result i32)
+            try (result i32) i32.const 8 throw $stop catch $stop drop rethrow 0 i32.const 6 end
+        catch $stop i32.const 100 i32.add end
+        i64.extend_i32_s call $note))"#;
+
+#[test]
+fn control_goes_on_behind_replaced_branches_on_references_and_exceptions_thrown_again() {
+    type Change<'a> = &'a dyn Fn([i64; 3]) -> [i64; 3];
+    let cases: [(&str, &str, Change<'_>); 4] = [
+        ("none", "", &|plain| plain),
+        ("non-null", "wasm:opcode:br_on_non_null:alt { drop_args(); }", &|p| [3, p[1], p[2]]),
+        ("cast", "wasm:opcode:br_on_cast:alt { alt_call_by_name(\"nothing\"); }", &|p| {
+            [p[0], 4, p[2]]
+        }),
+        (
+            "both",
+            "wasm:opcode:br_on_cast:alt { alt_call_by_name(\"nothing\"); }
+            wasm:opcode:br_on_non_null:alt { drop_args(); }",
+            &|p| [3, 4, p[2]],
+        ),
+    ];
+    for (name, script, change) in cases {
+        let wanted = sum(3, |i| change([55 * i, 55 * i, 5]).to_vec());
+        assert_eq!(noted(name, BRANCHES, script), wanted, "{name}");
+        let counted = script.to_owned() + COUNTERS;
+        assert_eq!(noted(name, BRANCHES, &counted), wanted, "{name}, counted");
+    }
+    for (script, value) in [("", 108), ("wasm:opcode:rethrow:alt { }", 6)] {
+        let wanted = sum(1, |_| vec![value]);
+        assert_eq!(noted("older", OLDER, script), wanted, "{script}");
+        assert_eq!(noted("older", OLDER, &(script.to_owned() + COUNTERS)), wanted, "{script}");
+    }
+}
+
 #[test]
 fn a_function_that_gives_a_reference_of_another_type_is_not_called_instead() {
     let place = Place::new("modules-replacement-types");
