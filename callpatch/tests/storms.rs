@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use support::{Function, kinds};
 use test_support::skip;
-use tmax::storm::{Adversary, Budget, Face, Outcome, Placement, Shape, Storm, Tally, Target};
+use tmax::storm::{Adversary, Budget, Counts, Face, Outcome, Placement, Shape, Storm, Target};
 use wordpatch::live::Width;
 use wordpatch::{CodeAddr, FetchOrder, Granule, Policy};
 
@@ -54,23 +54,23 @@ fn adopt(target: &Target, survey: &mut Survey) -> CallSite {
 }
 
 /// Fails if an outcome other than `expected` occurred, and prints the counts.
-fn require(name: &str, tally: &Tally, expected: &[Outcome]) {
-    let executions = tally.log.executions();
+fn require(name: &str, counts: &Counts, expected: &[Outcome]) {
+    let executions = counts.log.executions();
     println!(
         "{name}: {} toggles beside {executions} executions, {} torn",
-        tally.counted, tally.torn
+        counts.counted, counts.torn
     );
     assert_eq!(
-        (tally.torn, tally.log.wrong()),
+        (counts.torn, counts.log.wrong()),
         (0, 0),
         "{name}: {:?} {:?}",
-        tally.log.torn,
-        tally.log.strays
+        counts.log.torn,
+        counts.log.strays
     );
-    assert!(tally.counted > 0 && executions > tally.counted, "{name}: no thread executed");
+    assert!(counts.counted > 0 && executions > counts.counted, "{name}: no thread executed");
     for outcome in [Outcome::Old, Outcome::New, Outcome::Off] {
         assert_eq!(
-            tally.log.count(outcome) > 0,
+            counts.log.count(outcome) > 0,
             expected.contains(&outcome),
             "{name}: {outcome:?}"
         );
@@ -81,20 +81,20 @@ fn require(name: &str, tally: &Tally, expected: &[Outcome]) {
 fn one_byte_is_never_torn_at_any_offset_and_across_pages() {
     let Some(storm) = storm() else { return };
     let mut survey = Survey::new(Policy::new().unwrap()).unwrap();
-    let mut total = Tally::default();
+    let mut total = Counts::default();
     for adversary in adversaries() {
         for place in (0..64).map(Placement::InLine).chain(page_crossings()) {
             let target = target(place);
             let site = adopt(&target, &mut survey);
             let switch =
                 |face| site.set(if face == Face::New { Switch::Off } else { Switch::On }).unwrap();
-            let tally = storm
+            let counts = storm
                 .clone()
                 .adversary(adversary)
                 .run(&target, Budget::toggles(toggles(300)), switch)
                 .unwrap();
-            assert_eq!(tally.log.wrong(), 0, "{place:?} {adversary:?}: {:?}", tally.log.torn);
-            total.add(&tally);
+            assert_eq!(counts.log.wrong(), 0, "{place:?} {adversary:?}: {:?}", counts.log.torn);
+            total.add(&counts);
         }
     }
     require("one byte", &total, &[Outcome::Old, Outcome::Off]);
@@ -104,7 +104,7 @@ fn one_byte_is_never_torn_at_any_offset_and_across_pages() {
 fn retargets(name: &str, policy: Policy, short: u64) {
     let Some(storm) = storm() else { return };
     let mut survey = Survey::new(policy).unwrap();
-    let mut total = Tally::default();
+    let mut total = Counts::default();
     for adversary in adversaries() {
         for place in (0..64)
             .step_by(if short < 50 { 3 } else { 1 })
@@ -117,13 +117,13 @@ fn retargets(name: &str, policy: Policy, short: u64) {
                 // SAFETY: (1) a pad is a function; (2) the target stays mapped.
                 unsafe { site.retarget(pad(&target, face), &policy) }.unwrap();
             };
-            let tally = storm
+            let counts = storm
                 .clone()
                 .adversary(adversary)
                 .run(&target, Budget::toggles(toggles(short)), retarget)
                 .unwrap();
-            assert_eq!(tally.log.wrong(), 0, "{place:?} {adversary:?}: {:?}", tally.log.torn);
-            total.add(&tally);
+            assert_eq!(counts.log.wrong(), 0, "{place:?} {adversary:?}: {:?}", counts.log.torn);
+            total.add(&counts);
         }
     }
     require(name, &total, &[Outcome::Old, Outcome::New, Outcome::Off]);
@@ -152,7 +152,7 @@ fn a_batch_of_calls_is_never_torn() {
         (0..64).step_by(5).map(Placement::InLine).chain(page_crossings()).map(target).collect();
     let mut sites: Vec<CallSite> =
         targets.iter().map(|target| adopt(target, &mut survey)).collect();
-    let mut total = Tally::default();
+    let mut total = Counts::default();
     for adversary in adversaries() {
         let retarget = |face| {
             let mut batch = callpatch::Retarget::new(policy);
@@ -204,7 +204,7 @@ fn without_the_barrier_the_same_harness_reports_tears() {
 fn the_literatures_calls_are_never_torn_on_the_documented_granule() {
     let Some(storm) = storm() else { return };
     let policy = Policy { granule: Granule::QUADWORD, ..Policy::new().unwrap() };
-    let mut total = Tally::default();
+    let mut total = Counts::default();
     for adversary in adversaries() {
         for place in (0..64).step_by(3).map(Placement::InLine).chain(page_crossings()) {
             let target = target(place);
@@ -215,19 +215,19 @@ fn the_literatures_calls_are_never_torn_on_the_documented_granule() {
             let site = adopt(&target, &mut survey);
             let switch =
                 |face| site.set(if face == Face::New { Switch::Off } else { Switch::On }).unwrap();
-            let tally = storm
+            let counts = storm
                 .clone()
                 .adversary(adversary)
                 .run(&target, Budget::toggles(toggles(150)), switch)
                 .unwrap();
             assert_eq!(
-                tally.log.wrong(),
+                counts.log.wrong(),
                 0,
                 "{place:?} {adversary:?}: {:?} {:?}",
-                tally.log.torn,
-                tally.log.strays
+                counts.log.torn,
+                counts.log.strays
             );
-            total.add(&tally);
+            total.add(&counts);
         }
     }
     require("the literature's", &total, &[Outcome::Old, Outcome::Off]);

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use tmax::storm::{Adversary, Budget, Placement, Recipe, Shape, Storm, Tally, Target};
+use tmax::storm::{Adversary, Budget, Counts, Placement, Protocol, Shape, Storm, Target};
 use wordpatch::{FetchOrder, Granule, PatchSite, Policy};
 
 /// The toggles in each cell.
@@ -21,7 +21,7 @@ fn storm() -> Option<Storm> {
 }
 
 /// Toggles a target through the public interface.
-fn patches(storm: &Storm, target: &Target, policy: &Policy, toggles: u64) -> Tally {
+fn patches(storm: &Storm, target: &Target, policy: &Policy, toggles: u64) -> Counts {
     let shape = target.shape();
     // SAFETY: (1) the target outlives the site; (2) to (4): its words begin with an instruction and
     // share their layout, and no other code writes to them.
@@ -43,13 +43,13 @@ fn alone() -> MutexGuard<'static, ()> {
 fn storm_everywhere(shape: Shape, places: &[Placement], policy: &Policy) {
     let _alone = alone();
     let Some(storm) = storm() else { return };
-    let mut total = Tally::default();
+    let mut total = Counts::default();
     for adversary in Adversary::ALL.into_iter().filter(|adversary| adversary.is_possible()) {
         for &place in places {
             let target = Target::new(shape, place).unwrap();
-            let tally = patches(&storm.clone().adversary(adversary), &target, policy, TOGGLES);
-            assert_eq!(tally.torn, 0, "{shape:?} {place:?} {adversary:?}: {:?}", tally.log.torn);
-            total.add(&tally);
+            let counts = patches(&storm.clone().adversary(adversary), &target, policy, TOGGLES);
+            assert_eq!(counts.torn, 0, "{shape:?} {place:?} {adversary:?}: {:?}", counts.log.torn);
+            total.add(&counts);
         }
     }
     println!(
@@ -107,8 +107,8 @@ fn without_the_barrier_the_same_harness_reports_tears() {
     let tears = (1..Shape::Move.len()).map(|before| {
         let target = Target::new(Shape::Move, Placement::Astride { boundary: 64, before }).unwrap();
         let budget = Budget::toggles(2_000_000).until_torn(1);
-        let drill = Recipe::no_wait().ready(&target).unwrap();
-        storm.run(&target, budget, |face| drill.toggle(face).unwrap()).unwrap().torn
+        let prepared = Protocol::no_wait().ready(&target).unwrap();
+        storm.run(&target, budget, |face| prepared.toggle(face).unwrap()).unwrap().torn
     });
     assert!(
         tears.sum::<u64>() > 0,

@@ -122,8 +122,8 @@ fn follow<X>(link: &AtomicPtr<PatchInProgress<X>>) -> Option<&'static PatchInPro
 ///
 /// | phase | meaning | changed by |
 /// |---|---|---|
-/// | `Idle` | not under way; the word is whole | any thread, by exchange to [`CLAIMED`] |
-/// | [`CLAIMED`] | as `Idle`, and a thread locks or releases the word's bytes | that thread: to `Busy` or `Idle` |
+/// | `Idle` | not under way; the word is whole | any thread, by exchange to `CLAIMED` |
+/// | `CLAIMED` | as `Idle`, and a thread locks or releases the word's bytes; told as `Busy` | that thread: to `Busy` or `Idle` |
 /// | `Busy` | a thread applies a step | that thread |
 /// | `Trapped` | traps cover the front | any thread, by exchange to `Busy` |
 /// | `Backed` | traps cover the front, and the back is new | any thread, by exchange to `Busy` |

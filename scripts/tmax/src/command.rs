@@ -1,6 +1,6 @@
 //! The command: measures, and writes the requested output.
 
-use crate::storm::Seating;
+use crate::storm::Assignment;
 use crate::{Args, Failure, Plan, Report, Summary, Watch, figure, interrupt};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
@@ -77,7 +77,7 @@ fn run(args: &Args) -> Result<(), Complaint> {
     let output = output(args)?;
     output.iter().try_for_each(|path| check(path, "-o"))?;
     args.svg.iter().try_for_each(|path| check(path, "--svg"))?;
-    Seating::new().map_err(Failure::from)?;
+    Assignment::new().map_err(Failure::from)?;
 
     let report = measure(&args.plan())?;
 

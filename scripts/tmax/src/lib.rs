@@ -12,7 +12,7 @@
 //! # Ok::<(), wordpatch::os::OsError>(())
 //! ```
 //!
-//! - [`storm`] is the range: targets, executing threads, adversaries, recipes, tallies.
+//! - [`storm`] has storms: targets, executing threads, adversaries, protocols, counts.
 //! - [`measure`] holds the five measurements; a [`Plan`] sets the time of each, a [`Watch`] stops
 //!   them.
 //! - [`Report`] combines them: JSON, a calibration; [`Summary`] shows it as tables, [`figure`] as a

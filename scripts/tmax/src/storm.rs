@@ -1,16 +1,16 @@
-//! The storm range: toggles code while other threads execute it, and counts all outcomes.
+//! Storms: code is toggled while other threads execute it, and all outcomes are counted.
 //!
 //! ```
-//! use tmax::storm::{Adversary, Budget, Placement, Recipe, Shape, Storm, Target};
+//! use tmax::storm::{Adversary, Budget, Placement, Protocol, Shape, Storm, Target};
 //!
 //! let target = Target::new(Shape::Move, Placement::Astride { boundary: 64, before: 2 })?;
-//! let drill = Recipe::unprotected().ready(&target)?;
+//! let prepared = Protocol::unprotected().ready(&target)?;
 //! match Storm::new() {
 //!     Ok(storm) => {
-//!         let tally = storm.adversary(Adversary::FlushBack).run(&target, Budget::toggles(1000), |to| {
-//!             drill.toggle(to).unwrap();
+//!         let counts = storm.adversary(Adversary::FlushBack).run(&target, Budget::toggles(1000), |to| {
+//!             prepared.toggle(to).unwrap();
 //!         })?;
-//!         println!("{} of {} toggles were torn", tally.torn, tally.counted);
+//!         println!("{} of {} toggles were torn", counts.torn, counts.counted);
 //!     }
 //!     Err(reason) => println!("SKIPPED: {reason}"),
 //! }
@@ -19,27 +19,27 @@
 //!
 //! - A [`Target`] is a word of a [`Shape`] in which every mixture of old and new bytes has a
 //!   distinct [`Outcome`].
-//! - A [`Crew`] of executing threads runs it in a tight loop and classifies the outcomes.
-//! - A [`Storm`] toggles it by a method, which is a closure: a [`Recipe`], a patch site, or another
-//!   method under test.
+//! - [`Executers`] are threads that run it in a tight loop and classify the outcomes.
+//! - A [`Storm`] toggles it by a method, which is a closure: a [`Protocol`], a patch site, or
+//!   another method under test.
 //! - An [`Adversary`] makes lines cold, threads sleep and signals arrive.
-//! - A [`Tally`] counts a toggle only if a thread was observed to execute right before it: a storm
+//! - [`Counts`] include a toggle only if a thread was observed to execute right before it: a storm
 //!   beside sleeping threads is no evidence.
 
 mod adversary;
-mod crew;
-mod recipe;
+mod counts;
+mod executers;
+pub(crate) mod execution;
+mod protocol;
 mod shape;
-pub(crate) mod shot;
-mod tally;
 mod target;
 
 pub use adversary::Adversary;
-pub use crew::{Crew, Directions, Log, Seated, Seating, SeatingError};
-pub use recipe::{Act, Drill, Recipe};
+pub use counts::Counts;
+pub use executers::{Assignment, AssignmentError, Directions, Executers, Log, Pinned};
+pub use execution::{Registers, prepare};
+pub use protocol::{Action, PreparedProtocol, Protocol};
 pub use shape::{Face, Outcome, Shape};
-pub use shot::{Shot, prepare};
-pub use tally::Tally;
 pub use target::{Placement, Target};
 
 pub(crate) use adversary::Chance;
@@ -90,7 +90,7 @@ const GAP: u64 = 100;
 /// The conditions of a storm.
 #[derive(Clone, Debug)]
 pub struct Storm {
-    seating: Seating,
+    assignment: Assignment,
     executers: usize,
     adversary: Adversary,
     burst: u32,
@@ -99,10 +99,10 @@ pub struct Storm {
 
 impl Storm {
     /// One executing thread and no adversary.
-    pub fn new() -> Result<Self, SeatingError> {
-        let seating = Seating::new()?;
+    pub fn new() -> Result<Self, AssignmentError> {
+        let assignment = Assignment::new()?;
         Ok(Self {
-            seating,
+            assignment,
             executers: 1,
             adversary: Adversary::None,
             burst: 1,
@@ -143,7 +143,7 @@ impl Storm {
         target: &Target,
         budget: Budget,
         method: impl FnMut(Face),
-    ) -> Result<Tally, OsError> {
+    ) -> Result<Counts, OsError> {
         self.run_all(&[target], budget, method)
     }
 
@@ -158,7 +158,7 @@ impl Storm {
         targets: &[&Target],
         budget: Budget,
         mut method: impl FnMut(Face),
-    ) -> Result<Tally, OsError> {
+    ) -> Result<Counts, OsError> {
         self.rage(targets, budget, &mut method)
     }
 
@@ -168,41 +168,41 @@ impl Storm {
         targets: &[&Target],
         budget: Budget,
         method: &mut dyn FnMut(Face),
-    ) -> Result<Tally, OsError> {
+    ) -> Result<Counts, OsError> {
         assert!(!targets.is_empty(), "a storm needs a target");
         assert!(self.adversary.is_possible(), "this processor cannot play {:?}", self.adversary);
         self.adversary.prepare()?;
-        let _seat = self.seating.take_patchers_seat()?;
-        let others = self.adversary.threads(self.seating.all.len());
-        let disturb = |crew: &Crew, over: &_| self.adversary.disturb(crew, over);
-        let lead = |crew: &Crew| self.lead(crew, targets, budget, method);
-        let (tally, log) =
-            Crew::with(&self.seating, targets, self.executers, (others, disturb), lead)?;
-        Ok(Tally { log, ..tally })
+        let _pinned = self.assignment.pin_patcher()?;
+        let others = self.adversary.threads(self.assignment.all.len());
+        let disturb = |executers: &Executers, over: &_| self.adversary.disturb(executers, over);
+        let lead = |executers: &Executers| self.lead(executers, targets, budget, method);
+        let (counts, log) =
+            Executers::with(&self.assignment, targets, self.executers, (others, disturb), lead)?;
+        Ok(Counts { log, ..counts })
     }
 
     /// The loop of the patching thread.
     fn lead(
         &self,
-        crew: &Crew,
+        executers: &Executers,
         targets: &[&Target],
         budget: Budget,
         method: &mut dyn FnMut(Face),
-    ) -> Tally {
+    ) -> Counts {
         let mut chance = Chance::new(self.seed);
-        let mut tally = Tally::default();
+        let mut counts = Counts::default();
         let mut to = Face::New;
         let end = Instant::now() + budget.time;
         let mut wrong = 0;
         let (mut visits, mut late) = (0u64, false);
         loop {
-            let beside = crew.comes_by(PATIENCE);
+            let beside = executers.finishes_round(PATIENCE);
             // The outcomes of earlier toggles were published before a thread was observed to
             // execute.
-            let wrong_now = crew.wrong();
-            tally.torn += (wrong_now - wrong).min(self.burst.into());
+            let wrong_now = executers.wrong();
+            counts.torn += (wrong_now - wrong).min(self.burst.into());
             wrong = wrong_now;
-            let spent = tally.counted >= budget.toggles || tally.torn >= budget.torn;
+            let spent = counts.counted >= budget.toggles || counts.torn >= budget.torn;
             // Reading the clock takes longer than a toggle. So it is read now and then, but always
             // if no thread was observed to execute, since the time slice that was yielded then may
             // have been long.
@@ -211,23 +211,23 @@ impl Storm {
             if to == Face::New && (spent || late) {
                 break;
             }
-            let rounds = crew.rounds();
+            let rounds = executers.rounds();
             for _ in 0..self.burst {
                 targets.iter().for_each(|target| self.adversary.provoke(target, &mut chance));
-                crew.announce(to);
+                executers.announce(to);
                 method(to);
                 to = to.other();
                 if self.burst > 1 {
                     Ticks::spin(Ticks(chance.below(GAP)));
                 }
             }
-            if beside && (self.burst == 1 || crew.rounds() != rounds) {
-                tally.counted += u64::from(self.burst);
+            if beside && (self.burst == 1 || executers.rounds() != rounds) {
+                counts.counted += u64::from(self.burst);
             } else {
-                tally.uncounted += u64::from(self.burst);
+                counts.uncounted += u64::from(self.burst);
                 threads::give_way();
             }
         }
-        tally
+        counts
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use wordpatch::BarrierError;
 use wordpatch::os::OsError;
 
-use crate::storm::SeatingError;
+use crate::storm::AssignmentError;
 
 /// Why a measurement ended early.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -17,7 +17,7 @@ pub enum Failure {
     Interrupted,
     /// There are fewer than two processors.
     #[error(transparent)]
-    Seating(#[from] SeatingError),
+    Assignment(#[from] AssignmentError),
     /// The kernel refused a necessary call.
     #[error(transparent)]
     Os(#[from] OsError),

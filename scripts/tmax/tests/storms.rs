@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tmax::storm::{
-    Act, Adversary, Budget, Face, Outcome, Placement, Recipe, Shape, Storm, Tally, Target,
+    Action, Adversary, Budget, Counts, Face, Outcome, Placement, Protocol, Shape, Storm, Target,
 };
 use wordpatch::protocol::Step;
 use wordpatch::{Barrier, FetchOrder, Ticks};
@@ -34,11 +34,11 @@ fn target(shape: Shape, boundary: usize, before: usize) -> Target {
     Target::new(shape, Placement::Astride { boundary, before }).unwrap()
 }
 
-fn follow(storm: &Storm, recipe: &Recipe, target: &Target, budget: Budget) -> Tally {
-    let drill = recipe.ready(target).unwrap();
-    let tally = storm.run(target, budget, |to| drill.toggle(to).unwrap()).unwrap();
+fn follow(storm: &Storm, protocol: &Protocol, target: &Target, budget: Budget) -> Counts {
+    let prepared = protocol.ready(target).unwrap();
+    let counts = storm.run(target, budget, |to| prepared.toggle(to).unwrap()).unwrap();
     assert_eq!(target.try_out(), Outcome::Old, "a storm ends on the old face");
-    tally
+    counts
 }
 
 /// A limit by the first tear, or by a longer time than one ever took.
@@ -55,13 +55,13 @@ fn an_unprotected_store_across_a_line_is_seen_torn() {
         for shape in Shape::ALL {
             let Some(storm) = storm(adversary) else { continue };
             let target = target(shape, 64, 3);
-            let tally = follow(&storm, &Recipe::unprotected(), &target, until_torn());
+            let counts = follow(&storm, &Protocol::unprotected(), &target, until_torn());
             assert!(
-                tally.torn > 0,
+                counts.torn > 0,
                 "{adversary:?} {shape:?}: {} toggles and nothing torn",
-                tally.counted
+                counts.counted
             );
-            let directions = tally.log.directions;
+            let directions = counts.log.directions;
             assert!(directions.stale_front + directions.stale_back + directions.scattered > 0);
         }
     }
@@ -72,7 +72,7 @@ fn an_unprotected_store_across_a_page_is_seen_torn() {
     let _turn = turn();
     let Some(storm) = storm(Adversary::FlushBack) else { return };
     let target = target(Shape::Move, 4096, 2);
-    assert!(follow(&storm, &Recipe::unprotected(), &target, until_torn()).torn > 0);
+    assert!(follow(&storm, &Protocol::unprotected(), &target, until_torn()).torn > 0);
 }
 
 #[test]
@@ -80,8 +80,8 @@ fn a_trap_without_a_wait_is_seen_torn() {
     let _turn = turn();
     let Some(storm) = storm(Adversary::FlushBack) else { return };
     let target = target(Shape::Move, 64, 2);
-    let tally = follow(&storm, &Recipe::no_wait(), &target, until_torn());
-    assert!(tally.torn > 0, "{} toggles and nothing torn", tally.counted);
+    let counts = follow(&storm, &Protocol::no_wait(), &target, until_torn());
+    assert!(counts.torn > 0, "{} toggles and nothing torn", counts.counted);
 }
 
 #[test]
@@ -89,18 +89,18 @@ fn a_back_without_its_front_is_no_face() {
     let _turn = turn();
     let Some(storm) = storm(Adversary::None) else { return };
     let target = target(Shape::Move, 64, 2);
-    let halves = Recipe::new([
-        Act::Store(Step::Back),
-        Act::Wait(Barrier::Wait(Ticks(2_000))),
-        Act::Store(Step::Front),
+    let halves = Protocol::new([
+        Action::Store(Step::Back),
+        Action::Wait(Barrier::Wait(Ticks(2_000))),
+        Action::Store(Step::Front),
     ]);
-    let tally =
+    let counts =
         follow(&storm, &halves, &target, Budget::toggles(2_000).within(Duration::from_secs(10)));
-    assert!(tally.torn > tally.counted / 2, "{} of {}", tally.torn, tally.counted);
+    assert!(counts.torn > counts.counted / 2, "{} of {}", counts.torn, counts.counted);
     assert!(
-        tally.log.directions.stale_front > tally.log.directions.stale_back,
+        counts.log.directions.stale_front > counts.log.directions.stale_back,
         "{:?}",
-        tally.log.directions
+        counts.log.directions
     );
 }
 
@@ -111,10 +111,15 @@ fn a_store_within_a_quadword_is_never_torn() {
         let Some(storm) = storm(adversary) else { continue };
         let target = Target::new(Shape::Immediate, Placement::InLine(24)).unwrap();
         let budget = Budget::toggles(30_000).within(Duration::from_secs(2));
-        let tally = storm.burst(8).run(&target, budget, |to| target.store_whole(to)).unwrap();
-        assert_eq!((tally.torn, tally.log.wrong()), (0, 0), "{adversary:?}: {:?}", tally.log.torn);
+        let counts = storm.burst(8).run(&target, budget, |to| target.store_whole(to)).unwrap();
+        assert_eq!(
+            (counts.torn, counts.log.wrong()),
+            (0, 0),
+            "{adversary:?}: {:?}",
+            counts.log.torn
+        );
         assert!(
-            tally.log.count(Outcome::Old) > 0 && tally.log.count(Outcome::New) > 0,
+            counts.log.count(Outcome::Old) > 0 && counts.log.count(Outcome::New) > 0,
             "{adversary:?}"
         );
     }
@@ -139,21 +144,25 @@ fn barriers_keep_words_whole() {
         let Some(storm) = storm(Adversary::FlushBack) else { return };
         // The immediate's instruction begins before the word: a trap byte in its middle is not
         // executed as one.
-        let recipe = match shape {
+        let protocol = match shape {
             Shape::Immediate => continue,
             _ => match FetchOrder::of_this_processor() {
-                FetchOrder::Upwards => Recipe::one_wait(Barrier::Membarrier),
-                FetchOrder::Any => Recipe::two_waits(Barrier::Membarrier),
+                FetchOrder::Upwards => Protocol::one_wait(Barrier::Membarrier),
+                FetchOrder::Any => Protocol::two_waits(Barrier::Membarrier),
             },
         };
         let target = target(shape, 64, before);
-        let tally =
-            follow(&storm, &recipe, &target, Budget::toggles(2_000).within(Duration::from_secs(2)));
+        let counts = follow(
+            &storm,
+            &protocol,
+            &target,
+            Budget::toggles(2_000).within(Duration::from_secs(2)),
+        );
         assert_eq!(
-            (tally.torn, tally.log.wrong()),
+            (counts.torn, counts.log.wrong()),
             (0, 0),
             "{shape:?} {before}: {:?}",
-            tally.log.torn
+            counts.log.torn
         );
     }
 }
@@ -168,10 +177,10 @@ fn several_executers_run_several_targets() {
     let opcode_only = |to| {
         all.iter().for_each(|target| target.store(0, wordpatch::live::Width::One, off_or_on(to)));
     };
-    let tally = storm.executers(3).run_all(&all, budget, opcode_only).unwrap();
+    let counts = storm.executers(3).run_all(&all, budget, opcode_only).unwrap();
     // One byte changes: the outcome is a call or none, and never another.
-    assert_eq!(tally.log.wrong(), 0, "{:?}", tally.log.torn);
-    assert!(tally.log.count(Outcome::Off) > 0 && tally.log.count(Outcome::Old) > 0);
+    assert_eq!(counts.log.wrong(), 0, "{:?}", counts.log.torn);
+    assert!(counts.log.count(Outcome::Off) > 0 && counts.log.count(Outcome::Old) > 0);
 }
 
 /// `call rel32` or `test eax, imm32`.
@@ -187,7 +196,7 @@ fn a_method_that_panics_ends_the_storm() {
     let _turn = turn();
     let Some(storm) = storm(Adversary::Preemption) else { return };
     let target = target(Shape::Move, 64, 2);
-    let trap = Recipe::new([Act::Store(Step::Trap)]).ready(&target).unwrap();
+    let trap = Protocol::new([Action::Store(Step::Trap)]).ready(&target).unwrap();
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         storm.run(&target, Budget::toggles(10), |to| {
             trap.toggle(to).unwrap();

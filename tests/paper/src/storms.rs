@@ -11,7 +11,7 @@ use crate::progress::Progress;
 use crate::report::{Report, Row};
 use std::error::Error;
 use std::time::Duration;
-use tmax::storm::{Adversary, Budget, Placement, Recipe, Shape, Storm, Tally, Target};
+use tmax::storm::{Adversary, Budget, Counts, Placement, Protocol, Shape, Storm, Target};
 use wordpatch::{PatchSite, Policy};
 
 /// The toggles in each cell: a shape at a placement under an adversary.
@@ -22,20 +22,20 @@ pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
     let toggles = if quick { QUICK } else { LONG };
     let policy = Policy::new()?;
     let mut report = Report::new("storms");
-    let mut total = Tally::default();
+    let mut total = Counts::default();
     let adversaries: Vec<Adversary> =
         Adversary::ALL.into_iter().filter(|adversary| adversary.is_possible()).collect();
     let progress = Progress::new((adversaries.len() * places().len()) as u64)?;
     for adversary in adversaries {
-        let mut sum = Tally::default();
+        let mut sum = Counts::default();
         for (shape, placement) in places() {
             if progress.is_stopped() {
                 break;
             }
-            let tally = cell(shape, placement, adversary, &policy, toggles)?;
+            let counts = cell(shape, placement, adversary, &policy, toggles)?;
             let name = format!("{}/{}/{}", name(shape), place(placement), lower(adversary));
-            report.rows.push(torn(format!("cell/{name}"), &tally));
-            sum.add(&tally);
+            report.rows.push(torn(format!("cell/{name}"), &counts));
+            sum.add(&counts);
             progress.passed(&format!("{adversary:?}, {} torn", sum.torn), 1);
         }
         // Cells that an interruption skipped have no row.
@@ -60,8 +60,8 @@ pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
     Ok(report)
 }
 
-fn torn(name: String, tally: &Tally) -> Row {
-    Row::plain(name, tally.torn as f64, "torn", tally.counted)
+fn torn(name: String, counts: &Counts) -> Row {
+    Row::plain(name, counts.torn as f64, "torn", counts.counted)
 }
 
 /// Every offset of an instruction in a line, and every way in which a page boundary cuts one
@@ -100,17 +100,17 @@ fn cell(
     adversary: Adversary,
     policy: &Policy,
     toggles: u64,
-) -> Result<Tally, Box<dyn Error>> {
+) -> Result<Counts, Box<dyn Error>> {
     let target = Target::new(shape, placement)?;
     // SAFETY: (1) the target's memory outlives the site; (2) to (4) its words begin with an
     // instruction and share their layout, and no other code writes to them.
     let site = unsafe { PatchSite::adopt(target.word_at(), shape.len(), shape.layout(), policy)? };
     let budget = Budget::toggles(toggles).within(Duration::from_secs(600));
-    let tally = Storm::new()?.adversary(adversary).run(&target, budget, |face| {
+    let counts = Storm::new()?.adversary(adversary).run(&target, budget, |face| {
         // SAFETY: (1) a face of the target's shape.
         unsafe { site.patch(shape.word(face)) }.expect("a site of our own");
     })?;
-    Ok(tally)
+    Ok(counts)
 }
 
 /// The trap protocol without its barrier, with a cold back line: it has to tear.
@@ -119,11 +119,12 @@ fn controls(quick: bool) -> Result<Vec<Row>, Box<dyn Error>> {
     let mut rows = Vec::new();
     for before in 1..Shape::Move.len() {
         let target = Target::new(Shape::Move, Placement::Astride { boundary: 64, before })?;
-        let without_barrier = Recipe::no_wait().ready(&target)?;
-        let tally = Storm::new()?.adversary(Adversary::FlushBack).run(&target, budget, |face| {
-            without_barrier.toggle(face).unwrap_or_default();
-        })?;
-        rows.push(torn(format!("control/no-barrier/64-{before}"), &tally));
+        let without_barrier = Protocol::no_wait().ready(&target)?;
+        let counts =
+            Storm::new()?.adversary(Adversary::FlushBack).run(&target, budget, |face| {
+                without_barrier.toggle(face).unwrap_or_default();
+            })?;
+        rows.push(torn(format!("control/no-barrier/64-{before}"), &counts));
     }
     if rows.iter().all(|row| row.value == 0.0) {
         return Err(

@@ -10,8 +10,8 @@
 use crate::plan::{Plan, STEP};
 use crate::statistics::Sample;
 use crate::stopwatch;
-use crate::storm::shot::{self, OnTrap};
-use crate::storm::{Crew, Face, Placement, Seating, Shape, Target};
+use crate::storm::execution::{self, OnTrap};
+use crate::storm::{Assignment, Executers, Face, Placement, Shape, Target};
 use crate::watch::{Failure, Watch};
 use serde::Serialize;
 use std::os::fd::OwnedFd;
@@ -94,8 +94,8 @@ pub struct Cost {
 
 /// Times all operations.
 pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Vec<Cost>, Failure> {
-    let seating = Seating::new()?;
-    let _seat = seating.take_patchers_seat()?;
+    let assignment = Assignment::new()?;
+    let _pinned = assignment.pin_patcher()?;
     let target = Target::new(Shape::Immediate, Placement::InLine(8))?;
     let bench = Bench::new(&target)?;
     // More than one step yields no better result.
@@ -103,12 +103,12 @@ pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Vec<Cost>, Failure> {
     let mut costs = Vec::new();
     watch.begin(plan.costs);
     for operation in Operation::ALL {
-        for executers in [0, 1] {
-            let lead = |crew: &Crew| {
-                bench.time(operation, (executers > 0).then_some(crew), watch.share(share))
+        for size in [0, 1] {
+            let lead = |executers: &Executers| {
+                bench.time(operation, (size > 0).then_some(executers), watch.share(share))
             };
-            let (cost, _) =
-                Crew::with(&seating, &[&target], executers, (0, |_: &Crew, _: &_| ()), lead)?;
+            let others = (0, |_: &Executers, _: &_| ());
+            let (cost, _) = Executers::with(&assignment, &[&target], size, others, lead)?;
             costs.push(cost);
             watch.passed("costs", share)?;
         }
@@ -142,10 +142,10 @@ impl<'a> Bench<'a> {
 
     /// Times `operation` until `time` is over; with an executing thread, only while that was
     /// observed to execute.
-    fn time(&self, operation: Operation, crew: Option<&Crew>, time: Duration) -> Cost {
+    fn time(&self, operation: Operation, executers: Option<&Executers>, time: Duration) -> Cost {
         let cost = |median, p99, n, refused| Cost {
             name: operation.name(),
-            executer: crew.is_some(),
+            executer: executers.is_some(),
             median,
             p99,
             n,
@@ -157,11 +157,11 @@ impl<'a> Bench<'a> {
         }
         let over = AtomicBool::new(false);
         let (mut spans, mut idle) = (Vec::new(), Vec::new());
-        shot::with_stand(&over, OnTrap::GoOn, || {
+        execution::recoverable(&over, OnTrap::GoOn, || {
             let end = Instant::now() + time;
             let mut face = Face::New;
             while Instant::now() < end {
-                if crew.is_none_or(|crew| crew.comes_by(4_000)) {
+                if executers.is_none_or(|executers| executers.finishes_round(4_000)) {
                     idle.push(stopwatch::time(|| ()) as f64);
                     // It has just succeeded, and its preconditions stay.
                     spans.push(stopwatch::time(|| drop(self.act(operation, face))) as f64);
@@ -215,7 +215,7 @@ impl<'a> Bench<'a> {
                 unsafe { files::write_memory(memory, self.page, &[0xc3; 8]).map_err(text)? };
             }
             Operation::Trap => {
-                let _ = self.trap.fire();
+                let _ = self.trap.execute();
             }
         }
         Ok(())

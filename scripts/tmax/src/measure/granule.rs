@@ -11,7 +11,7 @@
 //! the measurement detects tears.
 
 use crate::plan::Plan;
-use crate::storm::{Adversary, Budget, Placement, Shape, Storm, Tally, Target};
+use crate::storm::{Adversary, Budget, Counts, Placement, Shape, Storm, Target};
 use crate::watch::{Failure, Watch};
 use serde::Serialize;
 use std::time::Duration;
@@ -121,9 +121,9 @@ pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Offsets, Failure> {
             let share = watch.share(time(at.offset));
             if !share.is_zero() {
                 let storm = storm.clone().seed(u64::from(turn) << 8 | at.offset as u64);
-                let tally = toggle(&storm, at.offset, share)?;
-                at.torn += tally.torn;
-                at.n += tally.counted;
+                let counts = toggle(&storm, at.offset, share)?;
+                at.torn += counts.torn;
+                at.n += counts.counted;
             }
             watch.passed("fetch granule", time(at.offset))?;
         }
@@ -131,7 +131,7 @@ pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Offsets, Failure> {
     Ok(Offsets(offsets))
 }
 
-fn toggle(storm: &Storm, offset: usize, time: Duration) -> Result<Tally, Failure> {
+fn toggle(storm: &Storm, offset: usize, time: Duration) -> Result<Counts, Failure> {
     let target = Target::new(Shape::Immediate, Placement::InLine(offset))?;
     Ok(storm
         .clone()

@@ -7,8 +7,8 @@
 
 use crate::plan::Plan;
 use crate::statistics::Sample;
-use crate::storm::shot::{self, OnTrap};
-use crate::storm::{Chance, Placement, Seating, Shape, Target};
+use crate::storm::execution::{self, OnTrap};
+use crate::storm::{Assignment, Chance, Placement, Shape, Target};
 use crate::watch::{Failure, Watch};
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -82,7 +82,7 @@ const PAUSE: u64 = 1_000;
 
 /// Measures both media in turn.
 pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Vec<Latency>, Failure> {
-    let seating = Seating::new()?;
+    let assignment = Assignment::new()?;
     let target = Target::new(Shape::Immediate, Placement::InLine(8))?;
     let turns = plan.turns(plan.latency / 2).max(TURNS);
     let share = plan.latency / (2 * turns);
@@ -90,7 +90,7 @@ pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Vec<Latency>, Failure> 
     watch.begin(plan.latency);
     for _ in 0..turns {
         for (medium, spans) in [Medium::Code, Medium::Data].into_iter().zip(&mut spans) {
-            spans.extend(watched(&seating, medium, &target, watch.share(share))?);
+            spans.extend(watched(&assignment, medium, &target, watch.share(share))?);
             watch.passed("visibility", share)?;
         }
     }
@@ -113,18 +113,18 @@ struct Wire {
 struct Line<T>(T);
 
 fn watched(
-    seating: &Seating,
+    assignment: &Assignment,
     medium: Medium,
     target: &Target,
     time: Duration,
 ) -> Result<Vec<f64>, OsError> {
-    let _seat = seating.take_patchers_seat()?;
+    let _pinned = assignment.pin_patcher()?;
     let wire = Wire::default();
     std::thread::scope(|scope| {
         let executer = scope.spawn(|| {
-            affinity::keep_to(&seating.executers[..1])?;
-            Ok(shot::with_stand(&wire.over.0, OnTrap::Retry, || match medium {
-                Medium::Code => execute(&wire, || target.fire().rax),
+            affinity::keep_to(&assignment.executers[..1])?;
+            Ok(execution::recoverable(&wire.over.0, OnTrap::Retry, || match medium {
+                Medium::Code => execute(&wire, || target.execute().rax),
                 Medium::Data => execute(&wire, || wire.data.0.load(Ordering::Relaxed)),
             }))
         });

@@ -13,8 +13,8 @@
 use crate::plan::Plan;
 use crate::statistics::Sample;
 use crate::stopwatch;
-use crate::storm::Seating;
-use crate::storm::shot::{self, OnTrap};
+use crate::storm::Assignment;
+use crate::storm::execution::{self, OnTrap};
 use crate::watch::{Failure, Watch};
 use serde::Serialize;
 use std::sync::atomic::AtomicBool;
@@ -105,9 +105,9 @@ const ENOUGH: usize = 2_000;
 
 /// Runs all loops in turn.
 pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Vec<Latent>, Failure> {
-    let seating = Seating::new()?;
-    let _seat = seating.take_patchers_seat()?;
-    shot::prepare()?;
+    let assignment = Assignment::new()?;
+    let _pinned = assignment.pin_patcher()?;
+    execution::prepare()?;
     let over = AtomicBool::new(false);
     let mut loops = Vec::new();
     for position in POSITIONS {
@@ -119,7 +119,7 @@ pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Vec<Latent>, Failure> {
     let start = Instant::now();
     while start.elapsed() < plan.latent && !watch.is_stopped() && loops[0].3.len() < ENOUGH {
         let end = Instant::now() + share;
-        shot::with_stand(&over, OnTrap::Retry, || {
+        execution::recoverable(&over, OnTrap::Retry, || {
             while Instant::now() < end {
                 loops.iter_mut().for_each(|(.., code, turns)| turns.push(code.turn()));
             }
@@ -208,7 +208,7 @@ impl Loop {
         let ticks = stopwatch::time(|| {
             // SAFETY: (1) `measure` has prepared; (2) the loop touches rcx and flags, calls a `ret`
             // at most, and returns.
-            let _ = unsafe { shot::fire(self.at()) };
+            let _ = unsafe { execution::execute(self.at()) };
         });
         ticks as f64 / f64::from(ITERATIONS)
     }
@@ -234,15 +234,16 @@ mod tests {
 
     #[test]
     fn every_loop_ends() {
-        shot::prepare().unwrap();
+        execution::prepare().unwrap();
         let over = AtomicBool::new(false);
         for position in POSITIONS {
             for form in Form::ALL {
                 let code = Loop::new(form, position).unwrap();
                 // SAFETY: as in `turn`.
-                let shot =
-                    shot::with_stand(&over, OnTrap::Retry, || unsafe { shot::fire(code.at()) });
-                assert_eq!(shot.rcx, 0, "{form:?} {position}");
+                let registers = execution::recoverable(&over, OnTrap::Retry, || unsafe {
+                    execution::execute(code.at())
+                });
+                assert_eq!(registers.rcx, 0, "{form:?} {position}");
             }
         }
     }

@@ -7,7 +7,7 @@
 //! instead of the first wait, or of both: it must not tear at all.
 
 use crate::plan::Plan;
-use crate::storm::{Adversary, Budget, Placement, Recipe, Shape, Storm, Tally, Target};
+use crate::storm::{Adversary, Budget, Counts, Placement, Protocol, Shape, Storm, Target};
 use crate::watch::{Failure, Watch};
 use serde::Serialize;
 use std::time::Duration;
@@ -131,25 +131,25 @@ impl Point {
         }
     }
 
-    fn recipe(&self) -> Recipe {
+    fn protocol(&self) -> Protocol {
         match self.wait.map(|ticks| Barrier::Wait(Ticks(ticks))) {
-            Some(wait) if self.fenced => Recipe::two_fenced_waits(wait),
-            Some(wait) => Recipe::two_waits(wait),
+            Some(wait) if self.fenced => Protocol::two_fenced_waits(wait),
+            Some(wait) => Protocol::two_waits(wait),
             // The method of the product's policy on this processor.
             None => match FetchOrder::of_this_processor() {
-                FetchOrder::Upwards => Recipe::one_wait(Barrier::Membarrier),
-                FetchOrder::Any => Recipe::two_waits(Barrier::Membarrier),
+                FetchOrder::Upwards => Protocol::one_wait(Barrier::Membarrier),
+                FetchOrder::Any => Protocol::two_waits(Barrier::Membarrier),
             },
         }
     }
 
-    fn add(&mut self, tally: &Tally) {
-        self.toggles += tally.counted;
-        self.uncounted += tally.uncounted;
-        self.torn += tally.torn;
-        self.stale_front += tally.log.directions.stale_front;
-        self.stale_back += tally.log.directions.stale_back;
-        self.scattered += tally.log.directions.scattered + tally.stray();
+    fn add(&mut self, counts: &Counts) {
+        self.toggles += counts.counted;
+        self.uncounted += counts.uncounted;
+        self.torn += counts.torn;
+        self.stale_front += counts.log.directions.stale_front;
+        self.stale_back += counts.log.directions.stale_back;
+        self.scattered += counts.log.directions.scattered + counts.stray();
         let directions = [
             (self.stale_front, "stale front, new back"),
             (self.stale_back, "new front, stale back"),
@@ -205,14 +205,14 @@ pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Vec<Point>, Failure> {
     Ok(points)
 }
 
-fn toggle(storm: &Storm, point: &Point, time: Duration) -> Result<Tally, Failure> {
+fn toggle(storm: &Storm, point: &Point, time: Duration) -> Result<Counts, Failure> {
     let target = Target::new(Shape::Move, point.case.placement(point.position))?;
-    let drill = point.recipe().ready(&target)?;
+    let prepared = point.protocol().ready(&target)?;
     let mut failed = None;
-    let tally = storm.run(&target, Budget::time(time), |to| {
-        failed = failed.take().or(drill.toggle(to).err());
+    let counts = storm.run(&target, Budget::time(time), |to| {
+        failed = failed.take().or(prepared.toggle(to).err());
     })?;
-    failed.map_or(Ok(tally), |error| Err(error.into()))
+    failed.map_or(Ok(counts), |error| Err(error.into()))
 }
 
 /// The number of toggles, during which a thread executes, that a wait or a barrier needs to count

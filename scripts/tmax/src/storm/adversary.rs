@@ -1,6 +1,6 @@
 //! Adversaries: disturbances that make the faults of a wrong protocol show.
 
-use super::crew::Crew;
+use super::executers::Executers;
 use super::target::Target;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wordpatch::Ticks;
@@ -78,7 +78,7 @@ impl Adversary {
         Ok(())
     }
 
-    /// The number of threads that it needs besides the crew.
+    /// The number of threads that it needs besides the executers.
     pub(super) fn threads(self, cpus: usize) -> usize {
         match self {
             Self::Preemption => cpus + 1,
@@ -88,10 +88,10 @@ impl Adversary {
     }
 
     /// The loop of such a thread until the end of the storm.
-    pub(super) fn disturb(self, crew: &Crew, over: &AtomicBool) {
+    pub(super) fn disturb(self, executers: &Executers, over: &AtomicBool) {
         while !over.load(Ordering::Relaxed) {
             match self {
-                Self::Signals => crew.threads().for_each(interrupt),
+                Self::Signals => executers.threads().for_each(interrupt),
                 _ => std::hint::spin_loop(),
             }
         }

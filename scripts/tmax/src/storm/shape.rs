@@ -16,7 +16,7 @@
 //!
 //! There is no unsafe code here.
 
-use super::shot::Shot;
+use super::execution::Registers;
 use wordpatch::{Word, protocol::Layout};
 
 /// One of the two contents of a word.
@@ -180,17 +180,19 @@ impl Shape {
     }
 
     /// The outcome that explains these registers.
-    pub fn decode(self, shot: &Shot) -> Outcome {
+    pub fn decode(self, registers: &Registers) -> Outcome {
         let [old, new] = self.faces();
         let mask = match self {
-            Self::Move => moved(shot).filter(|_| shot.rdx == 0 && shot.rsi == 0),
-            Self::Pair => moved(shot).and_then(|mask| Some(mask | added(shot)?)),
-            Self::Immediate => {
-                (shot.rcx == PRESET).then(|| origin(&shot.rax.to_le_bytes(), old, new)).flatten()
+            Self::Move => moved(registers).filter(|_| registers.rdx == 0 && registers.rsi == 0),
+            Self::Pair => moved(registers).and_then(|mask| Some(mask | added(registers)?)),
+            Self::Immediate => (registers.rcx == PRESET)
+                .then(|| origin(&registers.rax.to_le_bytes(), old, new))
+                .flatten(),
+            Self::Call if registers.rax == PRESET && registers.rcx == PRESET => {
+                return Outcome::Off;
             }
-            Self::Call if shot.rax == PRESET && shot.rcx == PRESET => return Outcome::Off,
-            Self::Call => match (shot.rax as u32).wrapping_sub(PAD) {
-                mask @ 0..32 if shot.rax >> 32 == 0 && mask & 1 == 0 => Some(mask as u8),
+            Self::Call => match (registers.rax as u32).wrapping_sub(PAD) {
+                mask @ 0..32 if registers.rax >> 32 == 0 && mask & 1 == 0 => Some(mask as u8),
                 _ => None,
             },
         };
@@ -198,35 +200,35 @@ impl Shape {
     }
 
     /// The registers after a face.
-    pub fn shot(self, face: Face) -> Shot {
-        let idle = Shot { rax: PRESET, rcx: PRESET, rdx: 0, rsi: 0 };
+    pub fn registers(self, face: Face) -> Registers {
+        let idle = Registers { rax: PRESET, rcx: PRESET, rdx: 0, rsi: 0 };
         let immediate =
             |bytes: &[u8]| u64::from(u32::from_le_bytes([bytes[1], bytes[2], bytes[3], bytes[4]]));
         match (self, face) {
-            (Self::Move, Face::Old) => Shot { rax: immediate(&MOVE[0]), ..idle },
-            (Self::Move, Face::New) => Shot { rcx: immediate(&MOVE[1]), ..idle },
-            (Self::Call, Face::Old) => Shot { rax: PAD.into(), ..idle },
+            (Self::Move, Face::Old) => Registers { rax: immediate(&MOVE[0]), ..idle },
+            (Self::Move, Face::New) => Registers { rcx: immediate(&MOVE[1]), ..idle },
+            (Self::Call, Face::Old) => Registers { rax: PAD.into(), ..idle },
             (Self::Call, Face::New) => {
-                Shot { rax: (PAD + u32::from(self.differing())).into(), ..idle }
+                Registers { rax: (PAD + u32::from(self.differing())).into(), ..idle }
             }
             (Self::Pair, Face::Old) => {
-                Shot { rax: immediate(&PAIR[0]), rdx: PAIR[0][7].into(), ..idle }
+                Registers { rax: immediate(&PAIR[0]), rdx: PAIR[0][7].into(), ..idle }
             }
             (Self::Pair, Face::New) => {
-                Shot { rcx: immediate(&PAIR[1]), rsi: PAIR[1][7].into(), ..idle }
+                Registers { rcx: immediate(&PAIR[1]), rsi: PAIR[1][7].into(), ..idle }
             }
             (Self::Immediate, face) => {
-                Shot { rax: u64::from_le_bytes(IMMEDIATE[face as usize]), ..idle }
+                Registers { rax: u64::from_le_bytes(IMMEDIATE[face as usize]), ..idle }
             }
         }
     }
 }
 
 /// The mask of the first five bytes of [`Shape::Move`] and [`Shape::Pair`].
-fn moved(shot: &Shot) -> Option<u8> {
-    let (opcode, value) = match (shot.rax == PRESET, shot.rcx == PRESET) {
-        (false, true) => (0, shot.rax),
-        (true, false) => (1, shot.rcx),
+fn moved(registers: &Registers) -> Option<u8> {
+    let (opcode, value) = match (registers.rax == PRESET, registers.rcx == PRESET) {
+        (false, true) => (0, registers.rax),
+        (true, false) => (1, registers.rcx),
         _ => return None,
     };
     let value = u32::try_from(value).ok()?.to_le_bytes();
@@ -234,8 +236,8 @@ fn moved(shot: &Shot) -> Option<u8> {
 }
 
 /// The mask of the last three bytes of [`Shape::Pair`].
-fn added(shot: &Shot) -> Option<u8> {
-    let (register, value) = match (shot.rdx, shot.rsi) {
+fn added(registers: &Registers) -> Option<u8> {
+    let (register, value) = match (registers.rdx, registers.rsi) {
         (value, 0) => (0, value),
         (0, value) => (1 << 6, value),
         _ => return None,
@@ -263,8 +265,8 @@ mod tests {
     #[test]
     fn both_faces_leave_what_they_are_said_to_leave() {
         for shape in Shape::ALL {
-            assert_eq!(shape.decode(&shape.shot(Face::Old)), Outcome::Old);
-            assert_eq!(shape.decode(&shape.shot(Face::New)), Outcome::New);
+            assert_eq!(shape.decode(&shape.registers(Face::Old)), Outcome::Old);
+            assert_eq!(shape.decode(&shape.registers(Face::New)), Outcome::New);
         }
     }
 
@@ -298,11 +300,11 @@ mod tests {
 
     #[test]
     fn a_result_that_no_mixture_explains_is_stray() {
-        let junk = Shot { rax: 0xdead_beef_dead_beef, rcx: 3, rdx: 9, rsi: 9 };
+        let junk = Registers { rax: 0xdead_beef_dead_beef, rcx: 3, rdx: 9, rsi: 9 };
         for shape in Shape::ALL {
             assert_eq!(shape.decode(&junk), Outcome::Stray);
         }
-        let trap = Shot { rax: 0x1312_cc10, ..Shape::Move.shot(Face::Old) };
+        let trap = Registers { rax: 0x1312_cc10, ..Shape::Move.registers(Face::Old) };
         assert_eq!(Shape::Move.decode(&trap), Outcome::Stray);
     }
 }

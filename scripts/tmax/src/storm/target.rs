@@ -13,8 +13,8 @@
 //! ranges of its own memory to [`wordpatch::live`], and is the only module that runs it.
 #![allow(unsafe_code)]
 
+use super::execution::{self, Registers};
 use super::shape::{Face, Outcome, PAD, PRESET, Shape};
-use super::shot::{self, Shot};
 use wordpatch::live::{self, Width};
 use wordpatch::os::{OsError, pages::PAGE};
 use wordpatch::{CodeAddr, CodeMemory};
@@ -56,7 +56,7 @@ pub struct Target {
     writable: CodeAddr,
     entry: CodeAddr,
     /// The registers after each of its faces.
-    whole: [Shot; 2],
+    whole: [Registers; 2],
 }
 
 const RET: u8 = 0xc3;
@@ -64,7 +64,7 @@ const RET: u8 = 0xc3;
 impl Target {
     /// Builds a target with its old face.
     pub fn new(shape: Shape, placement: Placement) -> Result<Self, OsError> {
-        shot::prepare()?;
+        execution::prepare()?;
         let offset = placement.offset();
         let end = offset + shape.len();
         let pads = shape.pads();
@@ -90,7 +90,7 @@ impl Target {
             offset,
             writable,
             entry,
-            whole: [shape.shot(Face::Old), shape.shot(Face::New)],
+            whole: [shape.registers(Face::Old), shape.registers(Face::New)],
         })
     }
 
@@ -136,7 +136,7 @@ impl Target {
         );
         // SAFETY: (1) the word and the eight bytes after it lie inside the writable mapping: `new`
         // reserved a page after the word; (2) they belong to this target; (3) threads run any
-        // mixture of bytes through `fire`, which recovers.
+        // mixture of bytes through `execute`, which recovers.
         unsafe { live::store(self.writable.offset(at as isize), width, value) };
     }
 
@@ -182,29 +182,29 @@ impl Target {
         unsafe { live::flush_line(self.word_at()) };
     }
 
-    /// Runs it once, inside [`shot::with_stand`].
+    /// Runs it once, inside [`execution::recoverable`].
     #[inline]
-    pub(crate) fn fire(&self) -> Shot {
+    pub(crate) fn execute(&self) -> Registers {
         // SAFETY: (1) `new` has prepared; (2) `entry` begins code that only touches four
         // caller-saved registers and returns, and by the choice of the shapes so does every mixture
         // of its bytes.
-        unsafe { shot::fire(self.entry) }
+        unsafe { execution::execute(self.entry) }
     }
 
     /// Runs it once and returns the outcome. Not for threads that measure: it prepares the recovery
     /// each time.
     pub fn try_out(&self) -> Outcome {
         let over = std::sync::atomic::AtomicBool::new(true);
-        self.outcome(&shot::with_stand(&over, shot::OnTrap::Retry, || self.fire()))
+        self.outcome(&execution::recoverable(&over, execution::OnTrap::Retry, || self.execute()))
     }
 
-    /// The outcome of a shot.
+    /// The outcome of an execution.
     #[inline]
-    pub(super) fn outcome(&self, shot: &Shot) -> Outcome {
-        match shot {
-            shot if *shot == self.whole[0] => Outcome::Old,
-            shot if *shot == self.whole[1] => Outcome::New,
-            shot => self.shape.decode(shot),
+    pub(super) fn outcome(&self, registers: &Registers) -> Outcome {
+        match registers {
+            own if *own == self.whole[0] => Outcome::Old,
+            own if *own == self.whole[1] => Outcome::New,
+            other => self.shape.decode(other),
         }
     }
 }
@@ -263,7 +263,7 @@ mod tests {
                 for face in [Face::New, Face::Old, Face::New] {
                     target.store_whole(face);
                     assert_eq!(
-                        target.outcome(&target.shape.shot(face)),
+                        target.outcome(&target.shape.registers(face)),
                         target.try_out(),
                         "{shape:?} {placement:?}"
                     );

@@ -1,11 +1,11 @@
 //! The counts of a storm.
 
-use super::crew::Log;
+use super::executers::Log;
 use super::shape::Outcome;
 
 /// The counts of one storm.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct Counts {
     /// Toggles between which a thread was observed to execute; only these are evidence.
     pub counted: u64,
     /// Toggles during which no thread was observed to execute.
@@ -16,7 +16,7 @@ pub struct Tally {
     pub log: Log,
 }
 
-impl Tally {
+impl Counts {
     /// Adds the counts of another storm.
     pub fn add(&mut self, other: &Self) {
         self.counted += other.counted;

@@ -1,11 +1,11 @@
-//! The crew: threads that execute targets in a tight loop and count the outcomes.
+//! Executers: threads that execute targets in a tight loop and count the outcomes.
 //!
 //! The patching thread is pinned to the first processor of the process, executing threads to the
 //! others in turn. An executing thread publishes its counts after every round, so that the patching
 //! thread can detect whether a thread was executing between two toggles.
 
+use super::execution::{self, OnTrap, Registers};
 use super::shape::{Face, Outcome};
-use super::shot::{self, OnTrap, Shot};
 use super::target::Target;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use wordpatch::os::{
 
 /// The assignment of threads to processors.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seating {
+pub struct Assignment {
     /// The patching thread's processor.
     pub patcher: Cpu,
     /// The processors of the executing threads, taken in turn.
@@ -28,7 +28,7 @@ pub struct Seating {
 
 /// There is only one processor: no thread executes while another stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SeatingError {
+pub enum AssignmentError {
     /// There is no second processor.
     #[error(
         "only processor {0} may be used: two threads must run at once; give this process two processors (taskset -c 0,1 …)"
@@ -39,13 +39,13 @@ pub enum SeatingError {
     Os(#[from] OsError),
 }
 
-impl Seating {
+impl Assignment {
     /// Puts the patching thread on the first processor, all others on the rest.
-    pub fn new() -> Result<Self, SeatingError> {
+    pub fn new() -> Result<Self, AssignmentError> {
         let all = affinity::allowed()?;
         match all.as_slice() {
             [] => Err(OsError { call: "sched_getaffinity", errno: libc::ESRCH }.into()),
-            [only] => Err(SeatingError::Alone(*only)),
+            [only] => Err(AssignmentError::Alone(*only)),
             [patcher, executers @ ..] => {
                 Ok(Self { patcher: *patcher, executers: executers.to_vec(), all: all.clone() })
             }
@@ -53,18 +53,18 @@ impl Seating {
     }
 
     /// Pins the calling thread to the patching thread's processor until the result is dropped.
-    pub fn take_patchers_seat(&self) -> Result<Seated<'_>, OsError> {
+    pub fn pin_patcher(&self) -> Result<Pinned<'_>, OsError> {
         affinity::keep_to(&[self.patcher])?;
-        Ok(Seated(self))
+        Ok(Pinned(self))
     }
 }
 
 /// The patching thread's processor, occupied.
 #[must_use = "the thread is kept on its processor only while this lives"]
 #[derive(Debug)]
-pub struct Seated<'a>(&'a Seating);
+pub struct Pinned<'a>(&'a Assignment);
 
-impl Drop for Seated<'_> {
+impl Drop for Pinned<'_> {
     fn drop(&mut self) {
         // This was allowed before; if it fails now, the thread stays on a processor that it may
         // use.
@@ -98,7 +98,7 @@ fn class(outcome: Outcome) -> usize {
 /// | `wrong` | how many outcomes were torn or stray | the executing thread |
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Post {
+struct Published {
     thread: AtomicI32,
     rounds: AtomicU64,
     wrong: AtomicU64,
@@ -106,8 +106,8 @@ struct Post {
 
 /// The executing threads.
 #[derive(Debug)]
-pub struct Crew {
-    posts: Vec<Post>,
+pub struct Executers {
+    published: Vec<Published>,
     over: AtomicBool,
     /// Whether the latest toggle leads to the new face; changed by the patching thread before its
     /// first store.
@@ -124,7 +124,7 @@ pub struct Log {
     pub directions: Directions,
     /// The registers after the first stray outcomes, by target, for the analysis of impossible
     /// results.
-    pub strays: Vec<(usize, Shot)>,
+    pub strays: Vec<(usize, Registers)>,
 }
 
 /// The directions of tears, relative to the toggle in progress.
@@ -175,10 +175,16 @@ impl Log {
         self.classes[4] + self.classes[5]
     }
 
-    fn add(&mut self, outcome: Outcome, shot: Shot, (index, target): (usize, &Target), to: Face) {
+    fn add(
+        &mut self,
+        outcome: Outcome,
+        registers: Registers,
+        (index, target): (usize, &Target),
+        to: Face,
+    ) {
         self.classes[class(outcome)] += 1;
         if outcome == Outcome::Stray && self.strays.len() < STRAYS {
-            self.strays.push((index, shot));
+            self.strays.push((index, registers));
         }
         if let Outcome::Torn { from_new } = outcome {
             *self.torn.entry((index, from_new)).or_default() += 1;
@@ -197,10 +203,10 @@ impl Log {
     }
 }
 
-impl Crew {
+impl Executers {
     fn new(size: usize) -> Self {
         Self {
-            posts: (0..size).map(|_| Post::default()).collect(),
+            published: (0..size).map(|_| Published::default()).collect(),
             over: AtomicBool::new(false),
             to_new: AtomicBool::new(false),
         }
@@ -215,19 +221,19 @@ impl Crew {
     /// The rounds of all executing threads together.
     #[inline]
     pub fn rounds(&self) -> u64 {
-        self.posts.iter().map(|post| post.rounds.load(Ordering::Relaxed)).sum()
+        self.published.iter().map(|published| published.rounds.load(Ordering::Relaxed)).sum()
     }
 
     /// The wrong outcomes of all executing threads so far.
     #[inline]
     pub fn wrong(&self) -> u64 {
-        self.posts.iter().map(|post| post.wrong.load(Ordering::Relaxed)).sum()
+        self.published.iter().map(|published| published.wrong.load(Ordering::Relaxed)).sum()
     }
 
     /// Waits until an executing thread has begun and finished a round, for `patience` spins at
     /// most. Returns whether one has.
     #[inline]
-    pub fn comes_by(&self, patience: u32) -> bool {
+    pub fn finishes_round(&self, patience: u32) -> bool {
         // One round may be in progress: its bytes were fetched before.
         let enough = self.rounds() + 2;
         for _ in 0..patience {
@@ -241,55 +247,57 @@ impl Crew {
 
     /// The executing threads that have begun.
     pub fn threads(&self) -> impl Iterator<Item = Tid> {
-        self.posts
+        self.published
             .iter()
-            .map(|post| Tid(post.thread.load(Ordering::Relaxed)))
+            .map(|published| Tid(published.thread.load(Ordering::Relaxed)))
             .filter(|tid| tid.0 != 0)
     }
 
     /// Runs `lead` while `size` executing threads, and `others` threads that run `other`, are
     /// running; then stops them.
     pub(crate) fn with<T>(
-        seating: &Seating,
+        assignment: &Assignment,
         targets: &[&Target],
         size: usize,
         (others, other): (usize, impl Fn(&Self, &AtomicBool) + Sync),
         lead: impl FnOnce(&Self) -> T,
     ) -> Result<(T, Log), OsError> {
-        let crew = Self::new(size);
+        let executers = Self::new(size);
         std::thread::scope(|scope| {
-            // Stops the crew if `lead` panics, too: the scope waits for its threads.
+            // Stops the threads if `lead` panics, too: the scope waits for its threads.
             struct Over<'a>(&'a AtomicBool);
             impl Drop for Over<'_> {
                 fn drop(&mut self) {
                     self.0.store(true, Ordering::Relaxed);
                 }
             }
-            let over = Over(&crew.over);
-            let executers: Vec<_> = crew
-                .posts
+            let over = Over(&executers.over);
+            let handles: Vec<_> = executers
+                .published
                 .iter()
-                .zip(seating.executers.iter().cycle())
-                .map(|(post, cpu)| scope.spawn(|| execute(targets, post, &crew, *cpu)))
+                .zip(assignment.executers.iter().cycle())
+                .map(|(published, cpu)| {
+                    scope.spawn(|| execute_targets(targets, published, &executers, *cpu))
+                })
                 .collect();
-            for cpu in seating.all.iter().cycle().take(others) {
-                let (crew, other) = (&crew, &other);
+            for cpu in assignment.all.iter().cycle().take(others) {
+                let (executers, other) = (&executers, &other);
                 scope.spawn(move || {
                     // If pinning fails, the thread disturbs less on another processor, but it still
                     // does.
                     let _ = affinity::keep_to(&[*cpu]);
-                    other(crew, &crew.over);
+                    other(executers, &executers.over);
                 });
             }
-            while crew.threads().count() < size
-                && !executers.iter().any(std::thread::ScopedJoinHandle::is_finished)
+            while executers.threads().count() < size
+                && !handles.iter().any(std::thread::ScopedJoinHandle::is_finished)
             {
                 threads::give_way();
             }
-            let result = lead(&crew);
+            let result = lead(&executers);
             drop(over);
             let mut log = Log::default();
-            for executer in executers {
+            for executer in handles {
                 match executer.join() {
                     Ok(part) => log.merge(part?),
                     Err(panic) => std::panic::resume_unwind(panic),
@@ -301,29 +309,37 @@ impl Crew {
 }
 
 /// The loop of an executing thread.
-fn execute(targets: &[&Target], post: &Post, crew: &Crew, cpu: Cpu) -> Result<Log, OsError> {
+fn execute_targets(
+    targets: &[&Target],
+    published: &Published,
+    executers: &Executers,
+    cpu: Cpu,
+) -> Result<Log, OsError> {
     affinity::keep_to(&[cpu])?;
-    post.thread.store(threads::current().0, Ordering::Relaxed);
-    shot::with_stand(&crew.over, OnTrap::Retry, || {
+    published.thread.store(threads::current().0, Ordering::Relaxed);
+    execution::recoverable(&executers.over, OnTrap::Retry, || {
         let mut log = Log::default();
         let mut rounds = 0;
-        while !crew.over.load(Ordering::Relaxed) {
+        while !executers.over.load(Ordering::Relaxed) {
             for (i, target) in targets.iter().enumerate() {
-                let shot = target.fire();
-                match target.outcome(&shot) {
+                let registers = target.execute();
+                match target.outcome(&registers) {
                     Outcome::Old => log.classes[Face::Old as usize] += 1,
                     Outcome::New => log.classes[Face::New as usize] += 1,
-                    _ if shot.ended() => {}
+                    _ if registers.ended() => {}
                     outcome => {
-                        let to =
-                            if crew.to_new.load(Ordering::Relaxed) { Face::New } else { Face::Old };
-                        log.add(outcome, shot, (i, target), to);
-                        post.wrong.store(log.wrong(), Ordering::Relaxed);
+                        let to = if executers.to_new.load(Ordering::Relaxed) {
+                            Face::New
+                        } else {
+                            Face::Old
+                        };
+                        log.add(outcome, registers, (i, target), to);
+                        published.wrong.store(log.wrong(), Ordering::Relaxed);
                     }
                 }
             }
             rounds += 1;
-            post.rounds.store(rounds, Ordering::Relaxed);
+            published.rounds.store(rounds, Ordering::Relaxed);
         }
         Ok(log)
     })

@@ -1,7 +1,7 @@
-//! One shot: a call of code under test that returns even after a fault.
+//! One execution of code under test: a call that returns even after a fault.
 //!
 //! ```text
-//!   fire ── armed: where to come back to ── call ── lead-in, word, ret ── disarmed: four registers
+//!   execute ── armed: where to come back to ── call ── lead-in, word, ret ── disarmed: four registers
 //!                     ▲                                  │
 //!                     └── SIGILL, SIGSEGV, SIGBUS ───────┘  rip, rsp as armed, rax = FAULT
 //! ```
@@ -14,7 +14,7 @@
 //!
 //! This module exists to run code whose bytes are being changed, and to recover from the
 //! consequences. Its callers are responsible for the code; the handlers touch the interrupted
-//! thread's registers only while that thread is inside of [`fire`].
+//! thread's registers only while that thread is inside of [`execute`].
 #![allow(unsafe_code)]
 
 use std::arch::asm;
@@ -24,9 +24,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use wordpatch::CodeAddr;
 use wordpatch::os::{OsError, signals};
 
-/// The registers after a shot.
+/// The registers after an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Shot {
+pub struct Registers {
     /// rax.
     pub rax: u64,
     /// rcx.
@@ -40,10 +40,10 @@ pub struct Shot {
 /// The value of rax after a fault.
 const FAULT: u64 = 0xfa17_fa17_fa17_fa17;
 
-/// The value of rax after a shot that was inside a trap when the storm ended.
+/// The value of rax after an execution that was inside a trap when the storm ended.
 const ENDED: u64 = 0xe0d0_e0d0_e0d0_e0d0;
 
-impl Shot {
+impl Registers {
     /// Whether it was aborted because the storm is over.
     pub(super) fn ended(&self) -> bool {
         self.rax == ENDED
@@ -59,8 +59,8 @@ pub(crate) enum OnTrap {
     GoOn,
 }
 
-/// The point where a thread resumes. `armed[1]` is zero while it is outside of [`fire`].
-struct Stand {
+/// The point where a thread resumes. `armed[1]` is zero while it is outside of [`execute`].
+struct Recovery {
     armed: UnsafeCell<[u64; 2]>,
     over: Cell<*const AtomicBool>,
     on_trap: Cell<OnTrap>,
@@ -68,23 +68,24 @@ struct Stand {
 
 thread_local! {
     // Constant and without a destructor: reading it in a handler is a plain load.
-    static STAND: Stand = const {
-        Stand { armed: UnsafeCell::new([0; 2]), over: Cell::new(std::ptr::null()), on_trap: Cell::new(OnTrap::Retry) }
+    static RECOVERY: Recovery = const {
+        Recovery { armed: UnsafeCell::new([0; 2]), over: Cell::new(std::ptr::null()), on_trap: Cell::new(OnTrap::Retry) }
     };
 }
 
-/// Runs `body`, in which this thread may [`fire`]. A trap after `over` was set ends the shot.
-pub(crate) fn with_stand<T>(over: &AtomicBool, on_trap: OnTrap, body: impl FnOnce() -> T) -> T {
+/// Runs `body`, in which this thread may [`execute`]. A trap after `over` was set ends the
+/// execution.
+pub(crate) fn recoverable<T>(over: &AtomicBool, on_trap: OnTrap, body: impl FnOnce() -> T) -> T {
     struct Leave;
     impl Drop for Leave {
         fn drop(&mut self) {
-            STAND.with(|stand| stand.over.set(std::ptr::null()));
+            RECOVERY.with(|recovery| recovery.over.set(std::ptr::null()));
         }
     }
     let _leave = Leave;
-    STAND.with(|stand| {
-        stand.over.set(over);
-        stand.on_trap.set(on_trap);
+    RECOVERY.with(|recovery| {
+        recovery.over.set(over);
+        recovery.on_trap.set(on_trap);
     });
     body()
 }
@@ -96,8 +97,8 @@ pub(crate) fn with_stand<T>(over: &AtomicBool, on_trap: OnTrap, body: impl FnOnc
 /// 2. At `entry` is a function of the system's calling convention without arguments. It returns or
 ///    faults, and neither writes memory nor changes a callee-saved register.
 #[inline]
-pub(crate) unsafe fn fire(entry: CodeAddr) -> Shot {
-    let armed = STAND.with(|stand| stand.armed.get());
+pub(crate) unsafe fn execute(entry: CodeAddr) -> Registers {
+    let armed = RECOVERY.with(|recovery| recovery.armed.get());
     let (rax, rcx, rdx, rsi);
     // SAFETY: (1) the caller; (2) `armed` is this thread's own, and the handlers only read it; (3)
     // where the handler resumes, rsp has the value that it has here, and all caller-saved registers
@@ -119,14 +120,14 @@ pub(crate) unsafe fn fire(entry: CodeAddr) -> Shot {
             clobber_abi("sysv64"),
         );
     }
-    Shot { rax, rcx, rdx, rsi }
+    Registers { rax, rcx, rdx, rsi }
 }
 
 /// The actions that were replaced.
 static BEFORE: OnceLock<Result<[(i32, libc::sigaction); 4], OsError>> = OnceLock::new();
 
-/// Installs the handlers, once in the life of the process. Faults and traps outside of a shot are
-/// passed on to the replaced actions.
+/// Installs the handlers, once in the life of the process. Faults and traps outside of an execution
+/// are passed on to the replaced actions.
 ///
 /// [`Target::new`](super::Target::new) does this, too. Call it before another trap handler is
 /// installed that must run first; wordpatch installs one at the first adoption that needs it.
@@ -147,10 +148,10 @@ pub fn prepare() -> Result<(), OsError> {
     installed.as_ref().map(drop).map_err(|&error| error)
 }
 
-/// The resume point of the interrupted thread, if it is inside a shot.
+/// The resume point of the interrupted thread, if it is inside an execution.
 fn armed() -> Option<[u64; 2]> {
     // SAFETY: (1) only the interrupted thread itself writes the array, and it does not run now.
-    let armed = STAND.with(|stand| unsafe { stand.armed.get().read_volatile() });
+    let armed = RECOVERY.with(|recovery| unsafe { recovery.armed.get().read_volatile() });
     (armed[1] != 0).then_some(armed)
 }
 
@@ -185,12 +186,12 @@ extern "C" fn on_trap(signal: libc::c_int, info: *mut libc::siginfo_t, context: 
     let Some(armed) = armed() else { return pass_on(signal, info, context) };
     // SAFETY: (1) the kernel's own context.
     let registers = unsafe { registers(context) };
-    STAND.with(|stand| {
-        // SAFETY: (1) set by `with_stand`, whose borrow outlives every shot; null outside of it,
-        // where nothing is armed.
-        let over =
-            unsafe { stand.over.get().as_ref() }.is_some_and(|over| over.load(Ordering::Relaxed));
-        match stand.on_trap.get() {
+    RECOVERY.with(|recovery| {
+        // SAFETY: (1) set by `recoverable`, whose borrow outlives every execution; null outside of
+        // it, where nothing is armed.
+        let over = unsafe { recovery.over.get().as_ref() }
+            .is_some_and(|over| over.load(Ordering::Relaxed));
+        match recovery.on_trap.get() {
             _ if over => come_back(registers, armed, ENDED),
             OnTrap::Retry => registers[libc::REG_RIP as usize] -= 1,
             OnTrap::GoOn => {}
