@@ -157,7 +157,8 @@ fn refuse_relaxed(module: &Module) -> Result<(), Error> {
         Cow::Borrowed(_) => Ok(()),
         Cow::Owned(_) => Err(Error::Link(
             "it cannot be recorded: it has relaxed vector instructions, whose results depend on the \
-             processor: record the module that trace::canonical makes of it"
+             processor: record its .wasm file with wasm-aot record, or in an embedder the module \
+             that trace::canonical makes of it"
                 .into(),
         )),
     }
