@@ -220,6 +220,20 @@ pub fn beginning_beside_a_beginning() {
     assert!(!both.contains(&Err(Holder::Overlapping)), "one word overlaps itself");
 }
 
+/// A thread that continues what another has begun never gets the number of an earlier patch, whose
+/// end it would be told.
+pub fn continuing_beside_a_beginning() {
+    let patch = patch(leak(TrapWindow::vacant()), range_lock(quads(), 6, 11), 0);
+    let patcher = thread::spawn(move || {
+        assert_eq!(patch.claim(), Ok(()));
+        patch.begin_patch(1, 2);
+        patch.set_phase(Phase::Trapped);
+    });
+    assert_ne!(patch.begun(), Some(0), "no patch has that number");
+    patcher.join().unwrap();
+    assert_eq!(patch.begun(), Some(1));
+}
+
 /// A patch whose traps are gone ends, by `end`, while a patch of an overlapping word stores its
 /// traps, and a thread hits one of those.
 fn ending_beside_an_overlapping_patch(

@@ -72,6 +72,11 @@ fn of_two_threads_that_patch_one_word_neither_is_told_that_it_overlaps() {
 }
 
 #[test]
+fn a_patch_is_continued_by_its_own_number() {
+    check(model::continuing_beside_a_beginning);
+}
+
+#[test]
 fn a_trap_is_never_given_to_an_overlapping_patch_that_is_over() {
     check(model::ending_with_a_neighbour);
 }

@@ -123,8 +123,9 @@ fn follow<X>(link: &AtomicPtr<PatchInProgress<X>>) -> Option<&'static PatchInPro
 /// | phase | meaning | changed by |
 /// |---|---|---|
 /// | `Idle` | not under way; the word is whole | any thread, by exchange to `CLAIMED` |
-/// | `CLAIMED` | as `Idle`, and a thread locks or releases the word's bytes; told as `Busy` | that thread: to `Busy` or `Idle` |
+/// | `CLAIMED` | as `Idle`, and a thread locks the word's bytes; told as `Busy` | that thread: to `Busy` or `Idle` |
 /// | `Busy` | a thread applies a step | that thread |
+/// | `ENDING` | as `Idle`, and a thread releases the word's bytes; told as `Busy` | that thread: to `Idle` |
 /// | `Trapped` | traps cover the front | any thread, by exchange to `Busy` |
 /// | `Backed` | traps cover the front, and the back is new | any thread, by exchange to `Busy` |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,10 +142,11 @@ pub enum Phase {
 }
 
 /// The word is whole, and a thread is about to lock its bytes for a patch, or releases them after
-/// one. To other threads that patch the word this is [`Phase::Busy`], so none of them finds the
-/// bytes locked by a patch that is over. To the trap handler it is [`Phase::Idle`]: a trap in these
-/// bytes belongs to an overlapping patch.
+/// one. To other threads that patch the word both are [`Phase::Busy`], so none of them finds the
+/// bytes locked by a patch that is over. To the trap handler they are [`Phase::Idle`]: a trap in
+/// these bytes belongs to an overlapping patch.
 const CLAIMED: u32 = 4;
+const ENDING: u32 = 5;
 
 impl Phase {
     fn from_number(number: u32) -> Self {
@@ -152,7 +154,7 @@ impl Phase {
             0 => Self::Idle,
             2 => Self::Trapped,
             3 => Self::Backed,
-            // `Busy` or `CLAIMED`: no other number is ever stored.
+            // `Busy`, `CLAIMED` or `ENDING`: no other number is ever stored.
             _ => Self::Busy,
         }
     }
@@ -247,7 +249,15 @@ impl<X: PartialEq> PatchInProgress<X> {
 
     /// Whether the patch is in progress: from its beginning until the word is complete.
     pub(crate) fn is_under_way(&self) -> bool {
-        ![Phase::Idle as u32, CLAIMED].contains(&self.phase.load(Ordering::Acquire))
+        ![Phase::Idle as u32, CLAIMED, ENDING].contains(&self.phase.load(Ordering::Acquire))
+    }
+
+    /// The number of the patch that has begun, and whose bytes are not released.
+    pub(crate) fn begun(&self) -> Option<u64> {
+        let has_begun =
+            ![Phase::Idle as u32, CLAIMED].contains(&self.phase.load(Ordering::Acquire));
+        // In this order: the number is stored before the phase.
+        has_begun.then(|| self.number())
     }
 
     /// Makes the calling thread the only one that patches the word, and locks the word's bytes.
@@ -270,13 +280,14 @@ impl<X: PartialEq> PatchInProgress<X> {
 
     /// Starts the patch. The caller has claimed the word.
     pub(crate) fn begin_patch(&self, old: u64, new: u64) -> u64 {
-        self.phase.store(Phase::Busy as u32, Ordering::Relaxed);
         // A reader that sees one of the words below also sees the number, and so knows that the
         // patch it read about before has ended.
         let number = self.number.load(Ordering::Relaxed) + 1;
         self.number.store(number, Ordering::Release);
         self.old.store(old, Ordering::Release);
         self.new.store(new, Ordering::Release);
+        // Last, so that a thread that finds the patch in progress finds its number and its words.
+        self.set_phase(Phase::Busy);
         number
     }
 
@@ -290,7 +301,9 @@ impl<X: PartialEq> PatchInProgress<X> {
     pub(crate) fn end_patch(&self) {
         // Before the release: an overlapping patch may store its traps immediately afterwards, and
         // the trap handler must not take them for traps of this one.
-        self.phase.store(CLAIMED, Ordering::Release);
+        if self.phase.load(Ordering::Relaxed) != CLAIMED {
+            self.phase.store(ENDING, Ordering::Release);
+        }
         self.range_lock.give_back();
         self.set_phase(Phase::Idle);
     }

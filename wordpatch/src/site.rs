@@ -300,8 +300,7 @@ impl PatchSite {
     /// another thread started.
     pub fn resume(&self) -> Option<Pending<'_>> {
         let patch = self.patch?;
-        let number = patch.number();
-        (patch.phase() != Phase::Idle).then(|| Pending::new(patch, number))
+        patch.begun().map(|number| Pending::new(patch, number))
     }
 }
 
