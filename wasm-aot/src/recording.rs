@@ -16,7 +16,6 @@ use crate::{
 use host_functions::HostFunctions;
 use host_time::HostTime;
 pub use requests::Requests;
-use std::borrow::Cow;
 use std::io;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -25,7 +24,7 @@ use std::time::Duration;
 use wasm_aot_body::report::several;
 use wasm_aot_trace::{
     Change, Declared, Door, End, Event, Frame, Linked, PartIndices, Program, Sink, Value, Writer,
-    canonical,
+    is_canonical,
 };
 
 /// A recorder of one program: of the first instance of its module that is made in a store, or of
@@ -153,15 +152,13 @@ impl<S: Sink + Send + std::fmt::Debug + 'static> Recorder<S> {
 
 /// Refuses a module whose results depend on the processor.
 fn refuse_relaxed(module: &Module) -> Result<(), Error> {
-    match canonical(&module.inner().bytes).map_err(Error::host)? {
-        Cow::Borrowed(_) => Ok(()),
-        Cow::Owned(_) => Err(Error::Link(
-            "it cannot be recorded: it has relaxed vector instructions, whose results depend on the \
-             processor: record its .wasm file with wasm-aot record, or in an embedder the module \
-             that trace::canonical makes of it"
-                .into(),
-        )),
+    if is_canonical(&module.inner().bytes).map_err(Error::host)? {
+        return Ok(());
     }
+    let why = "it cannot be recorded: it has relaxed vector instructions, whose results depend on \
+               the processor: record its .wasm file with wasm-aot record, or in an embedder the \
+               module that trace::canonical makes of it";
+    Err(Error::Link(why.into()))
 }
 
 /// The maximum age of an event that is not on the disk yet.

@@ -123,9 +123,9 @@ fn follow<X>(link: &AtomicPtr<PatchInProgress<X>>) -> Option<&'static PatchInPro
 /// | phase | meaning | changed by |
 /// |---|---|---|
 /// | `Idle` | not under way; the word is whole | any thread, by exchange to `CLAIMED` |
-/// | `CLAIMED` | as `Idle`, and a thread locks the word's bytes; told as `Busy` | that thread: to `Busy` or `Idle` |
+/// | `CLAIMED` | as `Idle`; a thread locks the bytes; told as `Busy` | it: to `Busy` or `Idle` |
 /// | `Busy` | a thread applies a step | that thread |
-/// | `ENDING` | as `Idle`, and a thread releases the word's bytes; told as `Busy` | that thread: to `Idle` |
+/// | `ENDING` | as `Idle`; a thread releases the bytes; told as `Busy` | it: to `Idle` |
 /// | `Trapped` | traps cover the front | any thread, by exchange to `Busy` |
 /// | `Backed` | traps cover the front, and the back is new | any thread, by exchange to `Busy` |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

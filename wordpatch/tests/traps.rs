@@ -380,9 +380,8 @@ fn threads_with_the_least_signal_stack_wait_for_a_patch_and_answer_others() {
                     scope.spawn(move || {
                         for round in 0..2000 {
                             let factor = [OTHER, 1][round % 2];
-                            let word = Word::new(&product(factor)).unwrap();
                             // SAFETY: (1) the same with another factor.
-                            unsafe { site.patch(word) }.unwrap();
+                            unsafe { site.patch(Word::new(&product(factor)).unwrap()) }.unwrap();
                         }
                     })
                 })

@@ -7,7 +7,8 @@
 //! let prepared = Protocol::unprotected().ready(&target)?;
 //! match Storm::new() {
 //!     Ok(storm) => {
-//!         let counts = storm.adversary(Adversary::FlushBack).run(&target, Budget::toggles(1000), |to| {
+//!         let storm = storm.adversary(Adversary::FlushBack);
+//!         let counts = storm.run(&target, Budget::toggles(1000), |to| {
 //!             prepared.toggle(to).unwrap();
 //!         })?;
 //!         println!("{} of {} toggles were torn", counts.torn, counts.counted);

@@ -16,25 +16,19 @@ use wasmparser::{FunctionBody, Operator, Parser, Payload};
 /// Returns the module without relaxed vector instructions: the same one if it has none. What
 /// refers to its code by offsets, debug information, is left out otherwise.
 pub fn canonical(module: &[u8]) -> Result<Cow<'_, [u8]>, Error> {
-    let declared = Declared::read(module)?;
-    let (mut code, mut is_changed) = (CodeSection::new(), false);
-    let mut function = declared.imports.len() as u32;
-    for payload in Parser::new(0).parse_all(module) {
-        let Payload::CodeSectionEntry(body) = payload? else { continue };
-        let params = declared.function(function).map_or(0, |ty| ty.params().len() as u32);
-        match replaced(module, &body, params)? {
-            Some(bytes) => {
-                is_changed = true;
-                code.raw(&bytes);
-            }
-            None => {
-                code.raw(body.as_bytes());
-            }
-        }
-        function += 1;
-    }
-    if !is_changed {
+    if is_canonical(module)? {
         return Ok(Cow::Borrowed(module));
+    }
+    let declared = Declared::read(module)?;
+    let mut code = CodeSection::new();
+    for (function, body) in (declared.imports.len() as u32..).zip(bodies(module)) {
+        let body = body?;
+        if is_relaxed(&body)? {
+            let params = declared.function(function).map_or(0, |ty| ty.params().len() as u32);
+            code.raw(&replaced(module, &body, params)?);
+        } else {
+            code.raw(body.as_bytes());
+        }
     }
     let mut out = Module::new();
     for payload in Parser::new(0).parse_all(module) {
@@ -55,13 +49,43 @@ pub fn canonical(module: &[u8]) -> Result<Cow<'_, [u8]>, Error> {
     Ok(Cow::Owned(out.finish()))
 }
 
+/// Whether a module has no relaxed vector instructions.
+pub fn is_canonical(module: &[u8]) -> Result<bool, Error> {
+    for body in bodies(module) {
+        if is_relaxed(&body?)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The bodies of a module's functions.
+fn bodies(module: &[u8]) -> impl Iterator<Item = Result<FunctionBody<'_>, Error>> {
+    Parser::new(0).parse_all(module).filter_map(|payload| match payload {
+        Ok(Payload::CodeSectionEntry(body)) => Some(Ok(body)),
+        Ok(_) => None,
+        Err(error) => Some(Err(error.into())),
+    })
+}
+
+fn is_relaxed(body: &FunctionBody<'_>) -> Result<bool, Error> {
+    let mut unused = Vec::new();
+    for operator in body.get_operators_reader()? {
+        // Nothing is written for an instruction that stays.
+        if replace(&mut InstructionSink::new(&mut unused), &operator?, 0) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// The number of locals that replacements need.
 const SCRATCH: u32 = 4;
 
-/// A body without relaxed instructions, if it has any.
-fn replaced(module: &[u8], body: &FunctionBody<'_>, params: u32) -> Result<Option<Vec<u8>>, Error> {
+/// A body without its relaxed instructions.
+fn replaced(module: &[u8], body: &FunctionBody<'_>, params: u32) -> Result<Vec<u8>, Error> {
     let mut reader = body.get_operators_reader()?;
-    let (mut code, mut is_changed, mut scratch) = (Vec::new(), false, params);
+    let (mut code, mut scratch) = (Vec::new(), params);
     let mut locals = Vec::new();
     for group in body.get_locals_reader()? {
         let (count, ty) = group?;
@@ -77,13 +101,11 @@ fn replaced(module: &[u8], body: &FunctionBody<'_>, params: u32) -> Result<Optio
     while !reader.eof() {
         let at = reader.original_position() as usize;
         let operator = reader.read()?;
-        if replace(&mut InstructionSink::new(&mut code), &operator, scratch) {
-            is_changed = true;
-        } else {
+        if !replace(&mut InstructionSink::new(&mut code), &operator, scratch) {
             code.extend_from_slice(&module[at..reader.original_position() as usize]);
         }
     }
-    Ok(is_changed.then_some(code))
+    Ok(code)
 }
 
 /// Writes what replaces an instruction; `false` if it stays.

@@ -58,7 +58,7 @@ mod text;
 mod value;
 mod writer;
 
-pub use canonical::canonical;
+pub use canonical::{canonical, is_canonical};
 pub use conformance::Conformance;
 pub use declared::{Declared, Imported};
 pub use error::Error;

@@ -34,7 +34,8 @@ pub(crate) struct Gateways {
     /// By global: takes its value, records it, and returns it.
     pub(crate) global_found: BTreeMap<u32, u32>,
     pub(crate) global_written: BTreeMap<u32, u32>,
-    /// By memory: takes the number of pages and the result of `memory.grow`, and returns the result.
+    /// By memory: takes the number of pages and the result of `memory.grow`, and returns the
+    /// latter.
     pub(crate) own_growth: BTreeMap<u32, u32>,
     /// By table of host objects.
     pub(crate) objects: BTreeMap<u32, Objects>,

@@ -1,9 +1,9 @@
 //! One execution of code under test: a call that returns even after a fault.
 //!
 //! ```text
-//!   execute ── armed: where to come back to ── call ── lead-in, word, ret ── disarmed: four registers
-//!                     ▲                                  │
-//!                     └── SIGILL, SIGSEGV, SIGBUS ───────┘  rip, rsp as armed, rax = FAULT
+//!   execute ── armed: where to come back to ── call ── lead-in, word, ret ── disarmed: registers
+//!                        ▲                                  │
+//!                        └── SIGILL, SIGSEGV, SIGBUS ───────┘  rip, rsp as armed, rax = FAULT
 //! ```
 //!
 //! While it is armed, every trap counts as one of the protocol under test: the executing thread
@@ -69,7 +69,11 @@ struct Recovery {
 thread_local! {
     // Constant and without a destructor: reading it in a handler is a plain load.
     static RECOVERY: Recovery = const {
-        Recovery { armed: UnsafeCell::new([0; 2]), over: Cell::new(std::ptr::null()), on_trap: Cell::new(OnTrap::Retry) }
+        Recovery {
+            armed: UnsafeCell::new([0; 2]),
+            over: Cell::new(std::ptr::null()),
+            on_trap: Cell::new(OnTrap::Retry),
+        }
     };
 }
 

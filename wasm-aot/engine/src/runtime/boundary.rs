@@ -98,8 +98,8 @@ impl StoreCore {
         }
     }
 
-    /// Notifies the observer that an instance cannot grow an item of its own, unless the item's type
-    /// is the reason.
+    /// Notifies the observer that an instance cannot grow an item of its own, unless the item's
+    /// type is the reason.
     pub(super) fn cannot_grow(
         &mut self,
         instance: &InstanceData,
