@@ -139,6 +139,12 @@ fn programs_with_relaxed_instructions_are_recorded_without_them() {
     let recorded = command().arg("record").arg("-o").arg(&trace).arg(&app).output().expect("it");
     assert_eq!(recorded.status.code(), Some(32), "{recorded:?}");
     succeed(command().arg("replay").arg(&trace).arg(&app).arg("--check"));
+    // The same as text.
+    let text = folder.join("app.wat");
+    std::fs::write(&text, EXITS).expect("room");
+    let recorded = command().arg("record").arg("-o").arg(&trace).arg(&text).output().expect("it");
+    assert_eq!(recorded.status.code(), Some(32), "{recorded:?}");
+    succeed(command().arg("replay").arg(&trace).arg(&text).arg("--check"));
     succeed(command().arg("replay").arg(&trace).arg(&app).arg("-o").arg(&bench));
     let is_relaxed_file = |path: &Path| is_relaxed(&std::fs::read(path).expect("it is there"));
     assert!(is_relaxed_file(&app) && !is_relaxed_file(&bench));

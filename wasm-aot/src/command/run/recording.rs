@@ -6,6 +6,7 @@ use super::super::{Failure, about, read_module};
 use super::{Run, World};
 use std::borrow::Cow;
 use std::path::Path;
+use wasm_aot::instrument::runtime::binary;
 use wasm_aot::recording::Recorder;
 use wasm_aot::trace::{Linked, Part, canonical};
 use wasm_aot::{Error, Module, Store};
@@ -62,10 +63,13 @@ impl Run {
             return traces::module_inside(path);
         }
         let bytes = read_module(path)?;
-        match self.is_recorded.then(|| canonical(&bytes).map(Cow::into_owned)) {
+        if self.is_recorded {
+            let module = binary(&bytes).map_err(|error| about(path)(error.into()))?;
             // What is not valid is refused when it is compiled.
-            Some(Ok(recorded)) => Ok(recorded),
-            Some(Err(_)) | None => Ok(bytes),
+            if let Ok(Cow::Owned(recorded)) = canonical(&module) {
+                return Ok(recorded);
+            }
         }
+        Ok(bytes)
     }
 }
