@@ -2,8 +2,8 @@
 //! partial-block exits.
 
 use crate::counter_placement::CounterPlacement;
-use crate::graph::{Block, Graph, OUTSIDE};
-use std::collections::BTreeMap;
+use crate::graph::{Block, Edge, Graph, OUTSIDE};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 /// Where a frame was unwound in the middle of a block.
@@ -65,52 +65,33 @@ pub fn solve(
         .crossed(counters)
         .map(|(at, came, went)| (at, i128::from(came) - i128::from(went)))
         .collect();
-    let mut edges: Vec<Option<u64>> = vec![None; graph.edges.len()];
-    for (edge, counter) in places.edges().iter().zip(counters) {
-        edges[*edge] = Some(*counter);
-    }
-    let mut blocks: Vec<Unsolved> = vec![Unsolved::default(); graph.blocks.len()];
-    for (index, edge) in graph.edges.iter().enumerate() {
-        for block in [edge.from, edge.to] {
-            blocks[block as usize].edges.push(index);
-            if edges[index].is_none() {
-                blocks[block as usize].toggle(index, true);
-            }
-        }
-    }
+    let mut network = Network::of(graph, places, counters, &crossed);
     // The edges that are not counted form a forest: some block has a single such edge, whose count
     // is computed from the others, and so on.
-    let mut leaves: Vec<usize> =
-        (1..blocks.len()).filter(|block| blocks[*block].unknown == 1).collect();
+    let is_leaf = |block: &usize| network.blocks[*block].unknown == 1;
+    let mut leaves: Vec<usize> = (1..network.blocks.len()).filter(is_leaf).collect();
     while let Some(block) = leaves.pop() {
-        if blocks[block].unknown != 1 {
+        if network.blocks[block].unknown != 1 {
             continue;
         }
-        let index = blocks[block].sum;
-        let surplus = surplus(graph, &blocks[block].edges, &edges, block, &crossed, partial_exits);
-        let edge = &graph.edges[index];
+        let index = network.blocks[block].sum;
+        let surplus = network.surplus(block, partial_exits);
+        let edge = network.edges[index];
         // Snapshots of running code may be off by activations in progress; a count is never
         // negative.
-        let value = if edge.from as usize == block { surplus } else { -surplus };
-        edges[index] = Some(u64::try_from(value).unwrap_or(0));
+        let value = if edge.from == block { surplus } else { -surplus };
+        network.edges[index].count = Some(u64::try_from(value).unwrap_or(0));
         for end in [edge.from, edge.to] {
-            blocks[end as usize].toggle(index, false);
-            if end != OUTSIDE && blocks[end as usize].unknown == 1 {
-                leaves.push(end as usize);
+            network.blocks[end].toggle(index, false);
+            if end != OUTSIDE as usize && network.blocks[end].unknown == 1 {
+                leaves.push(end);
             }
         }
     }
-    let mut edges: Vec<u64> = edges.into_iter().map(Option::unwrap_or_default).collect();
-    // So far the count of such an edge is that of its block; no other edge depends on it.
-    for (turn, _) in places.turns() {
-        let block = graph.edges[turn].to;
-        let others =
-            (0..).zip(&graph.edges).filter(|(index, edge)| *index != turn && edge.to == block);
-        let others: i128 = others.map(|(index, _)| i128::from(edges[index])).sum();
-        let entered = i128::from(edges[turn]) - came_to(&crossed, &graph.blocks[block as usize]);
-        edges[turn] = u64::try_from(entered - others).unwrap_or(0);
-    }
-    let mut blocks: Vec<i128> = graph.blocks.iter().map(|block| came_to(&crossed, block)).collect();
+    let counts = network.edges.iter().take(graph.edges.len());
+    let edges: Vec<u64> = counts.map(|edge| edge.count.unwrap_or_default()).collect();
+    let mut blocks: Vec<i128> =
+        graph.blocks.iter().map(|block| came_into(&crossed, block)).collect();
     for (edge, count) in graph.edges.iter().zip(&edges) {
         blocks[edge.to as usize] += i128::from(*count);
     }
@@ -121,14 +102,89 @@ pub fn solve(
 /// The number of OSR entries at the header of each loop, less that of OSR exits.
 type Crossed = BTreeMap<u32, i128>;
 
-fn came_to(crossed: &Crossed, block: &Block) -> i128 {
-    crossed.get(&block.start).copied().unwrap_or_default()
+/// That number for a block, if a loop begins with it.
+fn came_into(crossed: &Crossed, block: &Block) -> i128 {
+    let is_there = block.start < block.end;
+    crossed.get(&block.start).copied().filter(|_| is_there).unwrap_or_default()
+}
+
+/// The graph, with a block more before each block that is counted: control enters that one, and
+/// passes the counter on its way to the other. These edges follow those of the graph.
+struct Network<'a> {
+    graph: &'a Graph,
+    blocks: Vec<Unsolved>,
+    edges: Vec<Flowing>,
+}
+
+/// An edge, with its count if it is known.
+#[derive(Clone, Copy, Debug)]
+struct Flowing {
+    from: usize,
+    to: usize,
+    count: Option<u64>,
+}
+
+impl<'a> Network<'a> {
+    fn of(
+        graph: &'a Graph,
+        places: &CounterPlacement,
+        counters: &[u64],
+        crossed: &Crossed,
+    ) -> Self {
+        let counted = places.turns().map(|(edge, _)| graph.edges[edge].to as usize);
+        let entrances: HashMap<usize, usize> = counted.zip(graph.blocks.len()..).collect();
+        let entered = |block: usize| entrances.get(&block).copied().unwrap_or(block);
+        let flowing = |edge: &Edge| {
+            let (from, to) = (edge.from as usize, edge.to as usize);
+            Flowing { from, to: entered(to), count: None }
+        };
+        let mut edges: Vec<Flowing> = graph.edges.iter().map(flowing).collect();
+        let value = |counter: u32| counters.get(counter as usize).copied();
+        for (edge, counter) in places.edges() {
+            edges[*edge].count = value(*counter);
+        }
+        for (edge, counter) in places.turns() {
+            let to = graph.edges[edge].to as usize;
+            edges.push(Flowing { from: entered(to), to, count: value(counter) });
+        }
+        let mut blocks = vec![Unsolved::default(); graph.blocks.len() + entrances.len()];
+        // Activations come from another variant, or leave to one, before a block is counted.
+        for (block, range) in graph.blocks.iter().enumerate() {
+            blocks[entered(block)].came = came_into(crossed, range);
+        }
+        for (index, edge) in edges.iter().enumerate() {
+            for block in [edge.from, edge.to] {
+                blocks[block].edges.push(index);
+                if edge.count.is_none() {
+                    blocks[block].toggle(index, true);
+                }
+            }
+        }
+        Self { graph, blocks, edges }
+    }
+
+    /// The known flow into a block, less the known flow out of it.
+    fn surplus(&self, block: usize, partial_exits: &PartialExits) -> i128 {
+        let mut surplus = self.blocks[block].came;
+        for index in &self.blocks[block].edges {
+            let edge = &self.edges[*index];
+            let Some(count) = edge.count.filter(|_| edge.from != edge.to) else { continue };
+            surplus += i128::from(count) * if edge.to == block { 1 } else { -1 };
+        }
+        if let Some(range) = self.graph.blocks.get(block).filter(|range| range.start < range.end) {
+            let left = partial_exits.range(ExitPlace::of_block(range));
+            surplus -= left.map(|(_, count)| i128::from(*count)).sum::<i128>();
+        }
+        surplus
+    }
 }
 
 /// A block, and its edges whose counts are not known yet.
 #[derive(Clone, Debug, Default)]
 struct Unsolved {
     edges: Vec<usize>,
+    /// The number of activations that come into its middle, less those that leave from there.
+    came: i128,
     unknown: usize,
     /// The exclusive-or of their numbers: for a single one, its number.
     sum: usize,
@@ -139,36 +195,6 @@ impl Unsolved {
         self.sum ^= edge;
         if is_unknown { self.unknown += 1 } else { self.unknown -= 1 }
     }
-}
-
-/// The known flow into a block, less the known flow out of it.
-fn surplus(
-    graph: &Graph,
-    incident: &[usize],
-    edges: &[Option<u64>],
-    block: usize,
-    crossed: &Crossed,
-    partial_exits: &PartialExits,
-) -> i128 {
-    let mut surplus = 0;
-    for index in incident {
-        let Some(count) = edges[*index] else { continue };
-        let edge = &graph.edges[*index];
-        if edge.to as usize == block && edge.from as usize != block {
-            surplus += i128::from(count);
-        } else if edge.from as usize == block && edge.to as usize != block {
-            surplus -= i128::from(count);
-        }
-    }
-    let range = graph.blocks[block];
-    if range.start < range.end {
-        surplus += came_to(crossed, &range);
-        surplus -= partial_exits
-            .range(ExitPlace::of_block(&range))
-            .map(|(_, count)| i128::from(*count))
-            .sum::<i128>();
-    }
-    surplus
 }
 
 impl Flow {
@@ -183,7 +209,7 @@ impl Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::{Edge, Way};
+    use crate::graph::Way;
     use arbtest::arbitrary::{Result, Unstructured};
 
     /// Any graph, and a walk through it: the counts of its edges, and its partial exits.
@@ -233,20 +259,26 @@ mod tests {
         Ok((graph, gone, partial_exits))
     }
 
+    /// The counters of code that has executed each edge as often.
+    fn counted(graph: &Graph, places: &CounterPlacement, gone: &[u64]) -> Vec<u64> {
+        let mut counters = vec![0; places.counters() as usize];
+        for (edge, counter) in places.edges() {
+            counters[*counter as usize] = gone[*edge];
+        }
+        for (turn, counter) in places.turns() {
+            let edges = graph.edges.iter().zip(gone);
+            let into = edges.filter(|(edge, _)| edge.to == graph.edges[turn].to);
+            counters[counter as usize] = into.map(|(_, gone)| gone).sum();
+        }
+        counters
+    }
+
     #[test]
     fn whatever_way_was_gone_follows_from_the_edges_that_are_counted() {
         arbtest::arbtest(|u| {
             let (graph, gone, partial_exits) = walk(u)?;
             let places = CounterPlacement::of(&graph);
-            let mut counters: Vec<u64> = places.edges().iter().map(|edge| gone[*edge]).collect();
-            for (turn, counter) in places.turns() {
-                let comes = graph
-                    .edges
-                    .iter()
-                    .zip(&gone)
-                    .filter(|(edge, _)| edge.to == graph.edges[turn].to);
-                counters[counter as usize] = comes.map(|(_, gone)| gone).sum();
-            }
+            let counters = counted(&graph, &places, &gone);
             assert_eq!(solve(&graph, &places, &counters, &partial_exits).edges, gone, "{graph:?}");
             Ok(())
         });

@@ -24,8 +24,8 @@ use wasm_aot_engine::Module;
 use wasm_aot_engine::Store;
 use wasm_aot_engine::Trap;
 use wasm_aot_engine::instrument::compile::{
-    self, Budget, Callee, Cpu, Draft, Options, OsrLoops, Plan, Recompilation, Sites, Span, Target,
-    Text, Wanted,
+    self, Budget, Callee, Cpu, Detours, Draft, Options, OsrLoops, Plan, Recompilation, Sites, Span,
+    Target, Text, Wanted,
 };
 use wasm_aot_engine::instrument::module::ModuleInfo;
 use wasm_aot_engine::instrument::offsets::{ASIDE, NOTHING, Offsets};
@@ -109,8 +109,9 @@ impl<'a> GoldenRequest<'a> {
     /// its loops.
     fn entries(&self, target: &Target, plan: &Plan) -> String {
         let known = OnceLock::<OsrLoops>::new();
-        let again =
-            Recompilation::new(&self.module, target, [plan; 2], [0, 0], &known).expect("a module");
+        let detours = Detours::default();
+        let again = Recompilation::new(&self.module, target, [plan; 2], [0, 0], &known, &detours)
+            .expect("a module");
         let info = compile::compile(&self.module, target, plan).expect("a module").info;
         let osr_loops = known.get().expect("it was looked for");
         let wanted: Vec<Wanted> = (0..info.bodies.len())

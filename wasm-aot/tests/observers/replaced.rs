@@ -4,7 +4,9 @@
 use super::BOTH;
 use super::replaced_programs::{BLOCKS, JUMPS};
 use super::stage::{Run, run};
-use wasm_aot::observer::ProbeCalls;
+use wasm_aot::observer::{Observation, Observer, ProbeCalls, Program, Switches, add_to_linker};
+use wasm_aot::wasi::{self, WasiCtx};
+use wasm_aot::{AsContextMut, Config, Engine, Linker, Module, Store};
 
 /// What each monitor replaces, in both programs.
 const REPLACEMENTS: [&str; 12] = [
@@ -35,11 +37,15 @@ fn observing(imports: &str, parameters: &str, body: &str) -> Vec<u8> {
 
 const ADD: &str = "(i32.store (local.get $at) (i32.add (i32.load (local.get $at)) (i32.const 1)))";
 
-/// Runs a program under a monitor, which stands before or behind the one that replaces.
-fn observed(own: &[u8], script: &str, program: &str, is_first: bool, calls: ProbeCalls) -> Run {
+fn compiled(script: &str) -> Vec<u8> {
     let script = whamm::Source::new("alt.mm", script);
     let options = whamm::Options::default();
-    let other = whamm::compile_monitor(&[script], &[], &options).expect("a script").module;
+    whamm::compile_monitor(&[script], &[], &options).expect("a script").module
+}
+
+/// Runs a program under a monitor, which stands before or behind the one that replaces.
+fn observed(own: &[u8], script: &str, program: &str, is_first: bool, calls: ProbeCalls) -> Run {
+    let other = compiled(script);
     let mut monitors = vec![("seen", own), ("alt", &other[..])];
     if !is_first {
         monitors.reverse();
@@ -87,4 +93,106 @@ fn what_is_computed_is_what_a_monitor_sees_that_is_called() {
 fn differences(seen: &[u32], wanted: &[u32]) -> Vec<(usize, usize, u32, u32)> {
     let each = seen.iter().zip(wanted).enumerate().filter(|(_, (seen, wanted))| seen != wanted);
     each.map(|(at, (seen, wanted))| (at >> 10, at & 1023, *seen, *wanted)).collect()
+}
+
+/// When a program is counted whose instructions are replaced while it runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Counted {
+    FromTheBeginning,
+    BeforeReplaced,
+    AfterReplaced,
+}
+
+/// A program that is counted and has no monitors when it begins.
+struct Late {
+    engine: Engine,
+    store: Store<WasiCtx>,
+    program: std::sync::Arc<Program>,
+    observation: Observation,
+}
+
+impl Late {
+    fn new(program: &str, when: Counted) -> Self {
+        let engine = Engine::new(Config::new().counts(when == Counted::FromTheBeginning))
+            .expect("an engine");
+        let store = Store::new(&engine, WasiCtx::builder().build().expect("a world"));
+        let module = Module::new(&engine, program).expect("a module");
+        let program = Program::new(&engine, program.as_bytes()).expect("a program");
+        Self { observation: Observation::of(&module), engine, store, program }
+    }
+
+    fn module(&self) -> &Module {
+        self.observation.module()
+    }
+
+    /// Attaches a script's monitor.
+    fn attach(&mut self, name: &str, script: &str) {
+        let mut linker = Linker::new(&self.engine);
+        wasi::add_to_linker(&mut linker, |world: &mut WasiCtx| world).expect("linked");
+        let switches = Switches::default();
+        add_to_linker(&mut linker, &self.program, &switches).expect("linked");
+        let monitor = Module::new(&self.engine, compiled(script)).expect("a monitor");
+        let observer = Observer::new(&mut self.store, &linker, name, &monitor, &switches);
+        let observer = observer.expect("an observer");
+        let matched =
+            self.observation.compare(self.store.as_context_mut(), observer, &self.program);
+        self.observation.attach(matched.expect("it fits")).expect("attached");
+    }
+
+    /// How often each instruction was executed, as [`words`] has it.
+    fn counts(&self) -> Vec<u32> {
+        let mut words = vec![0; 1 << 14];
+        for function in self.module().counts().expect("it counts").functions() {
+            for instruction in function.instructions() {
+                words[(function.index() << 10 | instruction.offset) as usize] =
+                    instruction.count as u32;
+            }
+        }
+        words
+    }
+}
+
+#[test]
+fn what_is_replaced_while_the_program_counts_is_counted_as_it_went() {
+    let called = observing("", ", fid", &format!("{ADD} (global.set $last (local.get $at))"));
+    let wanted_of = |program: &str, script: &str| {
+        words(&mut observed(&called, script, program, true, ProbeCalls::Direct), true)
+    };
+    let nothing = "wasm:opcode:nop:before / false / { report var n: u32; n++; }";
+    for program in [BLOCKS, JUMPS] {
+        let alone = wanted_of(program, nothing);
+        for (number, script) in REPLACEMENTS.iter().enumerate() {
+            let next = REPLACEMENTS[(number + 1) % REPLACEMENTS.len()];
+            let [first, second] = [script, next].map(|script| wanted_of(program, script));
+            for when in [Counted::FromTheBeginning, Counted::BeforeReplaced, Counted::AfterReplaced]
+            {
+                let mut late = Late::new(program, when);
+                let linker = Linker::new(&late.engine);
+                let instance = linker.instantiate(&mut late.store, late.observation.module());
+                let instance = instance.expect("an instance");
+                let start = instance.get_func(&mut late.store, "_start").expect("exported");
+                let mut wanted = vec![0; alone.len()];
+                let mut run = |late: &mut Late, seen: &[u32]| {
+                    start.call(&mut late.store, &[]).expect("it runs");
+                    wanted.iter_mut().zip(seen).for_each(|(wanted, seen)| *wanted += seen);
+                };
+                if when == Counted::BeforeReplaced {
+                    late.module().attach_counts().expect("attached");
+                }
+                if when != Counted::AfterReplaced {
+                    run(&mut late, &alone);
+                }
+                late.attach("alt", script);
+                if when == Counted::AfterReplaced {
+                    late.module().attach_counts().expect("attached");
+                }
+                run(&mut late, &first);
+                assert!(late.observation.detach("alt").expect("detached"));
+                run(&mut late, &alone);
+                late.attach("other", next);
+                run(&mut late, &second);
+                assert_eq!(differences(&late.counts(), &wanted), [], "{script}, {next}, {when:?}");
+            }
+        }
+    }
 }

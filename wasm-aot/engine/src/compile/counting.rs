@@ -4,6 +4,7 @@
 //! `add` without a lock, and needs no register.
 
 use super::budget::Budget;
+use super::detours::{CountedFunction, Detours};
 use super::function::Translator;
 use super::plan::Plan;
 use crate::error::CompileError;
@@ -12,6 +13,7 @@ use crate::trap::{Access, Trap};
 use crate::vm::{Builtin, Layout};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, TrapCode, Value, condcodes::IntCC, types};
 use rayon::prelude::*;
+use std::collections::BTreeMap;
 use wasm_aot_body::{CounterPlacement, Graph, Way};
 
 /// The most counters of a module: their offsets in the vmctx have 32 bits.
@@ -23,13 +25,16 @@ pub(crate) struct Counting {
     /// How many words of instances come before the counters.
     pub(super) before: u32,
     functions: Vec<CounterPlacement>,
-    /// The first counter of each function, and how many there are altogether.
+    /// The first counter of each function, and how many there are altogether, without those of
+    /// detours.
     first: Vec<u32>,
+    /// How many words of instances come before those of attached plans.
+    pub(super) before_attached: u32,
+    /// The words among these of the counters of detours, by defined function.
+    detours: BTreeMap<usize, Vec<u32>>,
     /// The calls of each function through tables and references, and the number of the first.
     calls: Vec<Vec<u32>>,
     first_call: Vec<u32>,
-    /// The instructions that may be replaced: control that leads around them is counted.
-    own: Plan,
 }
 
 impl Counting {
@@ -38,9 +43,10 @@ impl Counting {
         before: 0,
         functions: Vec::new(),
         first: Vec::new(),
+        before_attached: 0,
+        detours: BTreeMap::new(),
         calls: Vec::new(),
         first_call: Vec::new(),
-        own: Plan::NOTHING,
     };
 
     /// Whether anything is counted.
@@ -48,23 +54,30 @@ impl Counting {
         !self.functions.is_empty()
     }
 
-    /// Whether control around an instruction of a function is counted.
-    pub(super) fn may_be_replaced(&self, function: u32, offset: u32) -> bool {
-        self.own.may_be_replaced(function, offset)
-    }
-
-    /// Chooses counters for all functions of a module whose own plan is `own`.
-    pub(super) fn of(bodies: &[Body<'_>], targets: bool, own: &Plan) -> Result<Self, CompileError> {
-        let each = |body: &Body<'_>| {
-            let replaceable = own.replaceable(body.index);
-            let graph = Graph::replaceable(&body.body, &replaceable).unwrap_or_default();
-            (CounterPlacement::of(&graph), if targets { graph.calls } else { Vec::new() })
+    /// Chooses counters for all functions of a module whose own plan is `own`, with these detours.
+    pub(super) fn of(
+        bodies: &[Body<'_>],
+        targets: bool,
+        own: &Plan,
+        detours: &Detours,
+    ) -> Result<Self, CompileError> {
+        // A large module's graphs are not kept.
+        let each = |body: &Body<'_>| CountedFunction {
+            graph: Graph::default(),
+            ..detours.counted(own, body.index, &body.body)
         };
-        let (functions, calls): (Vec<CounterPlacement>, Vec<Vec<u32>>) =
-            bodies.par_iter().map(each).unzip();
-        let first = sums(functions.iter().map(|places| places.counters() as usize))?;
-        let first_call = sums(calls.iter().map(Vec::len))?;
-        Ok(Self { before: 0, functions, first, calls, first_call, own: own.clone() })
+        let counted: Vec<CountedFunction> = bodies.par_iter().map(each).collect();
+        let first = sums(counted.iter().map(|function| function.own as usize))?;
+        let mut all = Self { first, ..Self::default() };
+        for (defined, function) in counted.into_iter().enumerate() {
+            if !function.words.is_empty() {
+                all.detours.insert(defined, function.words);
+            }
+            all.functions.push(function.placement);
+            all.calls.push(if targets { function.calls } else { Vec::new() });
+        }
+        all.first_call = sums(all.calls.iter().map(Vec::len))?;
+        Ok(all)
     }
 
     /// How many calls through tables and references there are.
@@ -83,18 +96,25 @@ impl Counting {
         self.first.last().copied().unwrap_or_default()
     }
 
+    /// Where a counter of a function is in the vmctx.
+    fn place(&self, defined: usize, layout: &Layout, counter: u32) -> i32 {
+        let (first, next) = (self.first[defined], self.first[defined + 1]);
+        layout.counter(match counter.checked_sub(next - first) {
+            None => self.before + first + counter,
+            Some(number) => self.before_attached + self.detours[&defined][number as usize],
+        })
+    }
+
     /// Where the counter of an edge is in the vmctx, if the edge is counted.
     fn counter(&self, defined: usize, layout: &Layout, at: usize, way: Way) -> Option<i32> {
         let counter = self.functions.get(defined)?.counter(at as u32, way)?;
-        Some(layout.counter(self.before + self.first[defined] + counter))
+        Some(self.place(defined, layout, counter))
     }
-}
 
-impl Counting {
     /// Where the counter of a loop's first block is, if it is counted.
     fn turn(&self, defined: usize, layout: &Layout, at: usize) -> Option<i32> {
         let counter = self.functions.get(defined)?.turn(at as u32)?;
-        Some(layout.counter(self.before + self.first[defined] + counter))
+        Some(self.place(defined, layout, counter))
     }
 
     /// The counter of activations that enter a loop of a function from another variant, or leave it
@@ -102,7 +122,7 @@ impl Counting {
     fn osr_exit(&self, defined: usize, layout: &Layout, at: usize, comes: bool) -> Option<i32> {
         let places = self.functions.get(defined)?;
         let counter = if comes { places.coming(at as u32) } else { places.going(at as u32) }?;
-        Some(layout.counter(self.before + self.first[defined] + counter))
+        Some(self.place(defined, layout, counter))
     }
 }
 

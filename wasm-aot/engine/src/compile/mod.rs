@@ -10,6 +10,7 @@ mod budget;
 mod call;
 mod control;
 mod counting;
+mod detours;
 mod emitter;
 mod exception;
 mod frames;
@@ -42,6 +43,7 @@ pub use access::Access;
 pub(crate) use activation_slots::{ENTRY_WORDS, owner_and_type};
 pub use budget::Budget;
 pub(crate) use budget::BudgetRow;
+pub use detours::Detours;
 pub use emitter::Emitter;
 pub(crate) use frames::kept;
 pub use function::Callee;
@@ -110,7 +112,7 @@ fn compile_here(bytes: &[u8], target: &Target, plan: &Plan) -> Result<Compilatio
     too_large(bytes.len(), u32::MAX as usize, "the module")?;
     let module::Reading { info, bodies } = module::read(bytes, target.options.features)?;
     let counting = if target.options.counts {
-        Counting::of(&bodies, target.options.targets, plan)?
+        Counting::of(&bodies, target.options.targets, plan, &Detours::default())?
     } else {
         Counting::default()
     };

@@ -8,6 +8,7 @@
 //! ([`Inline`]), or is a [`OneShotProbe`]. Its data are words of the instance that it fires in; a
 //! draft assigns them.
 
+use super::detours::Detours;
 use super::emitter::Emitter;
 use super::one_shot::OneShotProbe;
 use std::collections::BTreeSet;
@@ -313,19 +314,19 @@ impl Hash for PlanParts {
 }
 
 impl Plan {
-    /// No hooks.
-    pub(super) const NOTHING: Self = Self(None);
-
-    /// Whether an instruction of a function may be replaced.
-    pub(super) fn may_be_replaced(&self, function: u32, offset: u32) -> bool {
-        self.0.as_ref().is_some_and(|parts| parts.replaceable.contains(&(function, offset)))
-    }
-
     /// The instructions of a function that may be replaced, in order: those that have a hook in
     /// their place, and those that may get one later.
     pub fn replaceable(&self, function: u32) -> Vec<u32> {
         let all = self.0.iter().flat_map(|parts| parts.replaceable_in(function));
         all.collect()
+    }
+
+    /// The functions with such instructions, in order.
+    pub(super) fn functions_with_replaceable(&self) -> Vec<u32> {
+        let all = self.0.iter().flat_map(|parts| &parts.replaceable);
+        let mut functions: Vec<u32> = all.map(|(function, _)| *function).collect();
+        functions.dedup();
+        functions
     }
 
     /// How many words of each instance the hooks use.
@@ -434,11 +435,12 @@ impl Hook {
 pub struct Draft(PlanParts);
 
 impl Draft {
-    /// A draft of a plan that is attached to a module with a plan of its own, which may replace
-    /// instructions.
-    pub(crate) fn beside(own: &Plan) -> Self {
-        let replaceable = own.0.as_ref().map(|parts| parts.replaceable.clone());
-        Self(PlanParts { replaceable: replaceable.unwrap_or_default(), ..PlanParts::default() })
+    /// A draft of a plan that is attached to a module with a plan of its own. That plan, and others
+    /// that were attached, may replace instructions.
+    pub(crate) fn beside(own: &Plan, detours: &Detours) -> Self {
+        let own = own.0.iter().flat_map(|parts| parts.replaceable.iter().copied());
+        let replaceable = own.chain(detours.replaceable()).collect();
+        Self(PlanParts { replaceable, ..PlanParts::default() })
     }
 
     /// Assigns words of every instance, which are zeroes when it begins.

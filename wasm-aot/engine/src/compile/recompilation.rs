@@ -2,6 +2,7 @@
 //! functions, and the OSR entries of their loops.
 
 use super::counting::Counting;
+use super::detours::Detours;
 use super::function::{Callee, Compiled, Compiler, Setting};
 use super::osr::OsrLoops;
 use super::plan::Plan;
@@ -70,19 +71,20 @@ impl std::fmt::Debug for Recompilation {
 
 impl Recompilation {
     /// Reads a module that was compiled before, with its own plan, and its loops with OSR exits,
-    /// unless those are known. `before` and `first_word` are how many words of its instances come
-    /// before those of counters, and before those of the plan.
+    /// unless those are known; and the detours of attached plans. `before` and `first_word` are how
+    /// many words of its instances come before those of counters, and before those of the plan.
     pub fn new(
         bytes: &[u8],
         target: &Target,
         [own, plan]: [&Plan; 2],
         [before, first_word]: [u32; 2],
         osr_loops: &OnceLock<OsrLoops>,
+        detours: &Detours,
     ) -> Result<Self, CompileError> {
         let Reading { info, bodies } = module::read(bytes, target.options.features)?;
         let mut counting = worker_stacks::with_threads(|| {
             let counting = if target.options.counts {
-                Counting::of(&bodies, target.options.targets, own)?
+                Counting::of(&bodies, target.options.targets, own, detours)?
             } else {
                 Counting::default()
             };
@@ -94,6 +96,7 @@ impl Recompilation {
             Ok::<_, CompileError>(counting)
         })?;
         counting.before = before;
+        counting.before_attached = first_word;
         let layout = Layout::new(&info, first_word + plan.words());
         Ok(Self {
             info,

@@ -68,19 +68,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Counts are computed from those of edges: the way around what is replaced has to be one.
-    fn has_counted_detour(&self) -> Result<(), CompileError> {
-        let offset = self.offset as u32;
-        match self.counting.counts() && !self.counting.may_be_replaced(self.index, offset) {
-            false => Ok(()),
-            true => Err(self.unsupported(
-                "a block or a branch that is replaced while the program counts, by a monitor that \
-                 was not there when it was compiled (start the program with that monitor)",
-            )),
-        }
-    }
-
-    /// The same for an instruction that takes operands, gives results and falls through.
+    /// Translates an instruction that takes operands, gives results and falls through.
     fn replaceable_plain(
         &mut self,
         op: &Operator<'_>,
@@ -124,7 +112,6 @@ impl<'a> Translator<'a> {
         op: &Operator<'_>,
         left: &FallThrough,
     ) -> Result<(), CompileError> {
-        self.has_counted_detour()?;
         let stack = self.stack[..self.stack.len() - left.dropped].to_vec();
         let (itself, behind) = (self.block(&[]), self.builder.create_block());
         for ty in &left.given {
@@ -143,7 +130,6 @@ impl<'a> Translator<'a> {
     /// The second arm of an `if`, which has been entered: its replacement continues at the end of
     /// the `if`.
     fn replaceable_arm(&mut self) -> Result<(), CompileError> {
-        self.has_counted_detour()?;
         let (itself, behind) = (self.block(&[]), self.top().behind);
         self.fire_instead(itself, behind, &[Way::Around])?;
         self.frames.last_mut().expect("validated: a frame").reached = true;
@@ -156,7 +142,6 @@ impl<'a> Translator<'a> {
         op: &Operator<'_>,
         block: BlockType,
     ) -> Result<(), CompileError> {
-        self.has_counted_detour()?;
         let ty = self.block_type(block)?;
         let takes = ty.params().len() + usize::from(matches!(op, Operator::If { .. }));
         let (itself, over) = (self.block(&[]), self.block(ty.results()));
@@ -223,7 +208,13 @@ impl<'a> Translator<'a> {
             self.builder.seal_block(given);
             self.builder.switch_to_block(given);
             mode.into_iter().for_each(|mode| self.fire(mode));
-            ways.iter().for_each(|way| self.count(*way));
+            for way in ways {
+                if *way == Way::Around {
+                    // Control has reached the loop, if it is one.
+                    self.count_turn();
+                }
+                self.count(*way);
+            }
             let results = self.builder.block_params(given).to_vec();
             self.builder.ins().jump(behind, &arguments(&results));
         }

@@ -59,12 +59,17 @@ impl Module {
         let mut variants = module.variants.lock();
         module.prepare(&mut variants)?;
         let base = variants.words;
-        if 8 * (base + plan.words()) as usize > WORDS {
+        let mut detours = module.detours.read().clone();
+        let imported = module.info.imported.functions;
+        let body = |function: u32| module.body((function - imported) as usize);
+        let next = detours.add([module.code.plan(), &plan], body, base + plan.words());
+        if 8 * next as usize > WORDS {
             return Err(Error::Attach("instances have no room for what the monitors keep".into()));
         }
-        variants.words += plan.words();
+        variants.words = next;
+        *module.detours.write() = detours;
         variants.plans.push(plan.clone());
-        variants.imported = module.info.imported.functions;
+        variants.imported = imported;
         let plan = AttachedPlan::new(plan, base, due);
         // An instance that begins meanwhile is found here, or finds the plan; or both, and
         // receivers are notified of it once.
@@ -248,6 +253,7 @@ impl Module {
         let counters = || module.counted.sums(&module.layout, module.words());
         is_there.then(|| Reading {
             counters: counters(),
+            detours: module.counted.detours(module),
             partial_exits: module.partial_exits.all(),
             targets: module.counted.targets(module),
         })

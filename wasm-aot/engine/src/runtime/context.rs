@@ -13,11 +13,12 @@ use super::instance::InstanceData;
 use super::module::ModuleInner;
 use super::store::StoreCore;
 use super::targets::{Targets, Words};
-use crate::compile::{BUFFER, MIDDLE, Sites};
+use crate::compile::{BUFFER, Detours, MIDDLE, Sites};
 use crate::error::Error;
 use crate::exception::StoreId;
 use crate::vm::{self, Layout};
 use parking_lot::{Mutex, MutexGuard};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed};
 use wordpatch::CodeAddr;
 use wordpatch::os::pages::{self, Place, Protection};
@@ -105,8 +106,9 @@ pub(crate) struct Counters(Mutex<Known>);
 pub(super) struct Known {
     /// The address of the vmctx of each living instance.
     pub(super) live: Vec<usize>,
-    /// The sums of the counters of instances that have ended.
+    /// The sums of the counters of instances that have ended, and those of counters of detours.
     ended: Vec<u64>,
+    ended_detours: HashMap<u32, u64>,
     /// The targets of calls that were accumulated.
     pub(super) targets: Targets,
 }
@@ -118,11 +120,14 @@ impl Counters {
     }
 
     /// An instance ends: what it has counted stays.
-    pub(super) fn end(&self, context: &Context, layout: &Layout, words: Words) {
+    pub(super) fn end(&self, context: &Context, module: &ModuleInner) {
+        let (layout, words, base) = (&module.layout, module.words(), context.base.get());
+        let detours = module.detours.read().clone();
         let mut known = self.0.lock();
-        known.live.retain(|base| *base != context.base.get());
-        add(&mut known.ended, context.base.get(), layout, words);
-        known.targets.add_words(context.base.get(), layout, words);
+        known.live.retain(|other| *other != base);
+        add(&mut known.ended, base, layout, words);
+        add_detours(&mut known.ended_detours, base, module, &detours);
+        known.targets.add_words(base, layout, words);
     }
 
     /// Whether no instance lives, so that no thread is in the code.
@@ -180,6 +185,15 @@ impl Counters {
         known.live.iter().for_each(|base| add(&mut sums, *base, layout, words));
         sums
     }
+
+    /// The sums of the counters of detours over all instances, by their words.
+    pub(super) fn detours(&self, module: &ModuleInner) -> HashMap<u32, u64> {
+        let detours = module.detours.read().clone();
+        let known = self.0.lock();
+        let mut sums = known.ended_detours.clone();
+        known.live.iter().for_each(|base| add_detours(&mut sums, *base, module, &detours));
+        sums
+    }
 }
 
 /// The store of the instance with that vmctx, once the vmctx holds it.
@@ -202,9 +216,21 @@ pub fn store_id_of(vmctx: usize) -> Option<StoreId> {
 fn add(sums: &mut Vec<u64>, base: usize, layout: &Layout, words: Words) {
     sums.resize(words.counters as usize, 0);
     for (number, sum) in sums.iter_mut().enumerate() {
-        let place = (base + layout.counter(words.first + number as u32) as usize) as *mut u64;
-        // SAFETY: (1) the layout keeps counters aligned and inside of the memory of an instance
-        // that lives, see `begin` and `end`; (2) others only add to them.
-        *sum += unsafe { AtomicU64::from_ptr(place) }.load(Relaxed);
+        *sum += counter(base, layout, words.first + number as u32);
     }
+}
+
+fn add_detours(sums: &mut HashMap<u32, u64>, base: usize, module: &ModuleInner, detours: &Detours) {
+    let first = module.attached_words();
+    for word in detours.words() {
+        *sums.entry(word).or_default() += counter(base, &module.layout, first + word);
+    }
+}
+
+/// The value of a counter of the instance with that vmctx.
+fn counter(base: usize, layout: &Layout, word: u32) -> u64 {
+    let place = (base + layout.counter(word) as usize) as *mut u64;
+    // SAFETY: (1) the layout keeps counters aligned and inside of the memory of an instance that
+    // lives, see `begin` and `end`; (2) others only add to them.
+    unsafe { AtomicU64::from_ptr(place) }.load(Relaxed)
 }

@@ -150,6 +150,8 @@ pub(crate) enum FramePlace {
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
     pub(super) counters: Vec<u64>,
+    /// The counters of detours, by their words.
+    pub(super) detours: HashMap<u32, u64>,
     pub(super) partial_exits: HashMap<FramePlace, i64>,
     /// The targets of calls.
     pub(super) targets: Targets,
@@ -166,6 +168,9 @@ impl Reading {
     pub(crate) fn since(mut self, earlier: &Self) -> Self {
         let counters = self.counters.iter_mut().zip(&earlier.counters);
         counters.for_each(|(count, earlier)| *count = count.saturating_sub(*earlier));
+        for (word, count) in &mut self.detours {
+            *count = count.saturating_sub(earlier.detours.get(word).copied().unwrap_or_default());
+        }
         for (place, earlier) in &earlier.partial_exits {
             *self.partial_exits.entry(*place).or_default() -= earlier;
         }
@@ -177,6 +182,9 @@ impl Reading {
     pub(crate) fn and(mut self, more: &Self) -> Self {
         self.counters.resize(self.counters.len().max(more.counters.len()), 0);
         self.counters.iter_mut().zip(&more.counters).for_each(|(count, more)| *count += more);
+        more.detours
+            .iter()
+            .for_each(|(word, more)| *self.detours.entry(*word).or_default() += more);
         more.partial_exits
             .iter()
             .for_each(|(place, more)| *self.partial_exits.entry(*place).or_default() += more);
@@ -191,26 +199,26 @@ impl Counts {
         let partial_exits = module.partial_exits_by_function(&reading.partial_exits);
         let mut rest = &reading.counters[..];
         let none = flow::PartialExits::default();
+        let detours = module.detours.read().clone();
+        let (mut first_calls, mut calls) = (Vec::new(), 0);
         let functions = module.info.bodies.iter().enumerate().map(|(defined, range)| {
             let index = module.info.imported.functions + defined as u32;
-            let replaceable = module.code.plan().replaceable(index);
-            let graph = Graph::replaceable(&body(module, range), &replaceable).unwrap_or_default();
-            let places = flow::CounterPlacement::of(&graph);
-            let (own, others) = rest.split_at(places.counters() as usize);
+            let counted = detours.counted(module.code.plan(), index, &body(module, range));
+            let (own, others) = rest.split_at(counted.own as usize);
             rest = others;
-            let flow =
-                flow::solve(&graph, &places, own, partial_exits.get(&defined).unwrap_or(&none));
+            let of_detour = |word| reading.detours.get(word).copied().unwrap_or_default();
+            let counters: Vec<u64> =
+                own.iter().copied().chain(counted.words.iter().map(of_detour)).collect();
+            first_calls.push(calls);
+            calls += counted.calls.len() as u32;
+            let graph = Graph { calls: counted.calls, ..counted.graph };
+            let partial_exits = partial_exits.get(&defined).unwrap_or(&none);
+            let flow = flow::solve(&graph, &counted.placement, &counters, partial_exits);
             (graph, flow)
         });
         let functions: Vec<(Graph, Flow)> = functions.collect();
-        let mut calls = 0;
-        let before = |(graph, _): &(Graph, Flow)| {
-            let first = calls;
-            calls += graph.calls.len() as u32;
-            first
-        };
         Self {
-            first_calls: functions.iter().map(before).collect(),
+            first_calls,
             functions,
             module: Arc::clone(module),
             targets: reading.targets.clone(),

@@ -300,7 +300,7 @@ impl InstanceData {
     pub(crate) fn end(&self) {
         // Plans that are attached from now on do not find it; those that were attached before are
         // notified.
-        self.module.counted.end(&self.vmctx, &self.module.layout, self.module.words());
+        self.module.counted.end(&self.vmctx, &self.module);
         self.end_hooks();
     }
 

@@ -13,7 +13,7 @@ use super::tasks::{CounterReader, SafepointLayers};
 use super::variant::Variants;
 use crate::array::Array;
 use crate::artifact;
-use crate::compile::{self, Compilation, Draft, Options, Plan, TrampolineKind};
+use crate::compile::{self, Compilation, Detours, Draft, Options, Plan, TrampolineKind};
 use crate::engine::Engine;
 use crate::error::{CompileError, Error, Place};
 use crate::exception::StoreId;
@@ -73,6 +73,7 @@ pub struct ModuleInner {
     pub(crate) chunks: Chunks,
     /// Plans that were attached while instances ran.
     pub(crate) plans: RwLock<Vec<AttachedPlan>>,
+    pub(super) detours: RwLock<Detours>,
     pub(super) safepoints: SafepointLayers,
     /// The readers of compile events.
     pub(super) readers: Readers,
@@ -200,6 +201,7 @@ impl Module {
                 osr_loops: OnceLock::new(),
                 chunks: Chunks::default(),
                 plans: RwLock::default(),
+                detours: RwLock::default(),
                 safepoints: SafepointLayers::default(),
                 readers: Readers::default(),
                 pruner: Pruner::default(),
@@ -473,7 +475,7 @@ impl ModuleInner {
 
     /// A draft of a plan that is attached to it.
     pub fn draft(&self) -> Draft {
-        Draft::beside(self.code.plan())
+        Draft::beside(self.code.plan(), &self.detours.read())
     }
 
     /// A function's name as people read it: its own, the one it is imported by, or its number.

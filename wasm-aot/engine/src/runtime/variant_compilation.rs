@@ -287,6 +287,7 @@ impl ModuleInner {
             [self.code.plan(), &plan],
             [before, self.attached_words()],
             &self.osr_loops,
+            &self.detours.read(),
         )?;
         let words = recompilation.counters() as usize + 2 * recompilation.calls() as usize;
         if words > self.most_counters() {

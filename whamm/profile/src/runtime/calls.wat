@@ -5,7 +5,7 @@
   ;; written out.
   (func $enter (export "enter") (param $node i32) (param $slot i32) (param $id i32) (result i32) (local $at i32)
 {if time_all}
-    (local $now i64) (local $lent i64) (local $passed i64) (local $cost i64)
+    (local $now i64) (local $lent i64) (local $passed i64)
 {end}
     (local.set $slot (i32.add (local.get $node) (local.get $slot)))
     (if (i32.eqz (local.tee $at (i32.load $own offset=4 (local.get $slot)))) (then
@@ -31,7 +31,7 @@
   ;; The node `at` that was called from `node` has returned.
   (func $leave (export "leave") (param $node i32) (param $at i32)
 {if time_all}
-    (local $now i64) (local $lent i64) (local $passed i64) (local $cost i64)
+    (local $now i64) (local $lent i64) (local $passed i64)
 {else}
     (local $spent i64) (local $timed i32)
 {end}
@@ -49,8 +49,6 @@
     (if (i32.load $own offset=48 (local.get $at)) (then
 {if time_all}
 {reading}
-      (i32.store $own offset=52 (local.get $at)
-        (i32.add (i32.load $own offset=52 (local.get $at)) (i32.const 1)))
 {else}
       ;; Contexts that turn out to be too short are only counted from then on.
       (call $read_clock)

@@ -35,8 +35,6 @@
     (call $release)
     (global.set $last (call $clock))
     (local.set $passed (i64.sub (global.get $last) (local.get $begin)))
-    (if (i64.lt_s (local.get $passed) (i64.const 0)) (then (local.set $passed (i64.const 0))))
-    (global.set $measuring (i64.add (global.get $measuring) (local.get $passed)))
     (call $save_after (i64.mul (local.get $passed) (i64.const 50))))
 
   ;; When the profile so far is written next.

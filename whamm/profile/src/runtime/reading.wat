@@ -1,24 +1,19 @@
-    ;; A reading of the clock.
-    (block $charged
-      (local.set $now (global.get $last))
+    ;; A reading of the clock. The time since the reading before, less what a reading takes, is charged to the current
+    ;; node; what passes outside of all functions to the host's, which no report shows. A clock that goes back charges
+    ;; nothing.
+    (local.set $now (global.get $last))
 {if start}
-      (if (i32.eqz (global.get $quiet)) (then
+    (if (i32.eqz (global.get $quiet)) (then
 {now}
-      ))
+    ))
 {else}
 {now}
 {end}
-      (local.set $passed (i64.sub (local.get $now) (global.get $last)))
-      (global.set $last (local.get $now))
-      ;; What passes outside of all functions is charged to none; a clock that goes back tells nothing.
-      (br_if $charged (i32.eq (global.get $cur) (i32.const 128)))
-      (br_if $charged (i64.le_s (local.get $passed) (i64.const 0)))
-      (local.set $cost
-        (select (local.get $passed) (global.get $reading) (i64.lt_s (local.get $passed) (global.get $reading))))
-      (global.set $measuring (i64.add (global.get $measuring) (local.get $cost)))
+    (local.set $passed (i64.sub (i64.sub (local.get $now) (global.get $last)) (global.get $reading)))
+    (global.set $last (local.get $now))
+    (if (i64.gt_s (local.get $passed) (i64.const 0)) (then
       (i64.store $own offset=24 (global.get $cur)
-        (i64.add (i64.load $own offset=24 (global.get $cur)) (i64.sub (local.get $passed) (local.get $cost))))
+        (i64.add (i64.load $own offset=24 (global.get $cur)) (local.get $passed)))))
 {if file}
-      (if (i64.ge_s (global.get $last) (global.get $next_save)) (then (call $save)))
+    (if (i64.ge_s (local.get $now) (global.get $next_save)) (then (call $save)))
 {end}
-    )

@@ -92,8 +92,12 @@
     (i32.store $own offset=24 (local.get $sum) (i32.sub (i32.load $own offset=24 (local.get $sum)) (i32.const 1)))
     (local.set $is_outermost (i32.eqz (i32.load $own offset=24 (local.get $sum))))
     (i32.store $own (i32.const 24) (i32.add (i32.load $own (i32.const 24)) (i32.const 1)))
-    (call $add (i32.const 40) (i64.extend_i32_u (i32.load $own offset=52 (local.get $at))))
     (if (i32.eq (local.get $at) (i32.const 128)) (then (return (i32.const 1))))
+{if time_all}
+    (if (i32.load $own offset=48 (local.get $at)) (then (call $add (i32.const 40) (local.get $calls))))
+{else}
+    (call $add (i32.const 40) (i64.extend_i32_u (i32.load $own offset=52 (local.get $at))))
+{end}
     (call $add (i32.add (local.get $parent) (i32.const 64)) (local.get $total))
     (call $add (i32.const 16) (local.get $own))
     (local.set $arc (call $arc (i32.load $own (local.get $parent)) (i32.load $own (local.get $at))))
@@ -172,7 +176,7 @@
     (global.set $scratch (call $alloc (i32.shl (global.get $arcs) (i32.const 2))))
     (if (i32.eqz (global.get $scratch)) (then (return (i32.const 0))))
     (i64.store $own (i32.const 48) (select (global.get $reading) (i64.const 0) (global.get $calibrated)))
-    (i64.store $own (i32.const 56) (global.get $measuring))
+    (i64.store $own (i32.const 56) (call $measuring))
     (local.get $list))
 
   ;; Functions that were called, in the order of their numbers: where the list begins. `called` is how many.

@@ -3,7 +3,7 @@
 ;;   0 function (index + 1; 0 is the host)   4 parent   8 next sibling   12 first child
 ;;  16 calls      24 time of its own, in nanoseconds     32 when the call that is active was entered
 ;;  40 time of timed calls, callees included, of each 64 times the least at most
-;;  48 whether it is timed    52 timed calls
+;;  48 whether it is timed    52 timed calls, if not all calls are timed
 ;;  56, 64 what a report adds up: its own time and that of what is only counted below it, and all time
 ;;  72 what a tail call has put in the place of the call that is active: a node, 1 if that has ended, too, 0 if there was none
 ;;  80 calls of small leaf functions, eight bytes each, then slots of direct callees, eight bytes each:
