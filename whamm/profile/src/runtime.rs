@@ -179,11 +179,16 @@ impl Ways {
     }
 
     /// The note about times in a file: a text in JSON.
-    fn clock_note(&self) -> &'static str {
-        match self.clock {
-            Clock::Prof => "\"times are the wall clock's, by the host's prof.getTime\"",
-            _ => "\"times are the wall clock's, by WASI's clock\"",
-        }
+    fn clock_note(&self, options: &Options) -> String {
+        let clock = match self.clock {
+            Clock::Prof => "the host's prof.getTime",
+            _ => "WASI's clock",
+        };
+        let shortest = match options.time_all {
+            true => "; those of functions that take less than a reading of it are uncertain",
+            false => "",
+        };
+        format!("\"times are the wall clock's, by {clock}{shortest}\"")
     }
 }
 
@@ -384,7 +389,7 @@ fn text(
     for part in ways.parts(options) {
         parts += &texts::replace(&ways.filled(part, app, options)?, |text| data.put(text))?;
     }
-    let clock_note = data.text(ways.clock_note());
+    let clock_note = data.text(&ways.clock_note(options));
     let no_clock_note = data.text("\"calls are counted, and not timed\"");
     let path = options.file.as_deref().unwrap_or_default();
     let path_at = data.put(path.as_bytes());

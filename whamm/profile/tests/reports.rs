@@ -119,6 +119,26 @@ fn what_is_short_is_counted_and_its_time_is_its_callers() {
 }
 
 #[test]
+fn a_clock_that_becomes_slower_is_subtracted_as_it_is() {
+    let text = r#"(module (memory (export "memory") 1)
+        (func $short)
+        (func (export "once") (call $short))
+        (func (export "many") (local $left i32) (local.set $left (i32.const 100000))
+            (loop (call $short)
+                (br_if 0 (local.tee $left (i32.sub (local.get $left) (i32.const 1)))))))"#;
+    let options = Options { clock: Some(Clock::Wasi), time_all: true, ..Options::default() };
+    let mut running = Running::new(&profiled(text, &options), 10);
+    assert!(running.call("once"));
+    running.store.data_mut().reading = 40;
+    assert!(running.call("many"));
+    let profile = running.profile();
+    let own: f64 =
+        profile.functions.iter().filter_map(|function| function.own).map(|own| own.value).sum();
+    // The functions take no time, and 200,000 readings take 8 ms, of which 6 were not foreseen.
+    assert!((1.0..1.5e6).contains(&own), "{own}");
+}
+
+#[test]
 fn a_file_goes_into_the_first_folder_that_takes_it() {
     let options = Options { file: Some("app.profile".into()), ..Options::default() };
     for text in [PROGRAM, WITHOUT_MEMORY] {

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::exception::StoreId;
 use crate::vm::{self, Layout};
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed};
 use wordpatch::CodeAddr;
 use wordpatch::os::pages::{self, Place, Protection};
@@ -108,7 +108,7 @@ pub(super) struct Known {
     pub(super) live: Vec<usize>,
     /// The sums of the counters of instances that have ended, and those of counters of detours.
     ended: Vec<u64>,
-    ended_detours: HashMap<u32, u64>,
+    ended_detours: BTreeMap<u32, u64>,
     /// The targets of calls that were accumulated.
     pub(super) targets: Targets,
 }
@@ -187,7 +187,7 @@ impl Counters {
     }
 
     /// The sums of the counters of detours over all instances, by their words.
-    pub(super) fn detours(&self, module: &ModuleInner) -> HashMap<u32, u64> {
+    pub(super) fn detours(&self, module: &ModuleInner) -> BTreeMap<u32, u64> {
         let detours = module.detours.read().clone();
         let known = self.0.lock();
         let mut sums = known.ended_detours.clone();
@@ -220,7 +220,12 @@ fn add(sums: &mut Vec<u64>, base: usize, layout: &Layout, words: Words) {
     }
 }
 
-fn add_detours(sums: &mut HashMap<u32, u64>, base: usize, module: &ModuleInner, detours: &Detours) {
+fn add_detours(
+    sums: &mut BTreeMap<u32, u64>,
+    base: usize,
+    module: &ModuleInner,
+    detours: &Detours,
+) {
     let first = module.attached_words();
     for word in detours.words() {
         *sums.entry(word).or_default() += counter(base, &module.layout, first + word);

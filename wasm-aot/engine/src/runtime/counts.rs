@@ -9,7 +9,7 @@ use super::tasks::{self, WaitingFrames};
 use crate::module::Space;
 use crate::trap::Access;
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -151,7 +151,7 @@ pub(crate) enum FramePlace {
 pub struct Reading {
     pub(super) counters: Vec<u64>,
     /// The counters of detours, by their words.
-    pub(super) detours: HashMap<u32, u64>,
+    pub(super) detours: BTreeMap<u32, u64>,
     pub(super) partial_exits: HashMap<FramePlace, i64>,
     /// The targets of calls.
     pub(super) targets: Targets,

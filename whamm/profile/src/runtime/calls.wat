@@ -5,7 +5,7 @@
   ;; written out.
   (func $enter (export "enter") (param $node i32) (param $slot i32) (param $id i32) (result i32) (local $at i32)
 {if time_all}
-    (local $now i64) (local $lent i64) (local $passed i64)
+    (local $cost i64) (local $now i64) (local $lent i64) (local $passed i64)
 {end}
     (local.set $slot (i32.add (local.get $node) (local.get $slot)))
     (if (i32.eqz (local.tee $at (i32.load $own offset=4 (local.get $slot)))) (then
@@ -18,9 +18,10 @@
     (if (i32.load $own offset=48 (local.get $at))
       (then
 {if time_all}
+        (local.set $cost (global.get $of_caller))
 {reading}
 {else}
-        (call $read_clock)
+        (call $read_clock (global.get $of_caller))
         (i64.store $own offset=32 (local.get $at) (global.get $last))
 {end}
       )
@@ -31,7 +32,7 @@
   ;; The node `at` that was called from `node` has returned.
   (func $leave (export "leave") (param $node i32) (param $at i32)
 {if time_all}
-    (local $now i64) (local $lent i64) (local $passed i64)
+    (local $cost i64) (local $now i64) (local $lent i64) (local $passed i64)
 {else}
     (local $spent i64) (local $timed i32)
 {end}
@@ -48,10 +49,11 @@
 {end}
     (if (i32.load $own offset=48 (local.get $at)) (then
 {if time_all}
+      (local.set $cost (global.get $of_callee))
 {reading}
 {else}
       ;; Contexts that turn out to be too short are only counted from then on.
-      (call $read_clock)
+      (call $read_clock (global.get $of_callee))
       (local.set $spent (i64.sub (global.get $last) (i64.load $own offset=32 (local.get $at))))
       ;; One call may have waited for a processor for most of its time.
       (if (i64.gt_s (local.get $spent) (i64.shl (global.get $least) (i64.const 6)))

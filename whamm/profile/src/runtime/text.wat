@@ -20,6 +20,9 @@
     (call $tell "fastinst profile: {8} calls of {i32 32} functions in {i32 24} contexts" (i32.const 0))
     (if (global.get $has_clock) (then
       (call $tell ", {ms 16} ms\n{40} calls were timed; reading the clock takes {48} ns, {ms 56} ms in all, which is subtracted" (i32.const 0))
+{if time_all}
+      (call $say "\ntimes of functions that take less than a reading are uncertain")
+{end}
       (if (global.get $some_counted) (then
         (call $say "\n* counted and not timed, in some contexts at least: there its time is its caller's self time")))))
     (if (global.get $folded) (then

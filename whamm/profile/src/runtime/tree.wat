@@ -95,7 +95,7 @@
     (i32.store $own offset=72 (local.get $at) (i32.const 0))
 {end}
     (if (i32.load $own offset=48 (local.get $at)) (then
-      (call $read_clock)
+      (call $read_clock (global.get $of_caller))
       (i64.store $own offset=32 (local.get $at) (global.get $last))))
     (global.set $cur (local.get $at)))
 
@@ -131,7 +131,7 @@
     (global.set $via (i32.load $own offset=4 (local.get $node))))
 
   (func $end_before_tail (param $node i32)
-    (if (i32.load $own offset=48 (local.get $node)) (then (call $read_clock))))
+    (if (i32.load $own offset=48 (local.get $node)) (then (call $read_clock (global.get $of_callee)))))
 {end}
 
 {if exceptions}
@@ -139,7 +139,7 @@
   (func $caught (export "caught") (param $node i32)
     (global.set $via (i32.const 0))
     (if (i32.ne (global.get $cur) (local.get $node)) (then
-      (if (global.get $has_clock) (then (call $read_clock)))
+      (if (global.get $has_clock) (then (call $read_clock (global.get $reading))))
       (global.set $cur (local.get $node)))))
 {end}
 
