@@ -4,9 +4,12 @@
 use super::BOTH;
 use super::replaced_programs::{BLOCKS, JUMPS};
 use super::stage::{Run, run};
-use wasm_aot::observer::{Observation, Observer, ProbeCalls, Program, Switches, add_to_linker};
+use std::sync::{Arc, Mutex};
+use wasm_aot::observer::{
+    Matched, Observation, Observer, ProbeCalls, Program, Switches, add_to_linker,
+};
 use wasm_aot::wasi::{self, WasiCtx};
-use wasm_aot::{AsContextMut, Config, Engine, Linker, Module, Store};
+use wasm_aot::{AsContextMut, Config, Engine, Linker, Module, Store, Val};
 
 /// What each monitor replaces, in both programs.
 const REPLACEMENTS: [&str; 12] = [
@@ -107,8 +110,8 @@ enum Counted {
 struct Late {
     engine: Engine,
     store: Store<WasiCtx>,
-    program: std::sync::Arc<Program>,
-    observation: Observation,
+    program: Arc<Program>,
+    observation: Arc<Observation>,
 }
 
 impl Late {
@@ -118,7 +121,7 @@ impl Late {
         let store = Store::new(&engine, WasiCtx::builder().build().expect("a world"));
         let module = Module::new(&engine, program).expect("a module");
         let program = Program::new(&engine, program.as_bytes()).expect("a program");
-        Self { observation: Observation::of(&module), engine, store, program }
+        Self { observation: Arc::new(Observation::of(&module)), engine, store, program }
     }
 
     fn module(&self) -> &Module {
@@ -127,6 +130,12 @@ impl Late {
 
     /// Attaches a script's monitor.
     fn attach(&mut self, name: &str, script: &str) {
+        let matched = self.matched(name, script);
+        self.observation.attach(matched).expect("attached");
+    }
+
+    /// A script's monitor, ready to be attached.
+    fn matched(&mut self, name: &str, script: &str) -> Matched {
         let mut linker = Linker::new(&self.engine);
         wasi::add_to_linker(&mut linker, |world: &mut WasiCtx| world).expect("linked");
         let switches = Switches::default();
@@ -134,9 +143,8 @@ impl Late {
         let monitor = Module::new(&self.engine, compiled(script)).expect("a monitor");
         let observer = Observer::new(&mut self.store, &linker, name, &monitor, &switches);
         let observer = observer.expect("an observer");
-        let matched =
-            self.observation.compare(self.store.as_context_mut(), observer, &self.program);
-        self.observation.attach(matched.expect("it fits")).expect("attached");
+        let store = self.store.as_context_mut();
+        self.observation.compare(store, observer, &self.program).expect("it fits")
     }
 
     /// How often each instruction was executed, as [`words`] has it.
@@ -193,6 +201,50 @@ fn what_is_replaced_while_the_program_counts_is_counted_as_it_went() {
                 run(&mut late, &second);
                 assert_eq!(differences(&late.counts(), &wanted), [], "{script}, {next}, {when:?}");
             }
+        }
+    }
+}
+
+/// A function with a loop and a branch in it; each iteration calls the host.
+const LOOPS: &str = r#"(module (import "host" "tick" (func $tick)) (memory (export "memory") 1)
+    (func (export "f") (param $n i32) (result i32) (local $s i32)
+        (loop $again
+            (call $tick)
+            (block $b
+                (block $a (br_table $a $b (i32.and (local.get $n) (i32.const 1))))
+                (local.set $s (i32.add (local.get $s) (i32.const 1))))
+            (br_if $again (local.tee $n (i32.sub (local.get $n) (i32.const 1)))))
+        (local.get $s)))"#;
+
+#[test]
+fn an_activation_stays_in_its_loop_where_a_branch_of_the_function_is_replaced_meanwhile() {
+    for when in [Counted::FromTheBeginning, Counted::BeforeReplaced, Counted::AfterReplaced] {
+        let mut late = Late::new(LOOPS, when);
+        if when == Counted::BeforeReplaced {
+            late.module().attach_counts().expect("attached");
+        }
+        let script = "wasm:opcode:br_table:alt { drop_args(); }";
+        let mut monitors = vec![late.matched("alt", script), late.matched("alt", script)];
+        let observation = Arc::clone(&late.observation);
+        let mut turn = 0;
+        let tick = Mutex::new(move || {
+            match turn {
+                5 | 15 => drop(observation.attach(monitors.pop().expect("two")).expect("attached")),
+                10 | 25 => assert!(observation.detach("alt").expect("detached")),
+                _ => {}
+            }
+            turn += 1;
+        });
+        let mut linker = Linker::new(&late.engine);
+        let tick = move || tick.lock().expect("no panic")();
+        linker.func_wrap("host", "tick", tick).expect("the only one");
+        let instance = linker.instantiate(&mut late.store, late.observation.module());
+        let function = instance.expect("an instance").get_func(&mut late.store, "f");
+        let function = function.expect("exported");
+        // Attached and detached in the first call, detached in the second.
+        for wanted in [10, 20, 10] {
+            let result = function.call(&mut late.store, &[Val::I32(20)]).expect("it runs");
+            assert_eq!(result[0].i32(), Some(wanted), "{when:?}");
         }
     }
 }

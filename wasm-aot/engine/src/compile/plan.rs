@@ -402,7 +402,17 @@ impl Plan {
     /// Whether control continues in a function after instructions that never fall through by
     /// themselves: its locals have other live ranges then.
     pub(super) fn falls_through(&self, function: u32) -> bool {
-        self.of(function).iter().any(|hook| hook.fall_through().is_some())
+        self.falls_through_without(function, |_| false)
+    }
+
+    /// The same if some hooks are left out.
+    pub(crate) fn falls_through_without(
+        &self,
+        function: u32,
+        is_left_out: impl Fn(HookId) -> bool,
+    ) -> bool {
+        let mut hooks = self.of(function).iter();
+        hooks.any(|hook| hook.fall_through().is_some() && !is_left_out(hook.id))
     }
 }
 

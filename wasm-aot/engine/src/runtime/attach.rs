@@ -11,7 +11,7 @@ use super::late::{self, Due};
 use super::module::{Module, ModuleInner};
 use super::points::Points;
 use super::stubs::Stubs;
-use super::variant::{Counted, Observed, ObservedLayer, Origin, TakesEffect, Variants};
+use super::variant::{Counted, Current, Observed, ObservedLayer, Origin, TakesEffect, Variants};
 use crate::compile::{self, HookId, OFF, ON, Plan, Wanted, Word};
 use crate::error::Error;
 use std::sync::Weak;
@@ -329,7 +329,12 @@ impl ModuleInner {
     /// again, though another variant is current.
     pub(super) fn is_behind(&self, function: usize, code: &Code) -> bool {
         let variants = self.variants.lock();
-        variants.is_to_be_called(function)
+        let can_follow = match variants.current.get(function) {
+            Some(Current::Variant(variant)) => self.has_osr_entries(&variants, function, *variant),
+            _ => false,
+        };
+        can_follow
+            && variants.is_to_be_called(function)
             && variants.start(function).is_some_and(|start| !code.range().contains(&start))
     }
 

@@ -342,6 +342,12 @@ impl Variants {
         known.into_iter().find(|(_, it)| *it == variant).map_or(&[], |(key, _)| &key.left_out)
     }
 
+    /// The attached plans whose hooks are in a variant of a function.
+    pub(super) fn plans_in(&self, function: usize, variant: usize) -> &[usize] {
+        let known = self.known.get(&function).into_iter().flatten();
+        known.into_iter().find(|(_, it)| *it == variant).map_or(&[], |(key, _)| &key.observed.plans)
+    }
+
     /// Records that a hook of a function is left out, or no longer left out; returns whether that
     /// is new.
     pub(super) fn leave_out(&mut self, function: usize, hook: (Origin, HookId), out: bool) -> bool {

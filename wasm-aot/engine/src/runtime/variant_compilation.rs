@@ -145,7 +145,10 @@ impl ModuleInner {
             let is_late = waits && !is_there;
             goals.push((function, if is_late { Current::Late } else { Current::Variant(variant) }));
             let is_whole = variants.is_baseline(variant)
-                || is_there && (when != TakesEffect::NextIteration || variants.entered[variant]);
+                || is_there
+                    && (when != TakesEffect::NextIteration
+                        || variants.entered[variant]
+                        || !self.has_osr_entries(variants, function, variant));
             // A late function is compiled when it is called; no thread is in its loops.
             if !is_whole && !waits {
                 lacking.push((function, variant));
@@ -203,7 +206,8 @@ impl ModuleInner {
         variants: &mut Variants,
         goals: &[(usize, Current)],
     ) -> Result<(), Error> {
-        let wanted = variants.to_enter(goals);
+        let mut wanted = variants.to_enter(goals);
+        wanted.retain(|function| self.has_osr_entries(variants, *function, *function));
         if wanted.is_empty() {
             return Ok(());
         }
@@ -213,6 +217,25 @@ impl ModuleInner {
         self.compile(variants, &Job { functions, begins, when, observed, left_out })?;
         wanted.into_iter().for_each(|function| variants.enter_recalled(self, function));
         Ok(())
+    }
+
+    /// Whether a variant of a function has OSR entries, once they are compiled. Where hooks make
+    /// control fall through after branches it has none, and threads in loops of other variants stay
+    /// there until they call the function again.
+    pub(super) fn has_osr_entries(
+        &self,
+        variants: &Variants,
+        function: usize,
+        variant: usize,
+    ) -> bool {
+        let index = self.info.imported.functions + function as u32;
+        let left_out = variants.left_out_in(function, variant);
+        let falls_through = |origin: Origin, plan: &Plan| {
+            plan.falls_through_without(index, |hook| left_out.contains(&(origin, hook)))
+        };
+        let attached = variants.plans_in(function, variant);
+        !falls_through(Origin::Own, self.code.plan())
+            && attached.iter().all(|it| !falls_through(Origin::Plan(*it), &variants.plans[*it]))
     }
 
     /// How many words of instances the module's own code uses.
@@ -322,10 +345,12 @@ impl ModuleInner {
             (rest, size) = (later, LARGEST.min(size * 4));
             self.compile_chunk(variants, &recompilation, job, now)?;
             for (function, variant) in now {
-                variants.entered[*variant] = job.when == TakesEffect::NextIteration;
+                let is_entered = job.when == TakesEffect::NextIteration
+                    && self.has_osr_entries(variants, *function, *variant);
+                variants.entered[*variant] = is_entered;
                 if !variants.is_baseline(*variant) {
                     variants.switch(self, *function, Current::Variant(*variant));
-                    if !job.begins {
+                    if !job.begins && is_entered {
                         variants.enter(self, *function);
                     }
                 }
