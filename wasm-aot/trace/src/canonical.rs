@@ -68,7 +68,20 @@ fn bodies(module: &[u8]) -> impl Iterator<Item = Result<FunctionBody<'_>, Error>
     })
 }
 
+/// The prefix of vector instructions.
+const VECTOR: u8 = 0xfd;
+
+/// Whether a body may have relaxed instructions, by its bytes: these are numbered from 0x100 to
+/// 0x113, and a number's lowest seven bits come first.
+fn may_be_relaxed(body: &[u8]) -> bool {
+    body.windows(2).any(|pair| pair[0] == VECTOR && matches!(pair[1], 0x80..=0x93))
+}
+
 fn is_relaxed(body: &FunctionBody<'_>) -> Result<bool, Error> {
+    // Reading the instructions of a large program takes as long as a short run of it.
+    if !may_be_relaxed(body.as_bytes()) {
+        return Ok(false);
+    }
     let mut unused = Vec::new();
     for operator in body.get_operators_reader()? {
         // Nothing is written for an instruction that stays.
