@@ -45,9 +45,15 @@ impl CounterPlacement {
     pub fn extended(&self, before: &Graph, graph: &Graph) -> Self {
         let known: HashSet<Key> = before.edges.iter().map(key).collect();
         let mut all = Self { edges: Vec::new(), ..self.clone() };
-        for (edge, _) in all.turns.values_mut() {
-            let same = key(&before.edges[*edge]);
-            *edge = graph.edges.iter().position(|edge| key(edge) == same).unwrap_or(*edge);
+        let turned: HashMap<Key, u32> = self
+            .turns
+            .iter()
+            .map(|(start, (edge, _))| (key(&before.edges[*edge]), *start))
+            .collect();
+        for (index, edge) in graph.edges.iter().enumerate() {
+            if let Some(turn) = turned.get(&key(edge)).and_then(|start| all.turns.get_mut(start)) {
+                turn.0 = index;
+            }
         }
         for edge in all.chosen(graph, &known) {
             let Edge { from, to, .. } = graph.edges[edge];

@@ -7,18 +7,20 @@
 //! [`CounterPlacement::extended`].
 
 use super::plan::Plan;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use wasm_aot_body::{CounterPlacement, Graph};
 use wasmparser::FunctionBody;
 
-/// The detours that attached plans have needed so far, and the module's own code does not have.
+/// The detours that attached plans have needed so far, and the module's own code does not have, by
+/// function, in the order of the plans.
 #[derive(Clone, Debug, Default)]
-pub struct Detours(Vec<Detour>);
+pub struct Detours(BTreeMap<u32, Vec<Detour>>);
 
-/// Instructions of a function that a plan may replace, and the words of the counters for that.
+/// Instructions of a function that a plan may replace, in order, and the words of the counters for
+/// that.
 #[derive(Clone, Debug)]
 struct Detour {
-    function: u32,
     offsets: Vec<u32>,
     words: Range<u32>,
 }
@@ -67,18 +69,22 @@ impl Detours {
         counted
     }
 
-    fn of(&self, function: u32) -> impl Iterator<Item = &Detour> {
-        self.0.iter().filter(move |detour| detour.function == function)
+    fn of(&self, function: u32) -> &[Detour] {
+        self.0.get(&function).map_or(&[], Vec::as_slice)
     }
 
     /// The instructions that may be replaced, with their functions.
     pub(crate) fn replaceable(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.0.iter().flat_map(|detour| detour.offsets.iter().map(|at| (detour.function, *at)))
+        let each = |(function, detours): (&u32, &Vec<Detour>)| {
+            let offsets = detours.iter().flat_map(|detour| &detour.offsets);
+            offsets.map(|at| (*function, *at)).collect::<Vec<(u32, u32)>>()
+        };
+        self.0.iter().flat_map(each)
     }
 
     /// The words of all their counters.
     pub(crate) fn words(&self) -> impl Iterator<Item = u32> {
-        self.0.iter().flat_map(|detour| detour.words.clone())
+        self.0.values().flatten().flat_map(|detour| detour.words.clone())
     }
 
     /// Adds those that a plan needs in addition, in a module whose own plan is `own`. `first` is
@@ -92,8 +98,10 @@ impl Detours {
         for function in plan.functions_with_replaceable() {
             let mut offsets = plan.replaceable(function);
             let known = own.replaceable(function);
+            let has = |known: &[u32], at: &u32| known.binary_search(at).is_ok();
+            let other = self.of(function);
             offsets.retain(|at| {
-                !known.contains(at) && !self.of(function).any(|other| other.offsets.contains(at))
+                !has(&known, at) && !other.iter().any(|detour| has(&detour.offsets, at))
             });
             if offsets.is_empty() {
                 continue;
@@ -102,9 +110,9 @@ impl Detours {
             let counters =
                 |detours: &Self| detours.counted(own, function, &body).placement.counters();
             let before = counters(self);
-            self.0.push(Detour { function, offsets, words: first..first });
+            self.0.entry(function).or_default().push(Detour { offsets, words: first..first });
             let next = first + counters(self) - before;
-            if let Some(detour) = self.0.last_mut() {
+            if let Some(detour) = self.0.get_mut(&function).and_then(|detours| detours.last_mut()) {
                 detour.words.end = next;
             }
             first = next;

@@ -336,16 +336,20 @@ impl Variants {
         variant
     }
 
+    /// The key of a variant of a function; baselines have none.
+    fn key(&self, function: usize, variant: usize) -> Option<&VariantKey> {
+        let mut known = self.known.get(&function)?.iter();
+        known.find(|(_, it)| *it == variant).map(|(key, _)| key)
+    }
+
     /// What is left out in a variant of a function.
     pub(super) fn left_out_in(&self, function: usize, variant: usize) -> &[(Origin, HookId)] {
-        let known = self.known.get(&function).into_iter().flatten();
-        known.into_iter().find(|(_, it)| *it == variant).map_or(&[], |(key, _)| &key.left_out)
+        self.key(function, variant).map_or(&[], |key| &key.left_out)
     }
 
     /// The attached plans whose hooks are in a variant of a function.
     pub(super) fn plans_in(&self, function: usize, variant: usize) -> &[usize] {
-        let known = self.known.get(&function).into_iter().flatten();
-        known.into_iter().find(|(_, it)| *it == variant).map_or(&[], |(key, _)| &key.observed.plans)
+        self.key(function, variant).map_or(&[], |key| &key.observed.plans)
     }
 
     /// Records that a hook of a function is left out, or no longer left out; returns whether that

@@ -70,7 +70,9 @@
 {if time_all}
   ;; What a call of a function that does nothing costs beside the readings: the least of eight means of 32, in a tree of
   ;; two nodes that is thrown away.
-  (func $calibrate_calls (local $from i32) (local $node i32) (local $at i32) (local $round i32) (local $n i32) (local $all i64) (local $least i64)
+  (func $calibrate_calls
+    (local $from i32) (local $node i32) (local $at i32) (local $round i32) (local $n i32)
+    (local $all i64) (local $least i64)
     (local.set $from (global.get $heap))
     (if (i32.eqz (local.tee $node (call $alloc (i32.const 168)))) (then (return)))
     (local.set $at (i32.add (local.get $node) (i32.const 88)))
