@@ -135,6 +135,18 @@ fn code_that_is_taken_back_stays_in_the_profile_and_other_code_may_lie_there() {
 }
 
 #[test]
+fn time_is_charged_to_the_code_that_lay_there_when_it_passed() {
+    let (_, profile) = observed("replace", "adaptive", &["replace", "100", "itself"]);
+    let counts = ["second", "third"].map(|name| calls(&profile, name));
+    assert_eq!(counts, [100.0, 200.0], "{profile}");
+    if profile["header"]["clock"]["clock"] == "kernel" {
+        // The spinner's 500 million turns; the others' calls take some microseconds.
+        let share = function(&profile, "outer")["share"]["value"].as_f64().unwrap();
+        assert!(share > 0.5, "{profile}");
+    }
+}
+
+#[test]
 fn code_comes_and_goes_while_the_agent_switches_it() {
     let (_, profile) = observed("churn", "adaptive", &["churn", "20", "itself"]);
     let functions = profile["functions"].as_array().unwrap();

@@ -113,6 +113,7 @@ impl ModuleRegistry {
                     puns: BTreeSet::new(),
                     transient,
                     gone: false,
+                    lifetime: 0..u64::MAX,
                     identity,
                     numbers: Vec::new(),
                     containers: BTreeSet::new(),

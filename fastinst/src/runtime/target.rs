@@ -41,7 +41,7 @@ pub(super) use running::{
     DORMANT, RUNNING, activate_hooks, deactivate_hooks, give_up, is_known_process, is_observed,
 };
 pub(crate) use selected::is_selected;
-pub(super) use selected::{is_named, opens_scope, role_of, wants};
+pub(super) use selected::{is_named, is_selected_in, opens_scope, role_of, wants};
 use settings::current;
 pub(super) use settings::{
     Settings, change_settings, clock, config, folder_of_sockets, policy, use_settings,

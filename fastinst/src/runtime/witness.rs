@@ -12,6 +12,7 @@
 //!
 //! - `kernel` opens the events and reads their rings; `mappings` and `unwinding` find the code that
 //!   an address is in, and its callers.
+//! - `registered_code` finds what runtimes have registered with the library.
 //! - `jit` names code that runtimes generate and report to perf.
 //! - `reservoir` keeps as many stacks as a profile needs, however long the program runs.
 //! - `frames` is the fallback where the kernel refuses.
@@ -22,6 +23,7 @@ mod jit;
 mod kernel;
 mod mappings;
 mod owners;
+mod registered_code;
 mod reservoir;
 mod unwinding;
 
@@ -33,7 +35,6 @@ use frames::Frames;
 pub(crate) use jit::{Jit, MODULE as JIT};
 use kernel::Kernel;
 use profiler::{ClockEvidence, ClockSource, Policy};
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// The source that shows where the time goes.
@@ -109,10 +110,10 @@ impl Witness {
         }
     }
 
-    /// Informs it where code of runtimes lies, and what they call it. By the agent.
-    pub(crate) fn set_registered_code(&mut self, registered: Vec<(PathBuf, usize, usize)>) {
+    /// Informs it where code of runtimes lies, and lay. By the agent.
+    pub(super) fn learn_registered_code(&mut self, registry: &ModuleRegistry) {
         if let Self::Kernel(kernel) = self {
-            kernel.set_registered_code(registered);
+            kernel.learn_registered_code(registry);
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::{Agent, LATEST, control};
 use crate::runtime::registry::lock_registry;
-use crate::runtime::{clock, load_handshake, registered, spans, target, unloading};
+use crate::runtime::{clock, load_handshake, spans, target, unloading};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::Instant;
@@ -60,7 +60,7 @@ impl Agent {
             }
         }
         self.discover(&changed, &mut registry);
-        self.witness.set_registered_code(registered::spans(&registry));
+        self.witness.learn_registered_code(&registry);
         if let Some(wanted) = &wanted {
             load_handshake::answer_requests(wanted);
         }

@@ -6,10 +6,12 @@ use crate::runtime::functions::{self, Id};
 use crate::runtime::{sites, threads};
 use callpatch::Islands;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use wordpatch::CodeAddr;
+use wordpatch::os::clocks;
 
 /// One module, and its sites.
 #[derive(Debug)]
@@ -18,7 +20,7 @@ pub(crate) struct ModuleEntry {
     /// The path that the kernel has for its file: the loader knows libraries by links to it.
     pub(crate) mapped_as: PathBuf,
     /// Its sites: from the first number to the one after the last.
-    pub(crate) sites: std::ops::Range<u32>,
+    pub(crate) sites: Range<u32>,
     /// Its trampolines. Threads may be in one for as long as the module is loaded.
     pub(in crate::runtime) islands: Option<Islands>,
     /// Whether a compiler may have prepared its functions by other means than hooks.
@@ -33,6 +35,9 @@ pub(crate) struct ModuleEntry {
     /// Whether it may be unloaded.
     pub(crate) transient: bool,
     pub(crate) gone: bool,
+    /// Of code that a runtime has made: when it was registered, and when it was unregistered, in
+    /// nanoseconds of the monotonic clock. Other code may lie there before and after.
+    pub(in crate::runtime) lifetime: Range<u64>,
     /// The file, as long as it is unchanged: when it is loaded again, its functions and sites have
     /// the numbers that they had.
     pub(in crate::runtime) identity: Option<FileIdentity>,
@@ -102,6 +107,7 @@ impl ModuleEntry {
             puns: BTreeSet::new(),
             transient: false,
             gone: false,
+            lifetime: clocks::monotonic()..u64::MAX,
             identity: None,
             numbers: Vec::new(),
             containers: BTreeSet::new(),
@@ -113,6 +119,7 @@ impl ModuleEntry {
     /// Marks the code of a runtime as gone.
     pub(in crate::runtime) fn mark_registered_unloaded(&mut self) {
         self.gone = true;
+        self.lifetime.end = clocks::monotonic();
         self.functions = functions::forget(&self.module.span, self.first);
     }
 
@@ -145,6 +152,7 @@ impl ModuleEntry {
             puns: self.puns.clone(),
             transient: true,
             gone: false,
+            lifetime: self.lifetime.clone(),
             identity,
             numbers,
             containers: BTreeSet::new(),

@@ -9,18 +9,21 @@ use wordpatch::CodeAddr;
 
 /// Whether the function at an address is one that the user wants probed.
 pub(crate) fn is_selected(registry: &ModuleRegistry, address: CodeAddr) -> bool {
-    current().selector.as_ref().is_none_or(|selector| match registry.entry_of(address) {
-        Some((_, entry)) => selector.accepts(&entry.module, address),
-        None => false,
-    })
+    current().selector.is_none()
+        || registry
+            .entry_of(address)
+            .is_some_and(|(_, entry)| is_selected_in(&entry.module, address))
+}
+
+/// The same, where its module is known.
+pub(in crate::runtime) fn is_selected_in(module: &Module, address: CodeAddr) -> bool {
+    current().selector.as_ref().is_none_or(|selector| selector.accepts(module, address))
 }
 
 /// Whether a function of a module is to have probes: the user wants it, or entering it switches
 /// recording, or opens a scope.
 pub(in crate::runtime) fn wants(module: &Module, address: CodeAddr) -> bool {
-    current().selector.as_ref().is_none_or(|selector| selector.accepts(module, address))
-        || role_in(module, address) != 0
-        || opens_in(module, address)
+    is_selected_in(module, address) || role_in(module, address) != 0 || opens_in(module, address)
 }
 
 /// Whether the user wants a function of this description.

@@ -15,10 +15,9 @@ use super::unwinding::{Hooks, Unwinding};
 use crate::attribution::{self, Ended, Observed, Place, Strand, UserTime};
 use crate::names::Names;
 use crate::runtime::registry::ModuleRegistry;
-use crate::runtime::spans;
+use crate::runtime::{registered, spans};
 use profiler::{ClockEvidence, ClockSource};
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use wordpatch::os::perf::{self, Found, Opened, Ring, Sampling};
 use wordpatch::os::threads::{self, Tid};
@@ -76,6 +75,8 @@ pub(crate) struct Kernel {
     unwinding: Unwinding,
     jit: Jit,
     lost: u64,
+    /// Samples that are older were read: in nanoseconds of the monotonic clock.
+    drained: u64,
     /// Addresses that were sampled since they were last taken, and return addresses.
     seen: Vec<u64>,
     /// Whether functions get puns when they are seen.
@@ -188,6 +189,7 @@ impl Kernel {
             unwinding: Unwinding::default(),
             jit: Jit::default(),
             lost: 0,
+            drained: 0,
             seen: Vec::new(),
             has_puns,
             is_busy: true,
@@ -251,8 +253,8 @@ impl Kernel {
         }
     }
 
-    pub(super) fn set_registered_code(&mut self, registered: Vec<(PathBuf, usize, usize)>) {
-        self.mappings.set_registered_code(registered);
+    pub(super) fn learn_registered_code(&mut self, registry: &ModuleRegistry) {
+        self.mappings.set_registered_code(registered::placements(registry, self.drained));
     }
 
     pub(super) fn jit(&self) -> &Jit {
@@ -278,11 +280,14 @@ impl Kernel {
             is_busy,
             earlier,
             paused,
+            drained,
             ..
         } = self;
         *is_busy = false;
+        let now = clocks::monotonic();
         if paused.is_some() {
             addresses.iter_mut().chain(stack_rings).for_each(|ring| ring.drain(|_| ()));
+            *drained = now;
             return;
         }
         for ring in addresses {
@@ -295,7 +300,8 @@ impl Kernel {
                     if *has_puns {
                         remember(met, address);
                     }
-                    let place = address.map_or(Place::NOWHERE, |address| mappings.place(address));
+                    let place = address
+                        .map_or(Place::NOWHERE, |address| mappings.place(address, seen.time));
                     let thread = threads
                         .entry(seen.thread)
                         .or_insert_with(|| Thread::begin(seen.thread, earlier));
@@ -308,6 +314,7 @@ impl Kernel {
         let ours = drain_stacks as *const () as u64;
         let met = has_puns.then_some(met);
         drain_stacks(stack_rings, agent, mappings, unwinding, stacks, ours, met);
+        *drained = now;
     }
 
     /// Reads the clocks of all threads that were seen. Threads that have ended keep their last
@@ -477,7 +484,7 @@ fn drain_stacks(
     mut met: Option<&mut Vec<u64>>,
 ) {
     for ring in rings {
-        let ours = mappings.place(ours).mapping;
+        let ours = mappings.place(ours, clocks::monotonic()).mapping;
         ring.drain(|found| {
             if let Found::Sample(seen) = found
                 && !agent.all.contains(&seen.thread)
@@ -486,7 +493,7 @@ fn drain_stacks(
             {
                 let is_ours = |_: &Mappings, place: Place| place.mapping == ours;
                 let hooks = if met.is_some() { Hooks::Puns } else { Hooks::Calls };
-                let stack = unwinding.walk(mappings, registers, seen.stack, hooks, is_ours);
+                let stack = unwinding.walk(mappings, &seen, registers, hooks, is_ours);
                 if let Some(met) = &mut met {
                     for &place in &stack.places {
                         remember(met, mappings.address(place).map(|address| address as u64));

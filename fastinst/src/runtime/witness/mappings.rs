@@ -5,8 +5,10 @@
 //! a thread of the program may hold. The table is read again when a sample lies in no known
 //! mapping, and now and then, since a library may be mapped where another one was.
 
+use super::registered_code::RegisteredCode;
 use crate::attribution::Place;
 use crate::discovery::{Contents, Image};
+use crate::runtime::registered::Placement;
 use goblin::elf::program_header::{PF_X, PT_LOAD};
 use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom};
@@ -25,8 +27,17 @@ pub(super) struct Mapped {
     /// Where in the file it begins.
     offset: u64,
     image: Option<Option<Arc<Unwindable>>>,
+    /// For registered code: the number of its entry in the registry.
+    pub(super) entry: Option<usize>,
     /// For a window: when a thread was last seen there, in nanoseconds of the monotonic clock.
     seen: Option<u64>,
+}
+
+impl Mapped {
+    fn without_file() -> Self {
+        let (path, image) = (PathBuf::new(), Some(None));
+        Self { path, start: 0, end: 0, offset: 0, image, entry: None, seen: None }
+    }
 }
 
 /// What a file says about its code.
@@ -50,8 +61,7 @@ pub(super) struct Mappings {
     /// Incremented when the current ones change.
     pub(super) generation: u32,
     images: HashMap<(PathBuf, usize), Arc<Unwindable>>,
-    /// Code that lies in no file: the name that its runtime gives it, where it begins and ends.
-    registered: Vec<(PathBuf, usize, usize)>,
+    registered: RegisteredCode,
     /// Other executable memory that belongs to no file, in the order of addresses.
     made: Vec<Range<usize>>,
     /// Dumps of code (jitdump), which runtimes map so that profilers find them.
@@ -90,25 +100,38 @@ const WINDOW: usize = 1 << 32;
 const LARGEST: usize = 64 << 20;
 
 impl Mappings {
-    /// The place of an address.
-    pub(super) fn place(&mut self, address: u64) -> Place {
+    /// The place of an address, at that instant of the monotonic clock.
+    pub(super) fn place(&mut self, address: u64, when: u64) -> Place {
         let age = self.read.map_or(Duration::MAX, |read| read.elapsed());
         if age > LATEST {
             self.refresh();
         }
-        self.find(address).unwrap_or_else(|| {
+        self.find(address, when).unwrap_or_else(|| {
             // The profiler's own code lies in no file.
             let is_ours = wordpatch::is_code_memory(wordpatch::CodeAddr::new(address as usize));
             if age > SOONEST && age <= LATEST && !is_ours {
                 self.refresh();
             }
-            self.find(address).unwrap_or(Place::NOWHERE)
+            self.find(address, when).unwrap_or(Place::NOWHERE)
         })
     }
 
-    fn find(&mut self, address: u64) -> Option<Place> {
+    fn find(&mut self, address: u64, when: u64) -> Option<Place> {
         let address = usize::try_from(address).ok()?;
-        self.find_mapped(address).or_else(|| self.find_window(address))
+        self.find_registered(address, when)
+            .or_else(|| self.find_mapped(address))
+            .or_else(|| self.find_window(address))
+    }
+
+    fn find_registered(&mut self, address: usize, when: u64) -> Option<Place> {
+        let code = self.registered.at(address, when)?;
+        let Range { start, end } = code.placement.span;
+        let mapping = *code.mapping.get_or_insert_with(|| {
+            let entry = Some(code.placement.entry);
+            self.known.push(Mapped { start, end, entry, ..Mapped::without_file() });
+            self.known.len() as u32 - 1
+        });
+        Some(Place { mapping, offset: (address - start) as u32 })
     }
 
     fn find_mapped(&self, address: usize) -> Option<Place> {
@@ -132,8 +155,8 @@ impl Mappings {
         let start = address - address % WINDOW;
         let known = self.windows.iter().find(|window| self.known[**window as usize].start == start);
         let mapping = known.copied().unwrap_or_else(|| {
-            let (path, end, image) = (PathBuf::new(), start.saturating_add(WINDOW), Some(None));
-            self.known.push(Mapped { path, start, end, offset: 0, image, seen: None });
+            let end = start.saturating_add(WINDOW);
+            self.known.push(Mapped { start, end, ..Mapped::without_file() });
             let mapping = self.known.len() as u32 - 1;
             self.windows.push(mapping);
             mapping
@@ -180,11 +203,9 @@ impl Mappings {
         Some(self.get(place.mapping)?.start + place.offset as usize)
     }
 
-    /// Informs it where code lies that runtimes have made.
-    pub(super) fn set_registered_code(&mut self, registered: Vec<(PathBuf, usize, usize)>) {
-        if self.registered != registered {
-            (self.registered, self.read) = (registered, None);
-        }
+    /// Informs it where code lies, and lay, that runtimes have made.
+    pub(super) fn set_registered_code(&mut self, placements: Vec<Placement>) {
+        self.registered.set(placements);
     }
 
     fn refresh(&mut self) {
@@ -216,14 +237,18 @@ impl Mappings {
                 }
                 _ => {
                     let offset = mapping.offset;
-                    found.push(Mapped { path, start, end, offset, image: None, seen: None });
+                    let image = None;
+                    found.push(Mapped {
+                        path,
+                        offset,
+                        image,
+                        start,
+                        end,
+                        ..Mapped::without_file()
+                    });
                 }
             }
         }
-        found.extend(self.registered.iter().map(|(path, start, end)| {
-            let (path, start, end) = (path.clone(), *start, *end);
-            Mapped { path, start, end, offset: 0, image: Some(None), seen: None }
-        }));
         found.sort_by_key(|mapped| mapped.start);
         let mut current = Vec::with_capacity(found.len());
         for new in found {
@@ -344,19 +369,19 @@ mod tests {
         let mut mappings = Mappings::default();
         let here = this_function_lies_in_this_programs_code_and_begins_where_it_begins as *const ()
             as usize;
-        let place = mappings.place(here as u64 + 5);
+        let place = mappings.place(here as u64 + 5, 0);
         assert_ne!(place, Place::NOWHERE);
         assert_eq!(mappings.address(place), Some(here + 5));
         assert_eq!(mappings.address(mappings.start_for_test(place)), Some(here));
-        assert_eq!(mappings.place(here as u64 + 5), place);
+        assert_eq!(mappings.place(here as u64 + 5, 0), place);
         assert_eq!(mappings.get(place.mapping).unwrap().path, std::env::current_exe().unwrap());
-        assert_eq!(mappings.place(8), Place::NOWHERE);
+        assert_eq!(mappings.place(8, 0), Place::NOWHERE);
     }
 
     impl Mappings {
         fn start_for_test(&self, place: Place) -> Place {
             let mut other = Self::default();
-            let again = other.place(self.address(place).unwrap() as u64);
+            let again = other.place(self.address(place).unwrap() as u64, 0);
             Place { mapping: place.mapping, ..other.start(again) }
         }
     }

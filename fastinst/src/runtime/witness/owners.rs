@@ -19,6 +19,7 @@ use profiler::FuncId;
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
 use wordpatch::CodeAddr;
+use wordpatch::os::clocks;
 
 pub(super) struct Owners<'o> {
     registry: &'o ModuleRegistry,
@@ -88,7 +89,7 @@ impl<'o> Owners<'o> {
     /// Whether a place without probes is in the profiler's library, or in a trampoline.
     fn is_hook(&mut self, place: Place) -> bool {
         let here = Self::is_hook as *const () as u64;
-        self.mappings.place(here).mapping == place.mapping
+        self.mappings.place(here, clocks::monotonic()).mapping == place.mapping
             || self
                 .mappings
                 .address(place)
@@ -103,6 +104,9 @@ impl<'o> Owners<'o> {
     fn module(&self, place: Place) -> Option<(usize, CodeAddr)> {
         let mapped = self.mappings.get(place.mapping)?;
         let address = CodeAddr::new(self.mappings.address(place)?);
+        if mapped.entry.is_some() {
+            return mapped.entry.map(|entry| (entry, address));
+        }
         let holds = |entry: &crate::runtime::registry::ModuleEntry| {
             entry.module.span.contains(&address)
                 && [&entry.mapped_as, &entry.module.path].contains(&&mapped.path)
@@ -120,7 +124,7 @@ impl<'o> Owners<'o> {
         start: usize,
     ) -> (Vec<FuncId>, usize) {
         if let Some(registered) = &self.registry.entries[module].module.registered {
-            return self.in_registered(registered, address, start);
+            return self.in_registered(module, registered, address, start);
         }
         let symbol = self.names.symbol(self.registry, module, address);
         let (start, size) =
@@ -149,12 +153,13 @@ impl<'o> Owners<'o> {
     /// variants lie.
     fn in_registered(
         &self,
+        module: usize,
         registered: &Registered,
         address: CodeAddr,
         start: usize,
     ) -> (Vec<FuncId>, usize) {
         let Some(function) = registered.at(address) else { return (Vec::new(), start) };
-        let is_selected = target::is_selected(self.registry, address);
+        let is_selected = target::is_selected_in(&self.registry.entries[module].module, address);
         (is_selected.then_some(function.id).into_iter().collect(), function.span.start.get())
     }
 

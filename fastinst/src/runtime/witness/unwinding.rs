@@ -7,7 +7,7 @@ use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder};
 use std::collections::HashSet;
 use std::sync::Arc;
-use wordpatch::os::perf::Registers;
+use wordpatch::os::perf::{Registers, Seen};
 
 /// No copied stack has more places.
 const MOST: usize = 256;
@@ -53,17 +53,17 @@ impl Unwinding {
     pub(super) fn walk(
         &mut self,
         mappings: &mut Mappings,
+        seen: &Seen<'_>,
         start: Registers,
-        stack: &[u8],
         hooks: Hooks,
         is_ours: impl Fn(&Mappings, Place) -> bool,
     ) -> Stack {
         let word = |address: u64| {
             let at = usize::try_from(address.wrapping_sub(start.sp)).map_err(drop)?;
-            let bytes = stack.get(at..).and_then(<[u8]>::first_chunk).ok_or(())?;
+            let bytes = seen.stack.get(at..).and_then(<[u8]>::first_chunk).ok_or(())?;
             Ok(u64::from_le_bytes(*bytes))
         };
-        let mut places = vec![mappings.place(start.ip)];
+        let mut places = vec![mappings.place(start.ip, seen.time)];
         let mut registers = UnwindRegsX86_64::new(start.ip, start.sp, start.bp);
         let mut address = FrameAddress::from_instruction_pointer(start.ip);
         // Trampolines and stubs have no unwind information; those that are called leave the stack
@@ -74,7 +74,7 @@ impl Unwinding {
             && let Ok(back) = word(start.sp)
             && let Some(caller) = FrameAddress::from_return_address(back)
         {
-            let place = mappings.place(caller.address_for_lookup());
+            let place = mappings.place(caller.address_for_lookup(), seen.time);
             if place != Place::NOWHERE && !is_ours(mappings, place) {
                 registers = UnwindRegsX86_64::new(back, start.sp + 8, start.bp);
                 address = caller;
@@ -95,7 +95,7 @@ impl Unwinding {
                 Ok(None | Some(None)) => break true,
                 _ => break false,
             }
-            places.push(mappings.place(address.address_for_lookup()));
+            places.push(mappings.place(address.address_for_lookup(), seen.time));
         };
         Stack { places: places.into(), is_whole }
     }
@@ -134,6 +134,7 @@ mod tests {
     use super::*;
     use std::arch::asm;
     use std::hint::black_box;
+    use wordpatch::os::threads::current;
 
     #[inline(never)]
     fn inner() -> (Registers, Vec<u8>) {
@@ -165,8 +166,15 @@ mod tests {
     fn callers_are_found_without_frame_pointers() {
         let (registers, stack) = black_box(outer());
         let mut mappings = Mappings::default();
+        let seen = Seen {
+            thread: current(),
+            time: 0,
+            address: registers.ip,
+            user: Some(registers),
+            stack: &stack,
+        };
         let seen =
-            Unwinding::default().walk(&mut mappings, registers, &stack, Hooks::Calls, |_, _| false);
+            Unwinding::default().walk(&mut mappings, &seen, registers, Hooks::Calls, |_, _| false);
         let start = |mappings: &mut Mappings, at: usize| {
             let start = mappings.start(seen.places[at]);
             mappings.address(start)
