@@ -19,6 +19,7 @@ mod flow;
 mod hooks;
 mod image;
 pub mod jit;
+mod loaded_image;
 mod module;
 pub mod points;
 pub(crate) mod registered;
@@ -30,7 +31,7 @@ pub use hooks::Hooks;
 pub use image::ImageError;
 pub(crate) use image::{Code, Image};
 pub use module::Module;
-pub(crate) use module::{Contents, module_name};
+pub(crate) use module::{Contents, LINK, module_name};
 
 use crate::probe::Kind;
 use callpatch::x86::{self, Transfer};

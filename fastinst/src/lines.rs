@@ -7,26 +7,32 @@ use crate::symbols::{Symbols, demangled};
 use profiler::{Label, Profile};
 use std::collections::HashMap;
 use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use wordpatch::CodeAddr;
 
 /// The symbols of a profile's modules, read on demand.
 struct Files {
     modules: Vec<profiler::Module>,
+    /// When the profile began.
+    started: SystemTime,
     read: HashMap<u32, Option<Symbols>>,
 }
 
 impl Files {
     fn of(profile: &Profile) -> Self {
-        Self { modules: profile.modules.clone(), read: HashMap::new() }
+        let started = UNIX_EPOCH + Duration::from_nanos(profile.header.started);
+        Self { modules: profile.modules.clone(), started, read: HashMap::new() }
     }
 
     /// Those of a module, if its file is still the one that was profiled.
     fn symbols(&mut self, number: u32) -> Option<&mut Symbols> {
-        let modules = &self.modules;
+        let Self { modules, started, .. } = self;
         let symbols = self.read.entry(number).or_insert_with(|| {
             let told = modules.get(number as usize)?;
             let module = Module::of_file(Path::new(&told.path)).ok()?;
-            (module.build_id() == told.build_id).then(|| Symbols::load(&module).ok())?
+            let is_same = module.build_id() == told.build_id
+                && (!told.build_id.is_empty() || is_older(&module.path, *started));
+            is_same.then(|| Symbols::load(&module).ok())?
         });
         symbols.as_mut()
     }
@@ -49,6 +55,11 @@ impl Files {
             label.offset = symbol.start.get() as u64;
         }
     }
+}
+
+/// Whether a file was last written to before that.
+fn is_older(path: &Path, than: SystemTime) -> bool {
+    std::fs::metadata(path).and_then(|data| data.modified()).is_ok_and(|written| written <= than)
 }
 
 /// Finds the source file and line of every function whose module is still the one that was
@@ -89,7 +100,7 @@ mod tests {
         let build_id = build_id.map_or_else(|| module.build_id(), str::to_owned);
         let module = profiler::Module { path: path.display().to_string(), build_id };
         let label = Label { name, module: Some(0), offset, ..Label::default() };
-        (label, Files { modules: vec![module], read: HashMap::new() })
+        (label, Files { modules: vec![module], started: UNIX_EPOCH, read: HashMap::new() })
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::format::Format;
 use crate::names::Names;
 use crate::runtime::functions::Id;
-use crate::runtime::registry::{ModuleEntry, ModuleRegistry};
+use crate::runtime::registry::ModuleRegistry;
 use crate::runtime::scope;
 use crate::runtime::spans::{self, Recorded};
 use crate::runtime::witness::{JIT, Jit};
@@ -157,10 +157,8 @@ fn keep_used_modules(profile: &mut Profile, registry: &ModuleRegistry) {
         let Some(key) = label.module else { continue };
         let number = *numbers.entry(key).or_insert_with(|| {
             let mut module = all.get(key as usize).cloned().unwrap_or_default();
-            let has_file = registry.entries.get(key as usize).is_some_and(ModuleEntry::has_file);
-            if has_file && let Ok(file) = crate::discovery::Module::of_file(Path::new(&module.path))
-            {
-                module.build_id = file.build_id();
+            if let Some(entry) = registry.entries.get(key as usize) {
+                identify(&mut module, &entry.module, &mut profile.header.notes);
             }
             kept.push(module);
             kept.len() as u32 - 1
@@ -168,6 +166,18 @@ fn keep_used_modules(profile: &mut Profile, registry: &ModuleRegistry) {
         label.module = Some(number);
     }
     profile.modules = kept;
+}
+
+/// Adds what readers of the profile recognize a module's file by.
+fn identify(module: &mut Module, loaded: &crate::discovery::Module, notes: &mut Vec<String>) {
+    module.build_id = loaded.build_id();
+    if loaded.registered.is_none()
+        && let Err(error) = loaded.contents()
+    {
+        // Another file may lie there, which no build ID distinguishes from the one that was loaded.
+        module.path += " (deleted)";
+        notes.push(format!("some functions have no names: {error}"));
+    }
 }
 
 fn notes(registry: &ModuleRegistry, facts: &Facts) -> Vec<String> {

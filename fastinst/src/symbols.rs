@@ -37,9 +37,10 @@ impl Symbol {
 
 /// The symbols of a module.
 pub struct Symbols {
-    bias: usize,
     functions: Table,
-    debug: PathBuf,
+    module: Module,
+    /// The separate debug file.
+    debug: Option<PathBuf>,
     lines: Option<Option<addr2line::Loader>>,
     /// Of code that a runtime has made: its functions, which get variants while it runs, and their
     /// lines.
@@ -63,16 +64,15 @@ impl Symbols {
         let mut functions = Table::default();
         if module.registered.is_some() {
             let (registered, lines) = (module.registered.clone(), Some(None));
-            let debug = module.path.clone();
-            let (bias, points) = (module.bias, None);
-            return Ok(Self { bias, functions, debug, lines, registered, points });
+            let (module, debug, points) = (module.clone(), None, None);
+            return Ok(Self { module, functions, debug, lines, registered, points });
         }
         let separate = with_images(module, |image| functions.read(image, module.bias))?;
         functions.sort();
         Ok(Self {
-            bias: module.bias,
+            module: module.clone(),
             functions,
-            debug: separate.unwrap_or_else(|| module.path.clone()),
+            debug: separate,
             lines: None,
             registered: None,
             points: module.points.clone(),
@@ -142,24 +142,34 @@ impl Symbols {
             let function = registered.at(address)?;
             return Some((function.file?, function.line.unwrap_or(0)));
         }
-        let debug = &self.debug;
-        let lines = self.lines.get_or_insert_with(|| addr2line::Loader::new(debug).ok());
-        let location =
-            lines.as_ref()?.find_location(address.get().wrapping_sub(self.bias) as u64).ok()??;
+        let probe = self.in_file(address);
+        let location = self.lines()?.find_location(probe).ok()??;
         Some((location.file?.to_owned(), location.line.unwrap_or(0)))
     }
 }
 
 impl Symbols {
+    /// An address, as the file has it.
+    fn in_file(&self, address: CodeAddr) -> u64 {
+        address.get().wrapping_sub(self.module.bias) as u64
+    }
+
+    /// The debug information, which is read now.
+    fn lines(&mut self) -> Option<&addr2line::Loader> {
+        let (module, debug) = (&self.module, &self.debug);
+        let load = || {
+            let debug = debug.clone().or_else(|| Some(module.file().ok()?.0))?;
+            addr2line::Loader::new(debug).ok()
+        };
+        self.lines.get_or_insert_with(load).as_ref()
+    }
+
     /// The functions that an address is in by debug information, innermost first: those that were
     /// inlined, then the one that they were inlined into. Names are as the linker knows them. Empty
     /// where there is no debug information.
     pub fn inlined_at(&mut self, address: CodeAddr) -> Vec<String> {
-        let debug = &self.debug;
-        let lines = self.lines.get_or_insert_with(|| addr2line::Loader::new(debug).ok());
-        let probe = address.get().wrapping_sub(self.bias) as u64;
-        let Some(mut frames) = lines.as_ref().and_then(|lines| lines.find_frames(probe).ok())
-        else {
+        let probe = self.in_file(address);
+        let Some(mut frames) = self.lines().and_then(|lines| lines.find_frames(probe).ok()) else {
             return Vec::new();
         };
         let mut names = Vec::new();

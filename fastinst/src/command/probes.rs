@@ -133,6 +133,12 @@ fn modules(target: &Path) -> Result<Vec<Module>, Failure> {
     let mut paths: Vec<&str> =
         executable.filter_map(|line| line.find('/').map(|at| &line[at..])).collect();
     paths.dedup();
+    let deleted = paths.iter().filter_map(|path| path.strip_suffix(" (deleted)"));
+    for path in deleted.filter(|path| !path.starts_with("/memfd:")) {
+        say(&format!(
+            "note: {path} was deleted or replaced after process {process} had loaded it: its functions are left out"
+        ));
+    }
     Ok(paths.into_iter().filter_map(|path| Module::of_file(Path::new(path)).ok()).collect())
 }
 

@@ -394,24 +394,29 @@ impl<'b> Image<'b> {
 
     /// Its build id (`.note.gnu.build-id`).
     pub(crate) fn build_id(&self) -> Option<Vec<u8>> {
-        const GNU_BUILD_ID: u32 = 3;
-        for segment in self.segments.iter().filter(|segment| segment.p_type == PT_NOTE) {
+        let notes = self.segments.iter().filter(|segment| segment.p_type == PT_NOTE);
+        let bytes = |segment: &ProgramHeader| {
             let start = segment.p_offset as usize;
-            let mut notes = self.bytes.get(start..start.checked_add(segment.p_filesz as usize)?)?;
-            while notes.len() >= 12 {
-                let word =
-                    |at: usize| notes[at..at + 4].try_into().map_or(0, u32::from_le_bytes) as usize;
-                let (name, len, kind) = (word(0), word(4), word(8));
-                let at = 12usize.checked_add(name.checked_next_multiple_of(4)?)?;
-                let end = at.checked_add(len)?;
-                if kind == GNU_BUILD_ID as usize && notes.get(12..16) == Some(b"GNU\0") {
-                    return notes.get(at..end).map(<[u8]>::to_vec);
-                }
-                notes = notes.get(end.checked_next_multiple_of(4)?..).unwrap_or(&[]);
-            }
-        }
-        None
+            self.bytes.get(start..start.checked_add(segment.p_filesz as usize)?)
+        };
+        notes.filter_map(bytes).find_map(build_id_in).map(<[u8]>::to_vec)
     }
+}
+
+/// The build id among some notes.
+pub(crate) fn build_id_in(mut notes: &[u8]) -> Option<&[u8]> {
+    const GNU_BUILD_ID: u32 = 3;
+    while notes.len() >= 12 {
+        let word = |at: usize| notes[at..at + 4].try_into().map_or(0, u32::from_le_bytes) as usize;
+        let (name, len, kind) = (word(0), word(4), word(8));
+        let at = 12usize.checked_add(name.checked_next_multiple_of(4)?)?;
+        let end = at.checked_add(len)?;
+        if kind == GNU_BUILD_ID as usize && notes.get(12..16) == Some(b"GNU\0") {
+            return notes.get(at..end);
+        }
+        notes = notes.get(end.checked_next_multiple_of(4)?..).unwrap_or(&[]);
+    }
+    None
 }
 
 /// The size of a symbol (`Elf64_Sym`, elf(5)).

@@ -7,6 +7,7 @@
 
 use super::DiscoveryError;
 use super::image::Image;
+use super::loaded_image::LoadedImage;
 use super::points::PointNames;
 use super::registered::Registered;
 use std::ffi::{CStr, OsStr};
@@ -16,6 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wordpatch::CodeAddr;
+use wordpatch::os::maps;
 
 /// A program or a library.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +32,8 @@ pub struct Module {
     pub span: Range<CodeAddr>,
     /// Whether it is loaded into this process.
     pub is_loaded: bool,
+    /// What its file is recognized by, if the loader has loaded it.
+    pub(crate) loaded: Option<Arc<LoadedImage>>,
     /// Whether it is a program that no loader starts.
     pub is_static: bool,
     /// The runtime's description of the code, if a runtime has generated it.
@@ -125,41 +129,62 @@ impl Module {
             bias: 0,
             span: CodeAddr::new(span.start as usize)..CodeAddr::new(span.end as usize),
             is_loaded: false,
+            loaded: None,
             is_static: image.is_static(),
             registered: None,
             points: None,
         })
     }
 
-    /// The file's contents. Of the running program also when it was deleted meanwhile, and by a
-    /// thread's own way: that of the process is closed when its first thread has ended.
+    /// The file's contents.
     pub(crate) fn contents(&self) -> Result<Contents, DiscoveryError> {
-        if self.registered.is_some() {
-            let error = std::io::Error::other("a runtime generated this code; it has no file");
-            return Err(DiscoveryError::Read { path: self.path.clone(), error });
-        }
-        let contents =
-            if self.is_program() { self.program_contents() } else { Contents::of(&self.path) };
-        contents.map_err(|error| DiscoveryError::Read { path: self.path.clone(), error })
+        self.file().map(|(_, contents)| contents)
     }
 
-    /// The running program's file: the kernel's link to it, or where it was started from. If the
-    /// program was started through a loader's or an emulator's command line, the link leads to
-    /// that; and /proc may be missing. So a file is used only if its program headers equal those in
-    /// memory.
-    fn program_contents(&self) -> std::io::Result<Contents> {
-        let started = started_as();
-        let link = Contents::of(Path::new(LINK));
-        let others = [Some(self.path.as_path()), started.as_deref()].into_iter().flatten();
-        let mut found = std::iter::once(link).chain(others.map(Contents::of));
-        let is_it = |contents: &std::io::Result<Contents>| {
-            contents.as_ref().is_ok_and(|contents| has_headers_of_program(contents))
+    /// The file that it was loaded from, or would be: where it is, and its contents.
+    pub(crate) fn file(&self) -> Result<(PathBuf, Contents), DiscoveryError> {
+        let failed = |error| DiscoveryError::Read { path: self.path.clone(), error };
+        if self.registered.is_some() {
+            let why = "a runtime generated this code; it has no file";
+            return Err(failed(std::io::Error::other(why)));
+        }
+        let found = Contents::of(&self.path);
+        let Some(loaded) = &self.loaded else {
+            return found.map(|contents| (self.path.clone(), contents)).map_err(failed);
         };
-        found.find(is_it).unwrap_or_else(|| {
-            Err(std::io::Error::other(
-                "the program's file is no longer at the path that it was started from",
-            ))
-        })
+        match found {
+            Ok(contents) if loaded.is_of(&contents) => Ok((self.path.clone(), contents)),
+            found => self.file_elsewhere(loaded).ok_or_else(|| {
+                let replaced = "another file lies there than the one that was loaded; restart \
+                                the program to see its functions";
+                failed(found.err().unwrap_or_else(|| std::io::Error::other(replaced)))
+            }),
+        }
+    }
+
+    /// The file that was loaded, if it can be had by another way than its path.
+    fn file_elsewhere(&self, loaded: &LoadedImage) -> Option<(PathBuf, Contents)> {
+        let of_program = if self.is_program() {
+            [Some(PathBuf::from(LINK)), started_as()]
+        } else {
+            [None, None]
+        };
+        let ways = of_program
+            .into_iter()
+            .flatten()
+            .chain(std::iter::once_with(|| self.mapped_file()).flatten());
+        let open = |path: PathBuf| Contents::of(&path).ok().map(|contents| (path, contents));
+        ways.filter_map(open).find(|(_, contents)| loaded.is_of(contents))
+    }
+
+    /// The kernel's link to the file behind a mapping. It leads to files that were deleted, too, and
+    /// is for privileged users (proc_pid_map_files(5)).
+    fn mapped_file(&self) -> Option<PathBuf> {
+        let mappings = maps::mappings().ok()?;
+        let mapping = mappings
+            .iter()
+            .find(|mapping| self.span.contains(&mapping.start) && mapping.path.starts_with('/'))?;
+        Some(mapping.file_link())
     }
 
     /// Whether it is the program of this process, and not a library.
@@ -226,14 +251,27 @@ impl Module {
 
     /// Its build id, in hexadecimal digits; empty if it has none.
     pub fn build_id(&self) -> String {
-        let id = self.contents().ok().and_then(|contents| Image::parse(&contents).ok()?.build_id());
+        let of_file =
+            || self.contents().ok().and_then(|contents| Image::parse(&contents).ok()?.build_id());
+        let id = match &self.loaded {
+            Some(loaded) => loaded.build_id().map(<[u8]>::to_vec),
+            None => of_file(),
+        };
         id.unwrap_or_default().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
-/// The kernel's link to the running program. That of the process is closed when its first thread
-/// has ended.
-const LINK: &str = "/proc/thread-self/exe";
+/// The kernel's link to the running program, by a thread's own way: that of the process is closed
+/// when its first thread has ended.
+pub(crate) const LINK: &str = "/proc/thread-self/exe";
+
+/// The path of the running program's file; that which it had, if it was deleted or replaced.
+fn executed() -> Option<PathBuf> {
+    let path = std::fs::read_link(LINK).ok()?;
+    let path = path.as_os_str().as_bytes();
+    let path = path.strip_suffix(b" (deleted)").unwrap_or(path);
+    Some(PathBuf::from(OsStr::from_bytes(path)))
+}
 
 /// What the program was started as, relative perhaps.
 fn started_as() -> Option<PathBuf> {
@@ -243,32 +281,6 @@ fn started_as() -> Option<PathBuf> {
         (!name.is_null()).then(|| CStr::from_ptr(name))?
     };
     Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
-}
-
-/// Whether a file has the running program's headers, which the kernel, or the loader, has put into
-/// the auxiliary vector.
-fn has_headers_of_program(contents: &[u8]) -> bool {
-    /// `sizeof(Elf64_Phdr)`; where `e_phoff` and `e_phnum` lie (elf.h).
-    const HEADER: usize = 56;
-    const OFFSET: usize = 32;
-    const COUNT: usize = 56;
-    // SAFETY: (1) asks the kernel's vector.
-    let (at, count) = unsafe {
-        (libc::getauxval(libc::AT_PHDR) as usize, libc::getauxval(libc::AT_PHNUM) as usize)
-    };
-    let Some(start) =
-        contents.get(OFFSET..OFFSET + 8).and_then(|bytes| <[u8; 8]>::try_from(bytes).ok())
-    else {
-        return false;
-    };
-    let start = u64::from_le_bytes(start) as usize;
-    let same_count = contents.get(COUNT..COUNT + 2) == Some(&(count as u16).to_le_bytes()[..]);
-    // SAFETY: (1) the program's headers, which are loaded with it and stay.
-    let loaded = || unsafe { std::slice::from_raw_parts(at as *const u8, count * HEADER) };
-    at != 0
-        && same_count
-        && start.checked_add(count * HEADER).and_then(|end| contents.get(start..end))
-            == Some(loaded())
 }
 
 pub(crate) fn module_name(path: &Path) -> String {
@@ -298,7 +310,7 @@ unsafe extern "C" fn visit(
     let path = match name.to_bytes() {
         // The program itself.
         b"" if modules.is_empty() => {
-            std::env::current_exe().ok().or_else(started_as).unwrap_or_else(|| PathBuf::from(LINK))
+            executed().or_else(started_as).unwrap_or_else(|| PathBuf::from(LINK))
         }
         b"" | b"linux-vdso.so.1" | b"linux-gate.so.1" => return 0,
         name => PathBuf::from(OsStr::from_bytes(name)),
@@ -310,6 +322,8 @@ unsafe extern "C" fn visit(
         bias,
         span,
         is_loaded: true,
+        // SAFETY: (1) the loader keeps what it shows mapped until we return.
+        loaded: Some(unsafe { Arc::new(LoadedImage::of(headers, bias)) }),
         is_static: false,
         registered: None,
         points: None,

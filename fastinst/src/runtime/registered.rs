@@ -426,6 +426,7 @@ fn module(path: &Path, registered: Registered) -> Module {
         bias: span.start.get(),
         span,
         is_loaded: true,
+        loaded: None,
         is_static: false,
         registered: Some(Arc::new(registered)),
         points: None,

@@ -5,6 +5,7 @@ use super::OsError;
 use crate::addr::CodeAddr;
 use std::fs::File;
 use std::io::Read;
+use std::path::PathBuf;
 
 /// One mapping of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +36,12 @@ impl Mapping {
     pub fn permissions(&self) -> String {
         let letters = [(self.read, 'r'), (self.write, 'w'), (self.execute, 'x')];
         letters.map(|(allowed, letter)| if allowed { letter } else { '-' }).into_iter().collect()
+    }
+
+    /// The kernel's link to the mapped file, which may have been deleted (proc_pid_map_files(5)).
+    pub fn file_link(&self) -> PathBuf {
+        let (start, end) = (self.start.get(), self.end.get());
+        PathBuf::from(format!("/proc/self/map_files/{start:x}-{end:x}"))
     }
 
     /// A line of the kernel's table (proc_pid_maps(5)).

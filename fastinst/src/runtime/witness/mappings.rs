@@ -7,7 +7,7 @@
 
 use super::registered_code::RegisteredCode;
 use crate::attribution::Place;
-use crate::discovery::{Contents, Image};
+use crate::discovery::{Contents, Image, LINK};
 use crate::runtime::registered::Placement;
 use goblin::elf::program_header::{PF_X, PT_LOAD};
 use std::collections::HashMap;
@@ -22,6 +22,8 @@ use wordpatch::os::{clocks, maps, threads};
 #[derive(Debug)]
 pub(super) struct Mapped {
     pub(super) path: PathBuf,
+    /// Where the file can be read: elsewhere, if it was deleted or replaced.
+    source: PathBuf,
     pub(super) start: usize,
     pub(super) end: usize,
     /// Where in the file it begins.
@@ -35,8 +37,8 @@ pub(super) struct Mapped {
 
 impl Mapped {
     fn without_file() -> Self {
-        let (path, image) = (PathBuf::new(), Some(None));
-        Self { path, start: 0, end: 0, offset: 0, image, entry: None, seen: None }
+        let (path, source, image) = (PathBuf::new(), PathBuf::new(), Some(None));
+        Self { path, source, start: 0, end: 0, offset: 0, image, entry: None, seen: None }
     }
 }
 
@@ -198,6 +200,11 @@ impl Mappings {
         self.known.get(mapping as usize)
     }
 
+    /// Whether a mapping is there now, as far as is known.
+    pub(super) fn is_current(&self, mapping: u32) -> bool {
+        self.current.contains(&mapping)
+    }
+
     /// The address that a place had.
     pub(super) fn address(&self, place: Place) -> Option<usize> {
         Some(self.get(place.mapping)?.start + place.offset as usize)
@@ -224,8 +231,7 @@ impl Mappings {
         let mut found: Vec<Mapped> = Vec::new();
         for mapping in files {
             let (start, end) = (mapping.start.get(), mapping.end.get());
-            let path =
-                PathBuf::from(mapping.path.strip_suffix(" (deleted)").unwrap_or(&mapping.path));
+            let (path, source) = paths(&mapping);
             match found.last_mut() {
                 // Pages whose protection was changed are listed by themselves.
                 Some(last)
@@ -237,11 +243,11 @@ impl Mappings {
                 }
                 _ => {
                     let offset = mapping.offset;
-                    let image = None;
                     found.push(Mapped {
                         path,
+                        source,
                         offset,
-                        image,
+                        image: None,
                         start,
                         end,
                         ..Mapped::without_file()
@@ -254,8 +260,8 @@ impl Mappings {
         for new in found {
             let is_same = |&&number: &&u32| {
                 let old = &self.known[number as usize];
-                (old.start, old.end, old.offset, &old.path)
-                    == (new.start, new.end, new.offset, &new.path)
+                (old.start, old.end, old.offset, &old.path, &old.source)
+                    == (new.start, new.end, new.offset, &new.path, &new.source)
             };
             let number = self.current.iter().find(is_same).copied();
             current.push(number.unwrap_or_else(|| {
@@ -306,7 +312,7 @@ impl Mappings {
         let read = |file: std::fs::File| {
             (&file).seek(SeekFrom::Start(at)).and_then(|_| (&file).read_exact(&mut bytes))
         };
-        std::fs::File::open(&mapped.path).and_then(read).is_ok() && bytes == SYSCALL
+        std::fs::File::open(&mapped.source).and_then(read).is_ok() && bytes == SYSCALL
     }
 }
 
@@ -324,7 +330,7 @@ fn read(
     mapped: &Mapped,
     known: &mut HashMap<(PathBuf, usize), Arc<Unwindable>>,
 ) -> Option<Arc<Unwindable>> {
-    let contents = Contents::of(file_of(&mapped.path)).ok()?;
+    let contents = Contents::of(&mapped.source).ok()?;
     let image = Image::parse(&contents).ok()?;
     let code = image
         .segments
@@ -355,9 +361,15 @@ fn read(
     Some(read)
 }
 
-/// The program's own file can be read even after it was deleted.
-fn file_of(path: &Path) -> &Path {
-    if path.exists() { path } else { Path::new("/proc/thread-self/exe") }
+/// The path that a mapping's file had, and where it can be read. What lies at the path of a file
+/// that was deleted is another file. That of the program can always be read.
+fn paths(mapping: &maps::Mapping) -> (PathBuf, PathBuf) {
+    let Some(path) = mapping.path.strip_suffix(" (deleted)") else {
+        return (PathBuf::from(&mapping.path), PathBuf::from(&mapping.path));
+    };
+    let program = Path::new(LINK);
+    let is_program = std::fs::read_link(program).is_ok_and(|to| to == Path::new(&mapping.path));
+    (PathBuf::from(path), if is_program { program.to_owned() } else { mapping.file_link() })
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::discovery::registered::Registered;
 use crate::names::Names;
 use crate::probe::Kind;
 use crate::runtime::functions::{self, Id};
-use crate::runtime::registry::ModuleRegistry;
+use crate::runtime::registry::{ModuleEntry, ModuleRegistry};
 use crate::runtime::{sites, target};
 use crate::symbols::Subject;
 use profiler::FuncId;
@@ -107,11 +107,18 @@ impl<'o> Owners<'o> {
         if mapped.entry.is_some() {
             return mapped.entry.map(|entry| (entry, address));
         }
-        let holds = |entry: &crate::runtime::registry::ModuleEntry| {
+        // A file that was renamed since has another path now.
+        let is_current = self.mappings.is_current(place.mapping);
+        let holds = |entry: &ModuleEntry, has_its_path: bool| {
+            let paths = [&entry.mapped_as, &entry.module.path];
             entry.module.span.contains(&address)
-                && [&entry.mapped_as, &entry.module.path].contains(&&mapped.path)
+                && if has_its_path { paths.contains(&&mapped.path) } else { entry.is_loaded() }
         };
-        let module = self.registry.entries.iter().rposition(holds)?;
+        let entries = &self.registry.entries;
+        let module = entries
+            .iter()
+            .rposition(|entry| holds(entry, true))
+            .or_else(|| entries.iter().rposition(|entry| is_current && holds(entry, false)))?;
         self.registry.entries[module].has_probes().then_some((module, address))
     }
 
