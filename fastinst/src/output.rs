@@ -98,7 +98,10 @@ pub(crate) fn describe(
         let entry = entry_of(Id(function.id.0)).and_then(|number| registry.entries.get(number));
         function.by_runtime = entry.is_some_and(|entry| entry.module.registered.is_some());
     }
-    profile.label_callers(|callee, site| names.caller(registry, Id(callee.0), site, plain));
+    profile.label_callers(|callee, site| {
+        let callee = Id(callee.0);
+        names.caller(registry, (callee, entry_of(callee)), site, plain)
+    });
     keep_used_modules(profile, registry);
     let seconds = |ticks: u64| ticks as f64 / facts.clock.hz;
     let header = &mut profile.header;

@@ -109,11 +109,12 @@ fn comparable(symbol: &str) -> Cow<'_, str> {
 
 impl Names {
     /// The caller of a function, from the call site that its hook has reported; `None` if it is not
-    /// known.
+    /// known. A callee's module, whose number is given, may have gone since: calls from its own
+    /// addresses came from itself, whatever lies there now.
     pub(crate) fn caller(
         &mut self,
         registry: &ModuleRegistry,
-        callee: Id,
+        (callee, home): (Id, Option<usize>),
         site: u64,
         plain: bool,
     ) -> Option<Label> {
@@ -124,18 +125,27 @@ impl Names {
             0 => (false, address.offset(-1)),
             _ => (true, address),
         };
-        let inlined = self.inlined_caller(registry, callee, address, is_end);
+        let holds = |module: &usize, address: CodeAddr| {
+            registry.entries[*module].module.span.contains(&address)
+        };
+        let module = home
+            .filter(|home| holds(home, address))
+            .or_else(|| registry.entry_of(address).map(|(module, _)| module));
+        let inlined = module
+            .and_then(|module| self.inlined_caller(registry, callee, module, address, is_end));
         if let Some(caller) = inlined {
             return Some(self.label(registry, None, caller.start(), plain));
         }
-        let around = registry.entry_of(address).and_then(|(module, _)| {
+        let around = module.and_then(|module| {
             let symbol = self.symbol(registry, module, address)?;
             self.owner(registry, module, &symbol)
         });
         // A function that only seemed to be inlined does not call itself.
         let is_itself = is_end && around == Some(callee);
         let caller = around.map_or(address, Id::start);
-        (!is_itself).then(|| self.label(registry, None, caller, plain))
+        // A variant's function begins in another module.
+        let module = module.filter(|module| holds(module, caller));
+        (!is_itself).then(|| self.label(registry, module, caller, plain))
     }
 
     /// The function whose probes are in the code of a symbol. A part that the compiler has split
@@ -167,10 +177,11 @@ impl Names {
         &mut self,
         registry: &ModuleRegistry,
         callee: Id,
+        module: usize,
         address: CodeAddr,
         is_end: bool,
     ) -> Option<Id> {
-        let (module, entry) = registry.entry_of(address)?;
+        let entry = registry.entries.get(module)?;
         if entry.containers.is_empty() {
             return None;
         }

@@ -98,8 +98,9 @@ impl ModuleRegistry {
         };
         let former = self.entries.iter().position(is_former);
         let at = former.unwrap_or(self.entries.len());
+        let lifetime = self.free_since(&module.span)..u64::MAX;
         let mut entry = match former {
-            Some(at) => self.entries[at].moved_to(module),
+            Some(at) => self.entries[at].moved_to(module, lifetime),
             None => {
                 let (first, none) = (Id(functions::count()), sites::count()..sites::count());
                 ModuleEntry {
@@ -113,7 +114,7 @@ impl ModuleRegistry {
                     puns: BTreeSet::new(),
                     transient,
                     gone: false,
-                    lifetime: 0..u64::MAX,
+                    lifetime,
                     identity,
                     numbers: Vec::new(),
                     containers: BTreeSet::new(),

@@ -279,29 +279,6 @@ pub(super) fn inherit(registry: &ModuleRegistry) {
 /// A registered function has a probe at its entry, and one for all its exits, switched together.
 pub(super) const PROBES: u32 = 2;
 
-/// The address range of a module of registered code, and when it lay there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Placement {
-    /// The number of its entry in the registry.
-    pub(super) entry: usize,
-    pub(super) span: Range<usize>,
-    /// In nanoseconds of the monotonic clock.
-    pub(super) lifetime: Range<u64>,
-}
-
-/// Where registered code lies, and where code lay that was unregistered after that instant of the
-/// monotonic clock.
-pub(super) fn placements(registry: &ModuleRegistry, since: u64) -> Vec<Placement> {
-    let all = registry.entries.iter().enumerate().filter(|(_, entry)| !entry.has_file());
-    let recent = all.filter(|(_, entry)| entry.lifetime.end >= since);
-    let placement = |(number, entry): (usize, &ModuleEntry)| {
-        let span = &entry.module.span;
-        let lifetime = entry.lifetime.clone();
-        Placement { entry: number, span: span.start.get()..span.end.get(), lifetime }
-    };
-    recent.map(placement).collect()
-}
-
 /// Registers code. Returns its number.
 ///
 /// # Safety

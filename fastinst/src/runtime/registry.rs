@@ -4,6 +4,7 @@
 //! Hooks cannot wait for that lock: they read the spans of modules with probes.
 
 mod module_entry;
+mod placement;
 mod withdrawal;
 
 use super::functions::{self, Id};
@@ -16,6 +17,7 @@ use super::unmodified::Unmodified;
 use crate::discovery::Module;
 pub(crate) use module_entry::ModuleEntry;
 pub(super) use module_entry::{FileIdentity, mapped_as};
+pub(super) use placement::Placement;
 use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -157,7 +159,7 @@ impl ModuleRegistry {
             if !entry.transient || entry.gone || stays(entry) {
                 continue;
             }
-            entry.gone = true;
+            entry.end();
             closed.extend(std::mem::take(&mut entry.is_open).then_some(number as u32));
             leave_span(&entry.module.span);
             for site in entry.numbers().filter_map(sites::get) {

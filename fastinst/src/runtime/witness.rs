@@ -12,7 +12,7 @@
 //!
 //! - `kernel` opens the events and reads their rings; `mappings` and `unwinding` find the code that
 //!   an address is in, and its callers.
-//! - `registered_code` finds what runtimes have registered with the library.
+//! - `placements` finds modules that come and go: libraries, and code that runtimes have registered.
 //! - `jit` names code that runtimes generate and report to perf.
 //! - `reservoir` keeps as many stacks as a profile needs, however long the program runs.
 //! - `frames` is the fallback where the kernel refuses.
@@ -23,7 +23,7 @@ mod jit;
 mod kernel;
 mod mappings;
 mod owners;
-mod registered_code;
+mod placements;
 mod reservoir;
 mod unwinding;
 
@@ -110,10 +110,10 @@ impl Witness {
         }
     }
 
-    /// Informs it where code of runtimes lies, and lay. By the agent.
-    pub(super) fn learn_registered_code(&mut self, registry: &ModuleRegistry) {
+    /// Informs it where modules lie that come and go, and lay. By the agent.
+    pub(super) fn learn_placements(&mut self, registry: &ModuleRegistry) {
         if let Self::Kernel(kernel) = self {
-            kernel.learn_registered_code(registry);
+            kernel.learn_placements(registry);
         }
     }
 

@@ -49,6 +49,10 @@ int main(int argc, char **argv) {
         dlclose(library);
         library = dlopen(argv[1], RTLD_NOW);
         work = (long (*)(long))dlsym(library, "work");
+        for (int i = 0; i < 20; i++)
+            work(20000000);
+        printf("%ld\n", sum);
+        return 0;
     }
     for (int i = 0; i < 20; i++)
         work(1000000), hot(1000000);

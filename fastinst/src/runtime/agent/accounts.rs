@@ -44,7 +44,7 @@ impl Agent {
         let all = self.meet();
         let mut registry = lock_registry();
         self.discover(&all, &mut registry);
-        self.witness.learn_registered_code(&registry);
+        self.witness.learn_placements(&registry);
     }
 
     /// For a process that ran before this agent: what threads have counted and timed for an earlier

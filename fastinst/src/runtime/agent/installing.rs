@@ -60,7 +60,7 @@ impl Agent {
             }
         }
         self.discover(&changed, &mut registry);
-        self.witness.learn_registered_code(&registry);
+        self.witness.learn_placements(&registry);
         if let Some(wanted) = &wanted {
             load_handshake::answer_requests(wanted);
         }

@@ -35,8 +35,8 @@ pub(crate) struct ModuleEntry {
     /// Whether it may be unloaded.
     pub(crate) transient: bool,
     pub(crate) gone: bool,
-    /// Of code that a runtime has made: when it was registered, and when it was unregistered, in
-    /// nanoseconds of the monotonic clock. Other code may lie there before and after.
+    /// From when on it lies where it lies, and until when, in nanoseconds of the monotonic clock.
+    /// Others may lie there before and after.
     pub(in crate::runtime) lifetime: Range<u64>,
     /// The file, as long as it is unchanged: when it is loaded again, its functions and sites have
     /// the numbers that they had.
@@ -118,8 +118,7 @@ impl ModuleEntry {
 
     /// Marks the code of a runtime as gone.
     pub(in crate::runtime) fn mark_registered_unloaded(&mut self) {
-        self.gone = true;
-        self.lifetime.end = clocks::monotonic();
+        self.end();
         self.functions = functions::forget(&self.module.span, self.first);
     }
 
@@ -130,7 +129,7 @@ impl ModuleEntry {
 
     /// The same module, loaded anew: its functions can be found again, and have the numbers that
     /// they had.
-    pub(in crate::runtime) fn moved_to(&self, module: Module) -> Self {
+    pub(in crate::runtime) fn moved_to(&self, module: Module, lifetime: Range<u64>) -> Self {
         for &id in &self.functions {
             let address = id.function().address.load(Relaxed) as usize;
             let address = address.wrapping_sub(self.module.bias).wrapping_add(module.bias) as u64;
@@ -152,7 +151,7 @@ impl ModuleEntry {
             puns: self.puns.clone(),
             transient: true,
             gone: false,
-            lifetime: self.lifetime.clone(),
+            lifetime,
             identity,
             numbers,
             containers: BTreeSet::new(),

@@ -15,7 +15,7 @@ use super::unwinding::{Hooks, Unwinding};
 use crate::attribution::{self, Ended, Observed, Place, Strand, UserTime};
 use crate::names::Names;
 use crate::runtime::registry::ModuleRegistry;
-use crate::runtime::{registered, spans};
+use crate::runtime::spans;
 use profiler::{ClockEvidence, ClockSource};
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -253,8 +253,8 @@ impl Kernel {
         }
     }
 
-    pub(super) fn learn_registered_code(&mut self, registry: &ModuleRegistry) {
-        self.mappings.set_registered_code(registered::placements(registry, self.drained));
+    pub(super) fn learn_placements(&mut self, registry: &ModuleRegistry) {
+        self.mappings.set_placements(registry.placements(self.drained));
     }
 
     pub(super) fn jit(&self) -> &Jit {
@@ -356,6 +356,7 @@ impl Kernel {
     ) -> ClockEvidence {
         self.agent.read_clock();
         self.mappings.begin_epoch_if_due(false);
+        self.learn_placements(registry);
         self.drain();
         self.read_clocks();
         self.jit.catch_up(&self.mappings);

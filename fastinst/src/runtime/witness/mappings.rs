@@ -5,10 +5,10 @@
 //! a thread of the program may hold. The table is read again when a sample lies in no known
 //! mapping, and now and then, since a library may be mapped where another one was.
 
-use super::registered_code::RegisteredCode;
+use super::placements::Placements;
 use crate::attribution::Place;
 use crate::discovery::{Contents, Image, LINK};
-use crate::runtime::registered::Placement;
+use crate::runtime::registry::Placement;
 use goblin::elf::program_header::{PF_X, PT_LOAD};
 use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use wordpatch::os::{clocks, maps, threads};
 
 /// A file's code that is or was mapped; or a window.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Mapped {
     pub(super) path: PathBuf,
     /// Where the file can be read: elsewhere, if it was deleted or replaced.
@@ -29,7 +29,7 @@ pub(super) struct Mapped {
     /// Where in the file it begins.
     offset: u64,
     image: Option<Option<Arc<Unwindable>>>,
-    /// For registered code: the number of its entry in the registry.
+    /// For a module that comes and goes: the number of its entry in the registry.
     pub(super) entry: Option<usize>,
     /// For a window: when a thread was last seen there, in nanoseconds of the monotonic clock.
     seen: Option<u64>,
@@ -41,6 +41,10 @@ impl Mapped {
         Self { path, source, start: 0, end: 0, offset: 0, image, entry: None, seen: None }
     }
 }
+
+/// Where a file is read, its load bias, and the entry of its module if that comes and goes: another
+/// file may lie there when it comes again.
+type ImageKey = (PathBuf, usize, Option<usize>);
 
 /// What a file says about its code.
 #[derive(Debug)]
@@ -62,8 +66,9 @@ pub(super) struct Mappings {
     read: Option<Instant>,
     /// Incremented when the current ones change.
     pub(super) generation: u32,
-    images: HashMap<(PathBuf, usize), Arc<Unwindable>>,
-    registered: RegisteredCode,
+    images: HashMap<ImageKey, Arc<Unwindable>>,
+    /// Modules that come and go.
+    placements: Placements,
     /// Other executable memory that belongs to no file, in the order of addresses.
     made: Vec<Range<usize>>,
     /// Dumps of code (jitdump), which runtimes map so that profilers find them.
@@ -120,19 +125,35 @@ impl Mappings {
 
     fn find(&mut self, address: u64, when: u64) -> Option<Place> {
         let address = usize::try_from(address).ok()?;
-        self.find_registered(address, when)
+        self.find_placed(address, when)
             .or_else(|| self.find_mapped(address))
             .or_else(|| self.find_window(address))
     }
 
-    fn find_registered(&mut self, address: usize, when: u64) -> Option<Place> {
-        let code = self.registered.at(address, when)?;
-        let Range { start, end } = code.placement.span;
-        let mapping = *code.mapping.get_or_insert_with(|| {
-            let entry = Some(code.placement.entry);
-            self.known.push(Mapped { start, end, entry, ..Mapped::without_file() });
-            self.known.len() as u32 - 1
-        });
+    /// The place of an address in a module that lay there at that time, and may have gone.
+    fn find_placed(&mut self, address: usize, when: u64) -> Option<Place> {
+        let current = self.find_mapped(address);
+        let (placement, mappings) = self.placements.at(address, when)?;
+        let known = &mut self.known;
+        let holds = |mapped: &Mapped| (mapped.start..mapped.end).contains(&address);
+        let number = mappings.iter().copied().find(|&number| holds(&known[number as usize]));
+        let mapping = match number {
+            Some(number) => number,
+            None => {
+                let Range { start, end } = placement.span;
+                let mapped = match placement.has_file {
+                    true => known[current?.mapping as usize].clone(),
+                    false => Mapped { start, end, ..Mapped::without_file() },
+                };
+                known.push(Mapped { entry: Some(placement.entry), ..mapped });
+                let number = known.len() as u32 - 1;
+                mappings.push(number);
+                // Its file may be replaced as soon as it has gone.
+                self.image(number);
+                number
+            }
+        };
+        let start = self.known[mapping as usize].start;
         Some(Place { mapping, offset: (address - start) as u32 })
     }
 
@@ -210,9 +231,11 @@ impl Mappings {
         Some(self.get(place.mapping)?.start + place.offset as usize)
     }
 
-    /// Informs it where code lies, and lay, that runtimes have made.
-    pub(super) fn set_registered_code(&mut self, placements: Vec<Placement>) {
-        self.registered.set(placements);
+    /// Informs it where modules lie that come and go, and lay.
+    pub(super) fn set_placements(&mut self, placements: Vec<Placement>) {
+        if self.placements.set(placements) {
+            self.generation += 1;
+        }
     }
 
     fn refresh(&mut self) {
@@ -328,7 +351,7 @@ fn is_dump(path: &Path) -> bool {
 
 fn read(
     mapped: &Mapped,
-    known: &mut HashMap<(PathBuf, usize), Arc<Unwindable>>,
+    known: &mut HashMap<ImageKey, Arc<Unwindable>>,
 ) -> Option<Arc<Unwindable>> {
     let contents = Contents::of(&mapped.source).ok()?;
     let image = Image::parse(&contents).ok()?;
@@ -342,7 +365,7 @@ fn read(
     let segment = code.into_iter().find(|segment| holds(segment.p_offset, segment.p_filesz))?;
     let address = segment.p_vaddr.wrapping_sub(segment.p_offset).wrapping_add(mapped.offset);
     let bias = mapped.start.wrapping_sub(address as usize);
-    let key = (mapped.path.clone(), bias);
+    let key = (mapped.source.clone(), bias, mapped.entry);
     if let Some(known) = known.get(&key) {
         return Some(known.clone());
     }

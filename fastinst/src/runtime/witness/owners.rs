@@ -53,11 +53,12 @@ impl Probed {
             }
         }
         // Functions that share a site are known from what hooks have received.
+        let former = registry.former_modules();
         for id in functions::all() {
             let address = id.start();
-            if let Some((module, _)) =
-                registry.entry_of(address).filter(|_| target::is_selected(registry, address))
-            {
+            let entry_of = || registry.entry_of(address).map(|(module, _)| module);
+            let module = former.get(&id).copied().or_else(entry_of);
+            if let Some(module) = module.filter(|_| target::is_selected(registry, address)) {
                 functions.push(((module, address.get()), FuncId(id.0)));
             }
         }
@@ -104,8 +105,8 @@ impl<'o> Owners<'o> {
     fn module(&self, place: Place) -> Option<(usize, CodeAddr)> {
         let mapped = self.mappings.get(place.mapping)?;
         let address = CodeAddr::new(self.mappings.address(place)?);
-        if mapped.entry.is_some() {
-            return mapped.entry.map(|entry| (entry, address));
+        if let Some(entry) = mapped.entry {
+            return self.registry.entries[entry].has_probes().then_some((entry, address));
         }
         // A file that was renamed since has another path now.
         let is_current = self.mappings.is_current(place.mapping);
