@@ -137,6 +137,26 @@ fn threads_that_allocate_are_profiled_again_and_again_and_left_as_they_were() {
 }
 
 #[test]
+fn libraries_that_come_and_go_meanwhile_are_left_alone() {
+    let to = folder("attach-reloads");
+    let make = |name: &str, flags: &[&str]| {
+        let made = compile_with("gcc", "reloads.c", &to, &[&["-O1"], flags].concat());
+        std::fs::rename(&made, to.join(name)).unwrap();
+        to.join(name)
+    };
+    let library = ["-shared", "-fPIC"];
+    let code = make("code.so", &[&library[..], HOOKS, &["-DCODE"]].concat());
+    let data = make("data.so", &[&library[..], &["-DDATA"]].concat());
+    let victim = Victim::start(clean(Command::new(make("program", HOOKS))).arg(code).arg(data));
+    for round in 0..12 {
+        let policy = ["adaptive", "exact", "count"][round % 3];
+        let output = attach(&["--for", "50ms", "--policy", policy], victim.number());
+        assert!(output.status.success(), "round {round}: {output:?}");
+    }
+    victim.end();
+}
+
+#[test]
 fn counts_of_an_attachment_are_its_own() {
     let program = program("counts", HOOKS);
     let victim = Victim::start(clean(Command::new(&program)).args(["work", "2"]));

@@ -26,8 +26,8 @@ use std::fmt;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::str::FromStr;
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 /// The way in which a program's text is made writable. Code in [`CodeMemory`](crate::CodeMemory) is
 /// always written through its alias.
@@ -96,17 +96,20 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// A page that stays writable.
+/// A page that stays writable, until its code is unmapped.
 #[derive(Debug)]
-struct Unlocked(AtomicUsize);
+struct Unlocked {
+    page: AtomicUsize,
+    stays: AtomicBool,
+}
 
 impl Entry for Unlocked {
     fn vacant() -> Self {
-        Self(AtomicUsize::new(0))
+        Self { page: AtomicUsize::new(0), stays: AtomicBool::new(false) }
     }
 
     fn key(&self) -> &AtomicUsize {
-        &self.0
+        &self.page
     }
 }
 
@@ -122,7 +125,22 @@ static HIGHEST: AtomicUsize = AtomicUsize::new(0);
 /// store kills it. Usable in a signal handler.
 pub fn stays_writable(page: CodeAddr) -> bool {
     let page = page.align_down(PAGE).get();
-    (LOWEST.load(Relaxed)..=HIGHEST.load(Relaxed)).contains(&page) && UNLOCKED.find(page).is_some()
+    (LOWEST.load(Relaxed)..=HIGHEST.load(Relaxed)).contains(&page) && is_unlocked(page)
+}
+
+fn is_unlocked(page: usize) -> bool {
+    UNLOCKED.find(page).is_some_and(|entry| entry.stays.load(Relaxed))
+}
+
+/// The code of `range` has been unmapped, and no site in it is stored to: whatever is mapped there
+/// from now on keeps its protection.
+pub fn forget_unlocked(range: &Range<CodeAddr>) {
+    let _no_window_meanwhile = WINDOWS.lock();
+    let within = UNLOCKED.iter().filter(|entry| {
+        let page = entry.key().load(Relaxed);
+        page != 0 && range.contains(&CodeAddr::new(page))
+    });
+    within.for_each(|entry| entry.stays.store(false, Relaxed));
 }
 
 /// Restores the protection of pages in `range` that were made writable permanently: readable and
@@ -150,6 +168,7 @@ unsafe fn protect_unlocked(range: &Range<CodeAddr>, protection: Protection) -> R
     let _no_window_meanwhile = WINDOWS.lock();
     let mut pages: Vec<usize> = UNLOCKED
         .iter()
+        .filter(|entry| entry.stays.load(Relaxed))
         .map(|entry| entry.key().load(Relaxed))
         .filter(|&page| page != 0 && range.contains(&CodeAddr::new(page)))
         .collect();
@@ -172,7 +191,7 @@ pub(crate) fn unlock(access: Access, word: &Range<CodeAddr>) -> Result<(), Refus
     // Entered before the change: a window that is open now stays open here, and one that closes
     // later leaves the pages alone.
     for page in pages_of(word) {
-        UNLOCKED.enter(page.get());
+        UNLOCKED.enter(page.get()).stays.store(true, Relaxed);
         LOWEST.fetch_min(page.get(), Relaxed);
         HIGHEST.fetch_max(page.get(), Relaxed);
     }
@@ -290,9 +309,7 @@ impl Window {
 
 impl Drop for Window {
     fn drop(&mut self) {
-        for page in
-            self.pages.iter().flat_map(pages_of).filter(|page| UNLOCKED.find(page.get()).is_none())
-        {
+        for page in self.pages.iter().flat_map(pages_of).filter(|page| !is_unlocked(page.get())) {
             // SAFETY: (1) this window opened it, and sites are adopted with this access only in
             // pages that were readable and executable before; (2) no code relies on writing there:
             // it is not among the unlocked.
@@ -304,6 +321,7 @@ impl Drop for Window {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::os::pages::Place;
 
     #[test]
     fn every_access_has_a_name_that_leads_back_to_it() {
@@ -312,5 +330,31 @@ mod tests {
             assert_eq!(access.to_string(), name);
         }
         assert_eq!("writable".parse::<Access>(), Err(()));
+    }
+
+    #[test]
+    fn what_is_mapped_where_code_was_keeps_its_protection() {
+        let map = |protection| {
+            // SAFETY: (1) a new mapping, which no other code uses.
+            unsafe { pages::map_private(Place::Anywhere, 2 * PAGE, protection) }.unwrap()
+        };
+        let start = map(Protection::ReadExecute);
+        let code = start..start.offset(2 * PAGE as isize);
+        unlock(Access::Rwx, &(code.start..code.start.offset(4))).unwrap();
+        assert!(stays_writable(code.start) && !stays_writable(code.start.offset(PAGE as isize)));
+        forget_unlocked(&code);
+        assert!(!stays_writable(code.start));
+        // Data of another module, for instance.
+        // SAFETY: (1) a mapping of this test's own, without code.
+        unsafe { pages::protect(code.start, PAGE, Protection::ReadWrite) }.unwrap();
+        // SAFETY: (1) no site is there any more; (2) nothing stores to one.
+        unsafe { lock_again(&code) }.unwrap();
+        let byte: *mut u8 = std::ptr::with_exposed_provenance_mut(code.start.get());
+        // SAFETY: (1) writable, as nothing has changed that; otherwise the test dies here.
+        unsafe { byte.write_volatile(1) };
+        unlock(Access::Rwx, &(code.start..code.start.offset(4))).unwrap();
+        assert!(stays_writable(code.start));
+        // SAFETY: (1) the test's own mapping.
+        unsafe { pages::unmap(code.start, 2 * PAGE) }.unwrap();
     }
 }

@@ -93,7 +93,7 @@ mod trap;
 mod vendor;
 mod word;
 
-pub use access::{Access, Refusal, lock_again, stays_writable, unlock_again};
+pub use access::{Access, Refusal, forget_unlocked, lock_again, stays_writable, unlock_again};
 pub use addr::CodeAddr;
 pub use barrier::{Barrier, BarrierError, Silent};
 pub use batch::{Batch, Committed};

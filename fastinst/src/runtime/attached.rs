@@ -26,7 +26,7 @@
 use super::agent::{self, Agent};
 use super::stub::Stub;
 use super::threads;
-use super::{cancellation, functions, handover, loader, modes, registry, scope, sites, target};
+use super::{cancellation, functions, handover, loader, modes, scope, sites, target, unloading};
 use crate::attachment::{REFUSED, Request, STARTED, ThreadData, VERSION, put};
 use crate::config::{Config, Provider};
 use crate::discovery::Module;
@@ -180,6 +180,11 @@ fn attach(request: &Request) -> Result<(Agent, Option<Handover>), String> {
     let begun = begin_alone(request);
     if begun.is_err() {
         target::deactivate_hooks();
+        // A thread that has announced that it unloads has to find the profiler when it is done.
+        let registry = unloading::lock_registry_between();
+        loader::forget_attached();
+        drop(registry);
+        let _ = loader::end_listening();
         handover::release();
         untie();
         TAKEN.store(false, Release);
@@ -206,6 +211,7 @@ fn begin_alone(request: &Request) -> Result<(Agent, Option<Handover>), String> {
                 "the program has used the first 32 thread-specific keys, which are needed to see threads end: start it with fastinst run".to_owned(),
             );
         }
+        loader::begin_listening(&settings.1)?;
         let own = own_modules();
         // What compilers have prepared otherwise than by calls has to be rewritten before it is
         // executed for the first time.
@@ -222,7 +228,6 @@ fn begin_alone(request: &Request) -> Result<(Agent, Option<Handover>), String> {
         target::activate_hooks();
         target::install_initial_probes();
     }
-    loader::set_listening(true)?;
     let mut agent =
         Agent::late(target::clock(), u64::from(wordpatch::os::threads::process() as u32));
     agent.open_control();
@@ -309,7 +314,8 @@ fn attach_again(settings: target::Settings, start: super::measure::Instants) -> 
     }
     target::use_settings(settings, start)?;
     modes::close_open_calls();
-    let mut registry = registry::lock_registry();
+    loader::begin_listening(&policy)?;
+    let mut registry = unloading::lock_registry_between().ok_or(UNLOADS)?;
     // Modules that were unloaded meanwhile.
     registry.mark_unloaded();
     registry.redirect_again(&policy)?;
@@ -348,9 +354,17 @@ fn put_back() -> Result<(), String> {
     if !are_out {
         return Err("a hook does not come back".to_owned());
     }
-    loader::set_listening(false)?;
-    registry::lock_registry().withdraw(target::policy())
+    let mut registry = unloading::lock_registry_between().ok_or(UNLOADS)?;
+    // Those that were left alone because a thread was unloading.
+    modes::silence_all();
+    registry.withdraw(target::policy())?;
+    loader::forget_attached();
+    drop(registry);
+    loader::end_listening()
 }
+
+/// Why sites cannot be touched.
+const UNLOADS: &str = "a thread of the program does not finish unloading a library";
 
 fn untie() {
     STAY.store(NO, Release);

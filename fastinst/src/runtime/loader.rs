@@ -8,7 +8,12 @@
 //! constructors have not run, and no code has its addresses. So the module is installed with no
 //! thread inside.
 //!
-//! This is done when the program is about to load its first library. If it is not possible there
+//! It also reports that modules are about to be unloaded, and that they are gone. Between the two
+//! no site of a module that may be unloaded is touched ([`unloading`]). An attached profiler has no
+//! other way to learn that: so the site is switched on before modules are installed, and off after
+//! their code is restored.
+//!
+//! This is done when the program is about to load its first library, or when the profiler attaches. If it is not possible there
 //! (another loader, a breakpoint, no room after the `ret`), [first calls
 //! wait](super::load_handshake).
 //!
@@ -17,14 +22,17 @@
 //! This module reads what the loader publishes for debuggers, and is called by the loader.
 #![allow(unsafe_code)]
 
-use super::{load_handshake, registry, target, unloading};
+use super::{agent, load_handshake, registry, target, unloading};
 use callpatch::{CallSite, Form, Islands, Retarget, Role, Survey, Switch, x86};
 use goblin::elf64::dynamic::{DT_NULL, DT_STRSZ, DT_STRTAB, DT_TEXTREL, Dyn};
 use iced_x86::{Decoder, DecoderOptions, Mnemonic};
+use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr};
+use std::time::Duration;
 use wordpatch::os;
+use wordpatch::os::membarrier;
 use wordpatch::os::pages::PAGE;
 use wordpatch::{CodeAddr, Policy};
 
@@ -107,35 +115,82 @@ pub(crate) fn announce(policy: &Policy, listener: fn()) {
     let _ = LISTENER.set(listener);
 }
 
-/// Restores the loader's code, or has it call the profiler again. By the agent's thread.
-pub(super) fn set_listening(listens: bool) -> Result<(), String> {
+/// Whether modules have sites of an attached profiler, whose unloading has to be announced. Cleared
+/// while the registry is locked.
+static HAS_ATTACHED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the loader reports modules that it unloads.
+pub(super) fn listens() -> bool {
+    HAS_ATTACHED.load(Acquire) && !EAR.load(Acquire).is_null()
+}
+
+/// Has the loader call an attached profiler. Returns when no thread is unloading modules that it
+/// did not announce. By the agent's thread.
+pub(super) fn begin_listening(policy: &Policy) -> Result<(), String> {
+    /// The loader unmaps what it unloads, and runs no code of the program meanwhile.
+    const PATIENCE: Duration = Duration::from_secs(5);
+    HAS_ATTACHED.store(true, Release);
+    listen(policy);
     // SAFETY: (1) null, or made by `listen` and never freed.
-    let Some(ear) = (unsafe { EAR.load(Acquire).as_ref() }) else {
-        if listens {
-            listen(target::policy());
-        }
-        return Ok(());
-    };
-    let page = ear.site.address()..ear.site.address().offset(Form::Jump.len() as isize);
-    let page = page.start.align_down(PAGE)..page.end;
-    let failed = |error: &dyn std::fmt::Display| format!("the loader's code: {error}");
-    if listens {
+    let Some(ear) = (unsafe { EAR.load(Acquire).as_ref() }) else { return Ok(()) };
+    if ear.site.destination().address() != ear.stub {
         // SAFETY: (1) the loader's code, which is never unloaded.
-        unsafe { wordpatch::unlock_again(&page) }.map_err(|error| failed(&error))?;
-    } else {
-        ear.site.set(Switch::Off).map_err(|error| failed(&error))?;
+        unsafe { wordpatch::unlock_again(&ear.page()) }.map_err(|error| failed(&error))?;
+        ear.lead_to(ear.stub)?;
     }
-    let to = if listens { ear.stub } else { ear.home };
-    let mut batch = Retarget::new(*target::policy());
-    // SAFETY: (1) our function, or what is never jumped to as it stays off; (2) the loader is never
-    // unloaded; (3) no other thread switches it.
-    unsafe { batch.push_shared(&ear.site, to) }.map_err(|error| failed(&error))?;
-    batch.commit().map_err(|error| failed(&error))?;
-    if listens {
-        return ear.site.set(Switch::On).map_err(|error| failed(&error));
+    ear.site.set(Switch::On).map_err(|error| failed(&error))?;
+    // From here on no thread executes what was there before.
+    let _ = membarrier::sync_core();
+    let is_deleting = || {
+        let shown = SHOWN.load(Acquire);
+        // SAFETY: (1) null, or what the loader shows, for as long as the process lives.
+        !shown.is_null() && unsafe { std::ptr::read_volatile(&raw const (*shown).state) } == DELETE
+    };
+    // Those that were announced are waited for elsewhere.
+    let is_done = || !is_deleting() || DELETING.load(Acquire);
+    match agent::await_until(PATIENCE, is_done) {
+        true => Ok(()),
+        false => Err("a thread is unloading a library: try again".to_owned()),
     }
-    // SAFETY: (1) as above; (2) it is off, and this thread is the one that stores there.
-    unsafe { wordpatch::lock_again(&page) }.map_err(|error| failed(&error))
+}
+
+/// An attached profiler has restored all code. By the thread that holds the registry.
+pub(super) fn forget_attached() {
+    HAS_ATTACHED.store(false, Release);
+}
+
+/// Restores the loader's code. By the agent's thread.
+pub(super) fn end_listening() -> Result<(), String> {
+    // SAFETY: (1) null, or made by `listen` and never freed.
+    let Some(ear) = (unsafe { EAR.load(Acquire).as_ref() }) else { return Ok(()) };
+    // The loader's code may have been locked with that of all modules.
+    // SAFETY: (1) the loader's code, which is never unloaded.
+    unsafe { wordpatch::unlock_again(&ear.page()) }.map_err(|error| failed(&error))?;
+    ear.site.set(Switch::Off).map_err(|error| failed(&error))?;
+    ear.lead_to(ear.home)?;
+    // SAFETY: (1) the loader's code, which is never unloaded; (2) it is off, and this thread is the
+    // one that stores there.
+    unsafe { wordpatch::lock_again(&ear.page()) }.map_err(|error| failed(&error))
+}
+
+fn failed(error: &dyn std::fmt::Display) -> String {
+    format!("the loader's code: {error}")
+}
+
+impl Ear {
+    /// The page of its code.
+    fn page(&self) -> Range<CodeAddr> {
+        let start = self.site.address();
+        start.align_down(PAGE)..start.offset(Form::Jump.len() as isize)
+    }
+
+    fn lead_to(&self, to: CodeAddr) -> Result<(), String> {
+        let mut batch = Retarget::new(*target::policy());
+        // SAFETY: (1) our function, or what is never jumped to as it stays off; (2) the loader is
+        // never unloaded; (3) no other thread switches it.
+        unsafe { batch.push_shared(&self.site, to) }.map_err(|error| failed(&error))?;
+        batch.commit().map(drop).map_err(|error| failed(&error))
+    }
 }
 
 fn ear(policy: &Policy) -> Option<Ear> {
@@ -186,10 +241,27 @@ fn empty_function(start: CodeAddr) -> Option<CodeAddr> {
     Some(CodeAddr::new(ret.ip() as usize))
 }
 
+/// Whether modules may have sites. An attached profiler is no longer active when it restores them.
+fn has_sites() -> bool {
+    target::is_observed() || LISTENER.get().is_some() || HAS_ATTACHED.load(Acquire)
+}
+
+fn show_new_modules(first: *mut Link) {
+    let (is_observed, listener) = (target::is_observed(), LISTENER.get());
+    if !is_observed && listener.is_none() || !has_news(first) {
+        return;
+    }
+    if is_observed {
+        load_handshake::install_now();
+    }
+    if let Some(listener) = listener {
+        listener();
+    }
+}
+
 /// Called by the loader, on the thread that holds it.
 extern "C" fn changed() {
-    let (is_observed, listener) = (target::is_observed(), LISTENER.get());
-    if !is_observed && listener.is_none() {
+    if !target::is_own_process() || !has_sites() {
         return;
     }
     let errno = os::errno();
@@ -204,20 +276,14 @@ extern "C" fn changed() {
                 registry::lock_registry().mark_unloaded();
             }
         }
-        CONSISTENT if has_news(shown.map) => {
-            if is_observed {
-                load_handshake::install_now();
-            }
-            if let Some(listener) = listener {
-                listener();
-            }
-        }
+        CONSISTENT => show_new_modules(shown.map),
         DELETE => {
             LATEST.store(std::ptr::null_mut(), Relaxed);
             // Where the program unloads, the interposed `dlclose` has done this already.
             if !DELETING.swap(true, AcqRel) && !unloading::is_by_caller() {
-                UNASKED.store(true, Release);
-                unloading::begin_unloading();
+                let begins = unloading::begin_unloading_if(has_sites);
+                UNASKED.store(begins, Release);
+                DELETING.store(begins, Release);
             }
         }
         _ => {}

@@ -147,9 +147,12 @@ impl ModuleRegistry {
     pub(crate) fn mark_unloaded(&mut self) {
         let loaded = Module::loaded();
         self.mark_unloaded_except(|entry| {
-            loaded
-                .iter()
-                .any(|module| module.span == entry.module.span && module.path == entry.module.path)
+            // While the profiler was detached, another build may have been loaded in its place.
+            let is_it = |module: &Module| {
+                let of = &entry.module;
+                (&module.span, &module.path, &module.loaded) == (&of.span, &of.path, &of.loaded)
+            };
+            loaded.iter().any(is_it)
         });
     }
 
@@ -162,6 +165,7 @@ impl ModuleRegistry {
             entry.end();
             closed.extend(std::mem::take(&mut entry.is_open).then_some(number as u32));
             leave_span(&entry.module.span);
+            wordpatch::forget_unlocked(&entry.module.span);
             for site in entry.numbers().filter_map(sites::get) {
                 site.gone.store(true, Release);
             }

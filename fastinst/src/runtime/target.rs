@@ -35,7 +35,7 @@ pub(super) use probes::{
 pub(super) use profile_path::{orphans_path, output_path};
 #[cfg(test)]
 pub(super) use running::activate_hooks_in_test;
-use running::is_own_process;
+pub(super) use running::is_own_process;
 pub(crate) use running::is_running;
 pub(super) use running::{
     DORMANT, RUNNING, activate_hooks, deactivate_hooks, give_up, is_known_process, is_observed,

@@ -5,11 +5,12 @@
 //! that switches checks for that announcement after it has taken ownership.
 
 use super::layout::Function;
-use super::registry::lock_registry;
+use super::registry::{LockedRegistry, lock_registry};
 use super::sites::Site;
 use super::{agent, modes, target};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicI32, AtomicU32};
+use std::time::{Duration, Instant};
 use wordpatch::os;
 
 /// How many threads are unloading modules.
@@ -61,13 +62,22 @@ pub(super) fn during<T>(unload: impl FnOnce() -> T) -> T {
 
 /// The calling thread is about to unload modules.
 pub(super) fn begin_unloading() {
+    begin_unloading_if(|| true);
+}
+
+/// The same, if the condition holds while the registry is locked. Returns whether it did.
+pub(super) fn begin_unloading_if(condition: impl FnOnce() -> bool) -> bool {
     let registry = lock_registry();
+    if !condition() {
+        return false;
+    }
     UNLOADING.fetch_add(1, SeqCst);
     exchange_unloader(0, os::threads::current().0);
     // Threads that began to switch earlier are done in a moment.
     for id in registry.transient_functions() {
         wait_for(id.function());
     }
+    true
 }
 
 /// The calling thread is done with that.
@@ -77,11 +87,33 @@ pub(super) fn end_unloading() {
     exchange_unloader(os::threads::current().0, 0);
     UNLOADING.fetch_sub(1, SeqCst);
     // A thread that wanted to switch them meanwhile was refused.
-    let renewed = registry.transient_functions();
+    // While the profiler is detached its sites are the program's own calls.
+    if registry.withdrawn.is_empty() {
+        registry.transient_functions().into_iter().for_each(modes::renew);
+    }
     drop(registry);
-    renewed.into_iter().for_each(modes::renew);
     // A thread that waits for a module was not answered meanwhile.
     agent::call();
+}
+
+/// How long one waits for threads that are unloading: the loader runs no code of the program then.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Locks the registry while no thread is unloading modules, so that none begins; `None` if one does
+/// not come back.
+pub(super) fn lock_registry_between() -> Option<LockedRegistry> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let registry = lock_registry();
+        if !is_going_on() {
+            return Some(registry);
+        }
+        drop(registry);
+        if Instant::now() > end {
+            return None;
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
 }
 
 fn wait_for(function: &Function) {

@@ -80,7 +80,7 @@ pub(in crate::runtime) fn is_observed() -> bool {
 
 /// Where this process is the first of its namespace, a child that shares its memory may be the
 /// first of another one.
-pub(super) fn is_own_process() -> bool {
+pub(in crate::runtime) fn is_own_process() -> bool {
     const FIRST: i32 = 1;
     let process = os::threads::process();
     PROCESS.load(Relaxed) == process && (process != FIRST || os::threads::is_set_up())

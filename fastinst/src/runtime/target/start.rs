@@ -23,7 +23,7 @@ use crate::runtime::measure::Instants;
 use crate::runtime::registry::{self, ModuleRegistry};
 use crate::runtime::{
     arguments, cancellation, complaint, execution, functions, interposed, loader, scope, sites,
-    threads,
+    threads, unloading,
 };
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -179,7 +179,8 @@ pub(in crate::runtime) fn install_loaded(
     scope::apply_settings(&config)?;
     // In unmodified programs, and in libraries that are loaded later.
     threads::room::expect_functions();
-    let mut registry = registry::lock_registry();
+    let mut registry = unloading::lock_registry_between()
+        .ok_or("a thread of the program does not finish unloading a library")?;
     let loaded = Module::loaded();
     let fixed: Vec<u64> = loaded
         .iter()
@@ -188,7 +189,8 @@ pub(in crate::runtime) fn install_loaded(
         .collect();
     registry.install_all(&policy, false, Some(&fixed));
     MODULES_AT_START.store(registry.entries.len(), Release);
-    if fixed.len() < loaded.len() {
+    // Unless the loader reports that, another thread may be unloading them at this moment.
+    if fixed.len() < loaded.len() && loader::listens() {
         registry.install_all(&policy, true, None);
     }
     registry.know_all();
