@@ -182,7 +182,7 @@ fn attach(request: &Request) -> Result<(Agent, Option<Handover>), String> {
         target::deactivate_hooks();
         // A thread that has announced that it unloads has to find the profiler when it is done.
         let registry = unloading::lock_registry_between();
-        loader::forget_attached();
+        loader::attached_sites_are_gone();
         drop(registry);
         let _ = loader::end_listening();
         handover::release();
@@ -358,7 +358,7 @@ fn put_back() -> Result<(), String> {
     // Those that were left alone because a thread was unloading.
     modes::silence_all();
     registry.withdraw(target::policy())?;
-    loader::forget_attached();
+    loader::attached_sites_are_gone();
     drop(registry);
     loader::end_listening()
 }

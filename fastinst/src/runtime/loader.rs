@@ -13,9 +13,9 @@
 //! other way to learn that: so the site is switched on before modules are installed, and off after
 //! their code is restored.
 //!
-//! This is done when the program is about to load its first library, or when the profiler attaches. If it is not possible there
-//! (another loader, a breakpoint, no room after the `ret`), [first calls
-//! wait](super::load_handshake).
+//! This is done when the program is about to load its first library, or when the profiler attaches.
+//! If it is not possible there (another loader, a breakpoint, no room after the `ret`), [first calls
+//! wait](super::load_handshake), and an attached profiler leaves modules alone that may be unloaded.
 //!
 //! # Safety
 //!
@@ -115,13 +115,13 @@ pub(crate) fn announce(policy: &Policy, listener: fn()) {
     let _ = LISTENER.set(listener);
 }
 
-/// Whether modules have sites of an attached profiler, whose unloading has to be announced. Cleared
-/// while the registry is locked.
-static HAS_ATTACHED: AtomicBool = AtomicBool::new(false);
+/// Whether modules may have sites of an attached profiler, so that it has to hear of their
+/// unloading. Cleared while the registry is locked.
+static HAS_ATTACHED_SITES: AtomicBool = AtomicBool::new(false);
 
 /// Whether the loader reports modules that it unloads.
 pub(super) fn listens() -> bool {
-    HAS_ATTACHED.load(Acquire) && !EAR.load(Acquire).is_null()
+    HAS_ATTACHED_SITES.load(Acquire) && !EAR.load(Acquire).is_null()
 }
 
 /// Has the loader call an attached profiler. Returns when no thread is unloading modules that it
@@ -129,7 +129,7 @@ pub(super) fn listens() -> bool {
 pub(super) fn begin_listening(policy: &Policy) -> Result<(), String> {
     /// The loader unmaps what it unloads, and runs no code of the program meanwhile.
     const PATIENCE: Duration = Duration::from_secs(5);
-    HAS_ATTACHED.store(true, Release);
+    HAS_ATTACHED_SITES.store(true, Release);
     listen(policy);
     // SAFETY: (1) null, or made by `listen` and never freed.
     let Some(ear) = (unsafe { EAR.load(Acquire).as_ref() }) else { return Ok(()) };
@@ -155,8 +155,8 @@ pub(super) fn begin_listening(policy: &Policy) -> Result<(), String> {
 }
 
 /// An attached profiler has restored all code. By the thread that holds the registry.
-pub(super) fn forget_attached() {
-    HAS_ATTACHED.store(false, Release);
+pub(super) fn attached_sites_are_gone() {
+    HAS_ATTACHED_SITES.store(false, Release);
 }
 
 /// Restores the loader's code. By the agent's thread.
@@ -243,7 +243,7 @@ fn empty_function(start: CodeAddr) -> Option<CodeAddr> {
 
 /// Whether modules may have sites. An attached profiler is no longer active when it restores them.
 fn has_sites() -> bool {
-    target::is_observed() || LISTENER.get().is_some() || HAS_ATTACHED.load(Acquire)
+    target::is_observed() || LISTENER.get().is_some() || HAS_ATTACHED_SITES.load(Acquire)
 }
 
 fn show_new_modules(first: *mut Link) {
