@@ -318,6 +318,17 @@ fn a_process_that_begins_other_programs_is_attached_to_when_it_has_begun_its_las
 }
 
 #[test]
+fn a_process_that_begins_others_all_the_time_is_attached_to_between_two() {
+    let program = compile_with("gcc", "parent.c", &folder("attach-parent"), &["-O1"]);
+    let victim = Victim::start(&mut clean(Command::new(&program)));
+    for _ in 0..5 {
+        let output = attach(&["--for", "50ms"], victim.number());
+        assert!(output.status.success(), "{output:?}");
+    }
+    victim.end();
+}
+
+#[test]
 fn a_command_that_is_killed_leaves_the_process_as_it_was() {
     let program = program("killed", HOOKS);
     let place = program.parent().unwrap();

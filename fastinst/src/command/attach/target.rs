@@ -5,6 +5,7 @@ use crate::command::Failure;
 use fastinst::discovery::{ImageError, Module};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use wordpatch::os::tracing::Memory;
 
 /// A process that may be attached to, as far as can be determined from outside.
@@ -75,11 +76,7 @@ impl Target {
         let memory = Memory::of(process)
             .map_err(|error| refused(why_not_traced(process, &status, &error)))?;
         require_program(process, living)?;
-        if threads.iter().all(|thread| matches!(thread.state, 'D' | 'Z' | 'X')) {
-            return Err(refused(format!(
-                "every thread of {process} is in an uninterruptible sleep (the parent of a vfork?): try again"
-            )));
-        }
+        let threads = interruptible(process, threads)?;
         Ok(Self { process, living, memory, threads })
     }
 
@@ -136,6 +133,23 @@ pub(super) fn threads(process: i32) -> Vec<Thread> {
     let mut threads: Vec<Thread> = numbers.filter_map(thread).collect();
     threads.sort_by_key(|thread| thread.number);
     threads
+}
+
+/// Waits until one of the threads is in no uninterruptible sleep: a program that starts others all
+/// the time is in one most of the time, each until a child has executed its program.
+fn interruptible(process: i32, mut threads: Vec<Thread>) -> Result<Vec<Thread>, Failure> {
+    const PATIENCE: Duration = Duration::from_secs(2);
+    let end = Instant::now() + PATIENCE;
+    while threads.iter().all(|thread| matches!(thread.state, 'D' | 'Z' | 'X')) {
+        if Instant::now() > end {
+            return Err(refused(format!(
+                "every thread of {process} is in an uninterruptible sleep (the parent of a vfork?): try again"
+            )));
+        }
+        std::thread::sleep(Duration::from_micros(100));
+        threads = self::threads(process);
+    }
+    Ok(threads)
 }
 
 fn require_process(process: i32, status: &Status) -> Result<(), Failure> {
