@@ -241,9 +241,12 @@ fn empty_function(start: CodeAddr) -> Option<CodeAddr> {
     Some(CodeAddr::new(ret.ip() as usize))
 }
 
-/// Whether modules may have sites. An attached profiler is no longer active when it restores them.
+/// Whether modules may have sites that this process touches. An attached profiler is no longer
+/// active when it restores them, and leaves forked children alone.
 fn has_sites() -> bool {
-    target::is_observed() || LISTENER.get().is_some() || HAS_ATTACHED_SITES.load(Acquire)
+    target::is_observed()
+        || LISTENER.get().is_some()
+        || HAS_ATTACHED_SITES.load(Acquire) && target::is_own_process()
 }
 
 fn show_new_modules(first: *mut Link) {
@@ -261,7 +264,7 @@ fn show_new_modules(first: *mut Link) {
 
 /// Called by the loader, on the thread that holds it.
 extern "C" fn changed() {
-    if !target::is_own_process() || !has_sites() {
+    if !has_sites() {
         return;
     }
     let errno = os::errno();
