@@ -64,7 +64,12 @@ pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Er
             if progress.is_stopped() {
                 break 'rounds;
             }
-            round(&corpus, &library, program, (&providers, states), times)?;
+            let mut runs = runs(&providers, states);
+            // A machine that becomes slower during a round must not make probes expensive.
+            if number % 2 == 1 {
+                runs.reverse();
+            }
+            round(&corpus, &library, program, runs, times)?;
             progress.passed(program.name, 1);
         }
     }
@@ -106,16 +111,35 @@ fn pairs(providers: &[Provider]) -> Vec<(String, String, String)> {
     providers.iter().flat_map(of).chain([floor]).collect()
 }
 
+/// A run: its name, its build, and the provider and the state of its probes.
+type Run<'r> = (String, Build, Option<(&'r str, &'r str)>);
+
+/// The runs of a round, the plain builds first.
+fn runs<'r>(providers: &'r [Provider], states: &'r [&'r str]) -> Vec<Run<'r>> {
+    let mut plain: Vec<Build> = providers.iter().map(|provider| provider.plain).collect();
+    plain.push(Build::Floor);
+    plain.sort_by_key(|build| format!("{build:?}"));
+    plain.dedup();
+    let observed = providers.iter().flat_map(|provider| {
+        let run = |&state| {
+            let name = format!("{}/{state}", provider.name);
+            (name, provider.build, Some((provider.name, state)))
+        };
+        states.iter().map(run)
+    });
+    plain.into_iter().map(|build| (format!("{build:?}"), build, None)).chain(observed).collect()
+}
+
 /// Runs everything once.
 fn round(
     corpus: &Corpus,
     library: &Path,
     program: &'static Program,
-    (providers, states): (&[Provider], &[&str]),
+    runs: Vec<Run<'_>>,
     times: &mut Times,
 ) -> Result<(), Box<dyn Error>> {
     let mut expected = None;
-    let mut run = |name: String, build: Build, state: Option<(&str, &str)>| {
+    for (name, build, state) in runs {
         let mut command = Command::new(corpus.build(program, build)?);
         command.arg(program.rounds);
         if let Some((provider, state)) = state {
@@ -125,20 +149,6 @@ fn round(
         command.env("GMON_OUT_PREFIX", corpus.folder().join("gmon"));
         let outcome = corpus::run(program, build, &mut command, &mut expected)?;
         times.entry(name).or_default().push(outcome.cpu.as_micros() as u64);
-        Ok::<_, corpus::CorpusError>(())
-    };
-    let mut plain: Vec<Build> = providers.iter().map(|provider| provider.plain).collect();
-    plain.push(Build::Floor);
-    plain.sort_by_key(|build| format!("{build:?}"));
-    plain.dedup();
-    for build in plain {
-        run(format!("{build:?}"), build, None)?;
-    }
-    for provider in providers {
-        for &state in states {
-            let name = format!("{}/{state}", provider.name);
-            run(name, provider.build, Some((provider.name, state)))?;
-        }
     }
     Ok(())
 }
