@@ -1,6 +1,7 @@
 //! Output: the descriptive parts of a profile, and where the profile is written.
 
 use crate::config::Config;
+use crate::discovery::DiscoveryError;
 use crate::format::Format;
 use crate::names::Names;
 use crate::runtime::functions::Id;
@@ -10,6 +11,7 @@ use crate::runtime::spans::{self, Recorded};
 use crate::runtime::witness::{JIT, Jit};
 use crate::symbols::unused_debug_files;
 use profiler::{Clock, ClockEvidence, Label, Module, Profile, Spent, TableOptions};
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -150,9 +152,9 @@ fn module(module: &crate::discovery::Module) -> Module {
 
 /// Removes the modules without functions, and identifies the others.
 fn keep_used_modules(profile: &mut Profile, registry: &ModuleRegistry) {
-    let mut numbers = std::collections::BTreeMap::new();
+    let mut numbers = BTreeMap::new();
     let all = std::mem::take(&mut profile.modules);
-    let mut kept = Vec::new();
+    let (mut kept, mut unread) = (Vec::new(), BTreeMap::new());
     let labels = profile.functions.iter_mut().flat_map(|function| {
         function.arcs.iter_mut().filter_map(|arc| arc.caller.as_mut()).chain([&mut function.label])
     });
@@ -161,26 +163,31 @@ fn keep_used_modules(profile: &mut Profile, registry: &ModuleRegistry) {
         let number = *numbers.entry(key).or_insert_with(|| {
             let mut module = all.get(key as usize).cloned().unwrap_or_default();
             if let Some(entry) = registry.entries.get(key as usize) {
-                identify(&mut module, &entry.module, &mut profile.header.notes);
+                let error = identify(&mut module, &entry.module).err();
+                unread.extend(error.map(|error| (kept.len() as u32, error)));
             }
             kept.push(module);
             kept.len() as u32 - 1
         });
+        // Names that were read before the file was replaced are known.
+        if label.name.contains("+0x")
+            && let Some(error) = unread.remove(&number)
+        {
+            profile.header.notes.push(format!("some functions have no names: {error}"));
+        }
         label.module = Some(number);
     }
     profile.modules = kept;
 }
 
 /// Adds what readers of the profile recognize a module's file by.
-fn identify(module: &mut Module, loaded: &crate::discovery::Module, notes: &mut Vec<String>) {
+fn identify(module: &mut Module, loaded: &crate::discovery::Module) -> Result<(), DiscoveryError> {
     module.build_id = loaded.build_id();
-    if loaded.registered.is_none()
-        && let Err(error) = loaded.contents()
-    {
-        // Another file may lie there, which no build ID distinguishes from the one that was loaded.
-        module.path += " (deleted)";
-        notes.push(format!("some functions have no names: {error}"));
+    if loaded.registered.is_some() {
+        return Ok(());
     }
+    // Another file may lie there, which no build ID distinguishes from the one that was loaded.
+    loaded.contents().map(drop).inspect_err(|_| module.path += " (deleted)")
 }
 
 fn notes(registry: &ModuleRegistry, facts: &Facts) -> Vec<String> {

@@ -7,48 +7,8 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use support::{clean, compile_with, fastinst, folder, function, has, profile, run};
+use support::{Victim, clean, compile_with, fastinst, folder, function, has, profile, run};
 use test_support::{eventually, send};
-
-/// A program that was started without the library.
-struct Victim(Child);
-
-impl Victim {
-    /// The number of its threads. An ended thread may still be listed for a short time.
-    fn threads(&self) -> usize {
-        std::fs::read_dir(format!("/proc/{}/task", self.number())).unwrap().count()
-    }
-
-    fn start(command: &mut Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        // The program prints nothing more before its end.
-        BufReader::with_capacity(1, child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n");
-        Self(child)
-    }
-
-    fn number(&self) -> u32 {
-        self.0.id()
-    }
-
-    /// Ends the program, which must succeed; returns its output.
-    fn end(mut self) -> String {
-        send(self.number(), libc::SIGTERM);
-        let mut text = String::new();
-        self.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-        let status = self.0.wait().unwrap();
-        assert!(status.success(), "{status} {text}");
-        text
-    }
-}
-
-impl Drop for Victim {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 fn attach(options: &[&str], process: u32) -> Output {
     run(fastinst().arg("attach").args(options).arg(process.to_string()))

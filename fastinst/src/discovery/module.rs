@@ -177,8 +177,8 @@ impl Module {
         ways.filter_map(open).find(|(_, contents)| loaded.is_of(contents))
     }
 
-    /// The kernel's link to the file behind a mapping. It leads to files that were deleted, too, and
-    /// is for privileged users (proc_pid_map_files(5)).
+    /// The kernel's link to the file behind a mapping. It leads to files that were deleted, too,
+    /// and is for privileged users (proc_pid_map_files(5)).
     fn mapped_file(&self) -> Option<PathBuf> {
         let mappings = maps::mappings().ok()?;
         let mapping = mappings

@@ -315,7 +315,7 @@ fn attach_again(settings: target::Settings, start: super::measure::Instants) -> 
     target::use_settings(settings, start)?;
     modes::close_open_calls();
     loader::begin_listening(&policy)?;
-    let mut registry = unloading::lock_registry_between().ok_or(UNLOADS)?;
+    let mut registry = unloading::lock_registry_between()?;
     // Modules that were unloaded meanwhile.
     registry.mark_unloaded();
     registry.redirect_again(&policy)?;
@@ -354,7 +354,7 @@ fn put_back() -> Result<(), String> {
     if !are_out {
         return Err("a hook does not come back".to_owned());
     }
-    let mut registry = unloading::lock_registry_between().ok_or(UNLOADS)?;
+    let mut registry = unloading::lock_registry_between()?;
     // Those that were left alone because a thread was unloading.
     modes::silence_all();
     registry.withdraw(target::policy())?;
@@ -362,9 +362,6 @@ fn put_back() -> Result<(), String> {
     drop(registry);
     loader::end_listening()
 }
-
-/// Why sites cannot be touched.
-const UNLOADS: &str = "a thread of the program does not finish unloading a library";
 
 fn untie() {
     STAY.store(NO, Release);

@@ -14,8 +14,9 @@
 //! their code is restored.
 //!
 //! This is done when the program is about to load its first library, or when the profiler attaches.
-//! If it is not possible there (another loader, a breakpoint, no room after the `ret`), [first calls
-//! wait](super::load_handshake), and an attached profiler leaves modules alone that may be unloaded.
+//! If it is not possible there (another loader, a breakpoint, no room after the `ret`), [first
+//! calls wait](super::load_handshake), and an attached profiler leaves modules alone that may be
+//! unloaded.
 //!
 //! # Safety
 //!
@@ -88,11 +89,16 @@ pub(crate) fn find_published_state() {
 /// Never freed, once it was made.
 static EAR: AtomicPtr<Ear> = AtomicPtr::new(std::ptr::null_mut());
 
+fn ear() -> Option<&'static Ear> {
+    // SAFETY: (1) null, or made by `listen` and never freed.
+    unsafe { EAR.load(Acquire).as_ref() }
+}
+
 /// Has the loader call `changed` from the first call of this on.
 pub(crate) fn listen(policy: &Policy) {
     static ASKED: AtomicBool = AtomicBool::new(false);
     if !ASKED.swap(true, AcqRel)
-        && let Some(ear) = ear(policy)
+        && let Some(ear) = Ear::make(policy)
     {
         EAR.store(Box::into_raw(Box::new(ear)), Release);
     }
@@ -121,7 +127,7 @@ static HAS_ATTACHED_SITES: AtomicBool = AtomicBool::new(false);
 
 /// Whether the loader reports modules that it unloads.
 pub(super) fn listens() -> bool {
-    HAS_ATTACHED_SITES.load(Acquire) && !EAR.load(Acquire).is_null()
+    HAS_ATTACHED_SITES.load(Acquire) && ear().is_some()
 }
 
 /// Has the loader call an attached profiler. Returns when no thread is unloading modules that it
@@ -131,8 +137,7 @@ pub(super) fn begin_listening(policy: &Policy) -> Result<(), String> {
     const PATIENCE: Duration = Duration::from_secs(5);
     HAS_ATTACHED_SITES.store(true, Release);
     listen(policy);
-    // SAFETY: (1) null, or made by `listen` and never freed.
-    let Some(ear) = (unsafe { EAR.load(Acquire).as_ref() }) else { return Ok(()) };
+    let Some(ear) = ear() else { return Ok(()) };
     if ear.site.destination().address() != ear.stub {
         // SAFETY: (1) the loader's code, which is never unloaded.
         unsafe { wordpatch::unlock_again(&ear.page()) }.map_err(|error| failed(&error))?;
@@ -161,8 +166,7 @@ pub(super) fn attached_sites_are_gone() {
 
 /// Restores the loader's code. By the agent's thread.
 pub(super) fn end_listening() -> Result<(), String> {
-    // SAFETY: (1) null, or made by `listen` and never freed.
-    let Some(ear) = (unsafe { EAR.load(Acquire).as_ref() }) else { return Ok(()) };
+    let Some(ear) = ear() else { return Ok(()) };
     // The loader's code may have been locked with that of all modules.
     // SAFETY: (1) the loader's code, which is never unloaded.
     unsafe { wordpatch::unlock_again(&ear.page()) }.map_err(|error| failed(&error))?;
@@ -178,6 +182,32 @@ fn failed(error: &dyn std::fmt::Display) -> String {
 }
 
 impl Ear {
+    fn make(policy: &Policy) -> Option<Self> {
+        let shown = SHOWN.load(Acquire);
+        // SAFETY: (1) null, or what the loader shows, for as long as the process lives.
+        let (brk, base) = unsafe { shown.as_ref().map(|shown| (shown.brk, shown.base))? };
+        let (base, ret) = (CodeAddr::new(base), empty_function(CodeAddr::new(brk))?);
+        let mut survey = Survey::new(*policy).ok()?;
+        let mut islands = Islands::near(base..ret.offset(16)).ok()?;
+        let stub = islands
+            .stub(14, |_| {
+                x86::far_jump(CodeAddr::new(changed as extern "C" fn() as usize)).to_vec()
+            })
+            .ok()?;
+        // SAFETY: (1) the loader is never unloaded; (2) its function begins there, or behind its
+        // `endbr64`; what follows the `ret` is never executed; (3) debuggers excepted, no code
+        // writes there; (4) off it is what it was; (5) we are called as a function without
+        // arguments, and are never unloaded, as the loader preloaded us.
+        let mut site = unsafe { survey.adopt_off(ret, Form::Jump, Role::TailJump).ok()? };
+        let home = site.destination().address();
+        let mut batch = Retarget::new(*policy);
+        // SAFETY: (1) see (5) above; (2) see (1).
+        unsafe { batch.push(&mut site, stub.address()).ok()? };
+        batch.commit().ok()?;
+        site.set(Switch::On).ok()?;
+        Some(Self { site, stub: stub.address(), home, _islands: islands })
+    }
+
     /// The page of its code.
     fn page(&self) -> Range<CodeAddr> {
         let start = self.site.address();
@@ -191,30 +221,6 @@ impl Ear {
         unsafe { batch.push_shared(&self.site, to) }.map_err(|error| failed(&error))?;
         batch.commit().map(drop).map_err(|error| failed(&error))
     }
-}
-
-fn ear(policy: &Policy) -> Option<Ear> {
-    let shown = SHOWN.load(Acquire);
-    // SAFETY: (1) null, or what the loader shows, for as long as the process lives.
-    let (brk, base) = unsafe { shown.as_ref().map(|shown| (shown.brk, shown.base))? };
-    let (base, ret) = (CodeAddr::new(base), empty_function(CodeAddr::new(brk))?);
-    let mut survey = Survey::new(*policy).ok()?;
-    let mut islands = Islands::near(base..ret.offset(16)).ok()?;
-    let stub = islands
-        .stub(14, |_| x86::far_jump(CodeAddr::new(changed as extern "C" fn() as usize)).to_vec())
-        .ok()?;
-    // SAFETY: (1) the loader is never unloaded; (2) its function begins there, or behind its
-    // `endbr64`; what follows the `ret` is never executed; (3) debuggers excepted, no code writes
-    // there; (4) off it is what it was; (5) we are called as a function without arguments, and are
-    // never unloaded, as the loader preloaded us.
-    let mut site = unsafe { survey.adopt_off(ret, Form::Jump, Role::TailJump).ok()? };
-    let home = site.destination().address();
-    let mut batch = Retarget::new(*policy);
-    // SAFETY: (1) see (5) above; (2) see (1).
-    unsafe { batch.push(&mut site, stub.address()).ok()? };
-    batch.commit().ok()?;
-    site.set(Switch::On).ok()?;
-    Some(Ear { site, stub: stub.address(), home, _islands: islands })
 }
 
 /// The `ret` of a function that does nothing, if there is room after it for the displacement of a

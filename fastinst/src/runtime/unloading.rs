@@ -99,18 +99,18 @@ pub(super) fn end_unloading() {
 /// How long one waits for threads that are unloading: the loader runs no code of the program then.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Locks the registry while no thread is unloading modules, so that none begins; `None` if one does
-/// not come back.
-pub(super) fn lock_registry_between() -> Option<LockedRegistry> {
+/// Locks the registry while no thread is unloading modules, so that none begins. Refuses if one
+/// does not come back.
+pub(super) fn lock_registry_between() -> Result<LockedRegistry, &'static str> {
     let end = Instant::now() + PATIENCE;
     loop {
         let registry = lock_registry();
         if !is_going_on() {
-            return Some(registry);
+            return Ok(registry);
         }
         drop(registry);
         if Instant::now() > end {
-            return None;
+            return Err("a thread of the program does not finish unloading a library");
         }
         std::thread::sleep(Duration::from_micros(200));
     }

@@ -12,7 +12,7 @@
 //!
 //! - `kernel` opens the events and reads their rings; `mappings` and `unwinding` find the code that
 //!   an address is in, and its callers.
-//! - `placements` finds modules that come and go: libraries, and code that runtimes have registered.
+//! - `placements` finds modules that come and go: libraries, and code that runtimes register.
 //! - `jit` names code that runtimes generate and report to perf.
 //! - `reservoir` keeps as many stacks as a profile needs, however long the program runs.
 //! - `frames` is the fallback where the kernel refuses.

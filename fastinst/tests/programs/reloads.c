@@ -1,6 +1,6 @@
 /*
- * Loads two libraries in turn, calls them and unloads them, until SIGTERM arrives. With CODE a library, whose hooks lie where the other one,
- * with DATA, has words that the loader relocates.
+ * Loads two libraries in turn, calls them and unloads them, until SIGTERM arrives. With CODE a library, whose hooks
+ * lie where the other one, with DATA, has words that the loader relocates.
  */
 #ifdef CODE
 __asm__(".text\n.zero 0x10000\n");
@@ -18,9 +18,10 @@ int turn(int n) {
     return sum;
 }
 #elif defined(DATA)
-#define EIGHT(x) x, x, x, x, x, x, x, x
+#define FOUR(x) x, x, x, x
+#define MANY(x) FOUR(FOUR(FOUR(FOUR(FOUR(x)))))
 static int one = 1;
-static int *words[] = {EIGHT(EIGHT(EIGHT(&one))), EIGHT(EIGHT(EIGHT(&one))), EIGHT(EIGHT(EIGHT(&one))), EIGHT(EIGHT(EIGHT(&one)))};
+static int *words[] = {MANY(&one), MANY(&one)};
 
 int turn(int n) {
     int sum = 0;

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::io::ErrorKind;
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 /// The command under test.
 pub fn fastinst() -> Command {
@@ -82,6 +82,46 @@ pub fn run(command: &mut Command) -> Output {
             Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
             output => return output.unwrap_or_else(|error| panic!("{command:?}: {error}")),
         }
+    }
+}
+
+/// A program that was started without the library.
+pub struct Victim(pub Child);
+
+impl Victim {
+    /// The number of its threads. An ended thread may still be listed for a short time.
+    pub fn threads(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/task", self.number())).unwrap().count()
+    }
+
+    pub fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        // The program prints nothing more before its end.
+        BufReader::with_capacity(1, child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Self(child)
+    }
+
+    pub fn number(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Ends the program, which must succeed; returns its output.
+    pub fn end(mut self) -> String {
+        test_support::send(self.number(), libc::SIGTERM);
+        let mut text = String::new();
+        self.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        let status = self.0.wait().unwrap();
+        assert!(status.success(), "{status} {text}");
+        text
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

@@ -179,8 +179,7 @@ pub(in crate::runtime) fn install_loaded(
     scope::apply_settings(&config)?;
     // In unmodified programs, and in libraries that are loaded later.
     threads::room::expect_functions();
-    let mut registry = unloading::lock_registry_between()
-        .ok_or("a thread of the program does not finish unloading a library")?;
+    let mut registry = unloading::lock_registry_between()?;
     let loaded = Module::loaded();
     let fixed: Vec<u64> = loaded
         .iter()
@@ -189,9 +188,15 @@ pub(in crate::runtime) fn install_loaded(
         .collect();
     registry.install_all(&policy, false, Some(&fixed));
     MODULES_AT_START.store(registry.entries.len(), Release);
-    // Unless the loader reports that, another thread may be unloading them at this moment.
-    if fixed.len() < loaded.len() && loader::listens() {
+    let mut others = loaded.iter().filter(|module| !stays(module)).peekable();
+    if others.peek().is_some() && loader::listens() {
         registry.install_all(&policy, true, None);
+    } else {
+        // Another thread may be unloading them at this moment.
+        registry.refusals.extend(others.filter(|module| module.has_hooks()).map(|module| {
+            let name = &module.name;
+            format!("{name} gets no probes: it may be unloaded, which the loader does not report")
+        }));
     }
     registry.know_all();
     // Where no probe can be switched there is no profile: the reason, as far as it is known.

@@ -284,10 +284,10 @@ impl Kernel {
             ..
         } = self;
         *is_busy = false;
-        let now = clocks::monotonic();
+        // Placements are looked up by what is read now; they are replaced afterwards.
+        *drained = clocks::monotonic();
         if paused.is_some() {
             addresses.iter_mut().chain(stack_rings).for_each(|ring| ring.drain(|_| ()));
-            *drained = now;
             return;
         }
         for ring in addresses {
@@ -314,7 +314,6 @@ impl Kernel {
         let ours = drain_stacks as *const () as u64;
         let met = has_puns.then_some(met);
         drain_stacks(stack_rings, agent, mappings, unwinding, stacks, ours, met);
-        *drained = now;
     }
 
     /// Reads the clocks of all threads that were seen. Threads that have ended keep their last

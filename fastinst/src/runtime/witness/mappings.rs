@@ -132,29 +132,30 @@ impl Mappings {
 
     /// The place of an address in a module that lay there at that time, and may have gone.
     fn find_placed(&mut self, address: usize, when: u64) -> Option<Place> {
-        let current = self.find_mapped(address);
-        let (placement, mappings) = self.placements.at(address, when)?;
-        let known = &mut self.known;
-        let holds = |mapped: &Mapped| (mapped.start..mapped.end).contains(&address);
-        let number = mappings.iter().copied().find(|&number| holds(&known[number as usize]));
-        let mapping = match number {
-            Some(number) => number,
-            None => {
-                let Range { start, end } = placement.span;
-                let mapped = match placement.has_file {
-                    true => known[current?.mapping as usize].clone(),
-                    false => Mapped { start, end, ..Mapped::without_file() },
-                };
-                known.push(Mapped { entry: Some(placement.entry), ..mapped });
-                let number = known.len() as u32 - 1;
-                mappings.push(number);
-                // Its file may be replaced as soon as it has gone.
-                self.image(number);
-                number
-            }
+        let placement = self.placements.at(address, when)?.clone();
+        let holds = |&number: &u32| {
+            let mapped = &self.known[number as usize];
+            (mapped.start..mapped.end).contains(&address)
         };
+        let number = self.placements.mappings(&placement).iter().copied().find(holds);
+        let mapping = number.or_else(|| self.add_placed(&placement, address))?;
         let start = self.known[mapping as usize].start;
         Some(Place { mapping, offset: (address - start) as u32 })
+    }
+
+    /// Makes the mapping of such a module that holds an address. Returns its number.
+    fn add_placed(&mut self, placement: &Placement, address: usize) -> Option<u32> {
+        let Range { start, end } = placement.span;
+        let mapped = match placement.has_file {
+            true => self.known[self.find_mapped(address)?.mapping as usize].clone(),
+            false => Mapped { start, end, ..Mapped::without_file() },
+        };
+        self.known.push(Mapped { entry: Some(placement.entry), ..mapped });
+        let number = self.known.len() as u32 - 1;
+        self.placements.add_mapping(placement, number);
+        // Its file may be replaced as soon as it has gone.
+        self.image(number);
+        Some(number)
     }
 
     fn find_mapped(&self, address: usize) -> Option<Place> {

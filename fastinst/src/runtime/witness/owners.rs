@@ -58,7 +58,9 @@ impl Probed {
             let address = id.start();
             let entry_of = || registry.entry_of(address).map(|(module, _)| module);
             let module = former.get(&id).copied().or_else(entry_of);
-            if let Some(module) = module.filter(|_| target::is_selected(registry, address)) {
+            let is_selected =
+                |&module: &usize| target::is_selected_in(&registry.entries[module].module, address);
+            if let Some(module) = module.filter(is_selected) {
                 functions.push(((module, address.get()), FuncId(id.0)));
             }
         }

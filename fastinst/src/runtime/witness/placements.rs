@@ -28,16 +28,25 @@ impl Placements {
         differs
     }
 
-    /// The module that lay there at that time, and the numbers of its mappings.
-    pub(super) fn at(&mut self, address: usize, when: u64) -> Option<(&Placement, &mut Vec<u32>)> {
+    /// The module that lay there at that time.
+    pub(super) fn at(&self, address: usize, when: u64) -> Option<&Placement> {
         let holds = |placement: &&Placement| {
             placement.span.contains(&address) && placement.lifetime.contains(&when)
         };
         let behind = self.present.partition_point(|placement| placement.span.start <= address);
         let present = self.present[..behind].last().filter(holds);
-        let placement = present.or_else(|| self.past.iter().find(holds))?;
-        let mappings = self.mappings.entry((placement.entry, placement.span.start)).or_default();
-        Some((placement, mappings))
+        present.or_else(|| self.past.iter().find(holds))
+    }
+
+    /// The numbers of a module's mappings.
+    pub(super) fn mappings(&self, placement: &Placement) -> &[u32] {
+        let numbers = self.mappings.get(&(placement.entry, placement.span.start));
+        numbers.map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn add_mapping(&mut self, placement: &Placement, number: u32) {
+        let key = (placement.entry, placement.span.start);
+        self.mappings.entry(key).or_default().push(number);
     }
 }
 
@@ -49,8 +58,12 @@ mod tests {
         Placement { entry, has_file: false, span: start..start + 100, lifetime }
     }
 
-    fn entry(placements: &mut Placements, address: usize, when: u64) -> Option<usize> {
-        placements.at(address, when).map(|(placement, _)| placement.entry)
+    fn entry(placements: &Placements, address: usize, when: u64) -> Option<usize> {
+        placements.at(address, when).map(|placement| placement.entry)
+    }
+
+    fn numbers(placements: &Placements, when: u64) -> &[u32] {
+        placements.mappings(placements.at(1000, when).unwrap())
     }
 
     #[test]
@@ -62,23 +75,23 @@ mod tests {
             placement(3, 1050, 40..u64::MAX),
             placement(4, 500, 0..u64::MAX),
         ]);
-        let found = [7, 10, 25, 45].map(|when| entry(&mut placements, 1060, when));
+        let found = [7, 10, 25, 45].map(|when| entry(&placements, 1060, when));
         assert_eq!(found, [Some(1), None, Some(2), Some(3)]);
-        assert_eq!(entry(&mut placements, 1010, 45), None);
-        assert_eq!([599, 600].map(|at| entry(&mut placements, at, 45)), [Some(4), None]);
+        assert_eq!(entry(&placements, 1010, 45), None);
+        assert_eq!([599, 600].map(|at| entry(&placements, at, 45)), [Some(4), None]);
     }
 
     #[test]
     fn a_module_keeps_the_numbers_of_its_mappings() {
         let mut placements = Placements::default();
         assert!(placements.set(vec![placement(1, 1000, 5..u64::MAX)]));
-        placements.at(1000, 6).unwrap().1.push(17);
+        let placed = placements.at(1000, 6).unwrap().clone();
+        placements.add_mapping(&placed, 17);
         let both = || vec![placement(2, 1000, 20..u64::MAX), placement(1, 1000, 5..10)];
         assert!(placements.set(both()) && !placements.set(both()));
-        let numbers = [6, 20].map(|when| placements.at(1000, when).unwrap().1.clone());
-        assert_eq!(numbers, [vec![17], vec![]]);
+        assert_eq!([6, 20].map(|when| numbers(&placements, when)), [&[17][..], &[]]);
         placements.set(Vec::new());
         placements.set(vec![placement(1, 1000, 50..u64::MAX)]);
-        assert_eq!(*placements.at(1000, 60).unwrap().1, [17]);
+        assert_eq!(numbers(&placements, 60), [17]);
     }
 }
