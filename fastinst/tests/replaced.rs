@@ -175,5 +175,6 @@ fn probes_go_where_functions_are_in_the_code_that_runs() {
             let said = format!("{} was deleted or replaced", files.at(file).display());
             assert!(errors.contains(&said), "{errors}");
         }
+        assert_eq!(errors.matches("was deleted or replaced").count(), 2, "{errors}");
     }
 }

@@ -133,8 +133,10 @@ fn modules(target: &Path) -> Result<Vec<Module>, Failure> {
     let mut paths: Vec<&str> =
         executable.filter_map(|line| line.find('/').map(|at| &line[at..])).collect();
     paths.dedup();
+    // The kernel lists memory that is shared without a file as deleted, too.
+    const NO_FILES: [&str; 3] = ["/memfd:", "/dev/zero", "/SYSV"];
     let deleted = paths.iter().filter_map(|path| path.strip_suffix(" (deleted)"));
-    for path in deleted.filter(|path| !path.starts_with("/memfd:")) {
+    for path in deleted.filter(|path| !NO_FILES.iter().any(|other| path.starts_with(other))) {
         say(&format!(
             "note: {path} was deleted or replaced after process {process} had loaded it: its functions are left out"
         ));
