@@ -120,6 +120,8 @@ pub struct Request {
     pub settings: [u8; 12288],
     /// The text of the answer.
     pub answer: [u8; 4096],
+    /// Whether the process had one thread, which waits until the library is loaded.
+    pub is_single: u64,
 }
 
 /// Puts a text into a field, followed by a zero; false if it does not fit.

@@ -516,7 +516,7 @@ impl Writer {
 
 /// Whether a reader lives. A reader that this process cannot see has no process ID here, and is
 /// taken to live.
-fn is_there(reader: i32) -> bool {
+pub(crate) fn is_there(reader: i32) -> bool {
     // SAFETY: (1) sends nothing.
     reader == 0 || unsafe { libc::kill(reader, 0) == 0 || wordpatch::os::errno() != libc::ESRCH }
 }

@@ -5,6 +5,7 @@
 //! - `loaded` reads from its memory which modules are loaded; `thread_data` makes thread data for
 //!   the thread that is started there, and `bootstrap` contains its code.
 //! - `safe_point` says where a program of one thread can be held.
+//! - `way_back` is how a stopped thread goes on if the command is killed.
 //! - `injection` injects all of it. `place` puts the library where the process finds it.
 
 mod bootstrap;
@@ -14,6 +15,7 @@ mod place;
 mod safe_point;
 mod target;
 mod thread_data;
+mod way_back;
 
 use super::launch::Options;
 use super::run::Kept;

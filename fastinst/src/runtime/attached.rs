@@ -30,7 +30,7 @@ use super::{cancellation, functions, handover, loader, modes, scope, sites, targ
 use crate::attachment::{REFUSED, Request, STARTED, ThreadData, VERSION, put};
 use crate::config::{Config, Provider};
 use crate::discovery::Module;
-use crate::handover::{Attachment, Handover, Tether};
+use crate::handover::{Attachment, Handover, Tether, is_there};
 use crate::selection::Selector;
 use crate::symbols::use_debug_files;
 use crate::trigger::Trigger;
@@ -54,7 +54,7 @@ const STAYS: u32 = 1;
 const ENDING: u32 = 2;
 /// Whether a thread is attaching or profiling.
 static TAKEN: AtomicBool = AtomicBool::new(false);
-/// How long the command has to take what it needs.
+/// How long the command has to take what it needs, as long as it lives.
 const ACKNOWLEDGING: Duration = Duration::from_secs(10);
 /// How long the bootstrap thread may take to end: it has nothing left to do.
 const BOOTSTRAP: Duration = Duration::from_secs(5);
@@ -114,9 +114,12 @@ pub unsafe extern "C" fn fastinst_attached(request: *mut Request) -> *mut c_void
             None
         }
     };
-    let acknowledged = awaited(ACKNOWLEDGING, || request_ref.acknowledged.load(Acquire) != 0);
+    let is_acknowledged = || request_ref.acknowledged.load(Acquire) != 0;
+    let reader = pairs(&request_ref.settings).1;
+    awaited(ACKNOWLEDGING, || is_acknowledged() || !is_there(reader));
+    let acknowledged = is_acknowledged();
     // SAFETY: (1) the caller; it is not used any more.
-    unsafe { release(request) };
+    unsafe { release(request, acknowledged) };
     if let Some((agent, handover)) = agent {
         // Programs close all descriptors, count them, or expect the lowest number.
         drop(handover);
@@ -132,6 +135,7 @@ pub unsafe extern "C" fn fastinst_attached(request: *mut Request) -> *mut c_void
     null_mut()
 }
 
+/// Waits, but not longer than this; returns whether it is done.
 fn awaited(patience: Duration, done: impl Fn() -> bool) -> bool {
     let end = Instant::now() + patience;
     while !done() {
@@ -148,11 +152,13 @@ fn awaited(patience: Duration, done: impl Fn() -> bool) -> bool {
 static BOOTSTRAP_DATA: ThreadData =
     ThreadData { pointer: AtomicU64::new(0), number: AtomicU64::new(0) };
 
-/// Unmaps the mapping, except for thread data, when the bootstrap thread has left it.
+/// Unmaps the mapping, except for thread data, when the bootstrap thread has left it. If the
+/// command was killed, the thread that it had stopped may still be on its way back in there, so the
+/// mapping stays.
 ///
 /// # Safety
 /// As for [`fastinst_attached`]; the request is not used any more.
-unsafe fn release(request: *mut Request) {
+unsafe fn release(request: *mut Request, acknowledged: bool) {
     // SAFETY: (1) the caller.
     let (at, len, bootstrap, pointer) =
         unsafe { ((*request).mapping, (*request).len, (*request).bootstrap, (*request).pointer) };
@@ -160,7 +166,7 @@ unsafe fn release(request: *mut Request) {
     BOOTSTRAP_DATA.pointer.store(pointer, Release);
     // SAFETY: (1) a word of the mapping, which the kernel clears.
     let number: &AtomicU32 = unsafe { &*std::ptr::with_exposed_provenance(bootstrap as usize) };
-    if awaited(BOOTSTRAP, || number.load(Acquire) == 0) {
+    if awaited(BOOTSTRAP, || number.load(Acquire) == 0) && acknowledged {
         // SAFETY: (1) the mapping, in which no thread is any more.
         let _ = unsafe { pages::unmap(CodeAddr::new(at as usize), len as usize) };
     }
@@ -260,15 +266,7 @@ fn tie(reader: i32) -> Result<Handover, String> {
 
 /// Settings as the environment has them; and the process that reads the profile.
 fn settings(field: &[u8]) -> Result<(target::Settings, i32), String> {
-    let end = field.windows(2).position(|pair| pair == [0, 0]).unwrap_or(field.len());
-    let pairs = field[..end].split(|&byte| byte == 0).filter_map(|pair| {
-        let at = pair.iter().position(|&byte| byte == b'=')?;
-        let owned = |part: &[u8]| OsString::from_vec(part.to_vec());
-        Some((owned(&pair[..at]), owned(&pair[at + 1..])))
-    });
-    let pairs: Vec<(OsString, OsString)> = pairs.collect();
-    let reader = pairs.iter().find(|(key, _)| key == "FASTINST_RUN");
-    let reader = reader.and_then(|(_, value)| value.to_str()?.parse().ok()).unwrap_or(0);
+    let (pairs, reader) = pairs(field);
     let mut config = Config::from_vars(pairs.into_iter()).map_err(|error| error.to_string())?;
     if let Provider::Only(_) = config.provider {
         return Err("attach supports --provider hooks, symbols and auto only".to_owned());
@@ -288,6 +286,20 @@ fn settings(field: &[u8]) -> Result<(target::Settings, i32), String> {
     let selector =
         Selector::of(&config.include, &config.exclude).map_err(|error| error.to_string())?;
     Ok(((config, policy, selector), reader))
+}
+
+/// The settings' keys and values, and the process that reads the profile, or zero.
+fn pairs(field: &[u8]) -> (Vec<(OsString, OsString)>, i32) {
+    let end = field.windows(2).position(|pair| pair == [0, 0]).unwrap_or(field.len());
+    let pairs = field[..end].split(|&byte| byte == 0).filter_map(|pair| {
+        let at = pair.iter().position(|&byte| byte == b'=')?;
+        let owned = |part: &[u8]| OsString::from_vec(part.to_vec());
+        Some((owned(&pair[..at]), owned(&pair[at + 1..])))
+    });
+    let pairs: Vec<(OsString, OsString)> = pairs.collect();
+    let reader = pairs.iter().find(|(key, _)| key == "FASTINST_RUN");
+    let reader = reader.and_then(|(_, value)| value.to_str()?.parse().ok()).unwrap_or(0);
+    (pairs, reader)
 }
 
 /// Where the modules lie that stay loaded as long as the process: the program, and what it needs.

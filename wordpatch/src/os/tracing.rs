@@ -2,12 +2,21 @@
 //! (ptrace(2)).
 //!
 //! ```text
-//!   seize, interrupt ─▶ stopped ─▶ its signals blocked ─▶ system calls, one step each ─▶ registers as they were ─▶ detached
+//!   seize, interrupt ─▶ stopped ─▶ system calls, to the end of each ─▶ registers as they were ─▶ detached
+//!                                  (its signals are blocked)
 //! ```
 //!
 //! - **Seized, never attached**: no SIGSTOP that the process or its parent would see.
 //! - **A pending signal** at the time of the stop is delivered before anything else.
-//! - **No handler runs meanwhile**: all signals are blocked, and the mask is restored.
+//! - **No handler runs meanwhile**: all signals are blocked for system calls, and the mask is
+//!   restored.
+//! - **The tracer may be killed at any moment.** The thread then goes on with the registers that it
+//!   has, so these always lead back: each `syscall` that it executes is followed by instructions
+//!   that restore its [`Continuation`]. The mask is changed after the registers, and restored before
+//!   them. A thread is never single-stepped: without a tracer, the step would end it by SIGTRAP,
+//!   while stops at system calls end with their tracer.
+//! - **A restartable sequence** (rseq) in which the thread was stopped is aborted, as it is whenever
+//!   the thread loses its CPU; the kernel forgets it when the thread executes anything else.
 //! - **A system call that the stop has interrupted continues.** The kernel restarts most of them by
 //!   itself; those that it ends with `EINTR` although no signal was delivered (epoll_wait,
 //!   sigtimedwait, semop, sockets with a timeout) are restarted, too:
@@ -61,8 +70,17 @@ pub struct Registers(libc::user_regs_struct);
 const TF: u64 = 1 << 8;
 /// The direction flag.
 const DF: u64 = 1 << 10;
-/// A system call that is restarted if no signal was delivered (include/linux/errno.h).
+/// Results of system calls that are restarted: if no handler runs, or it was registered with
+/// SA_RESTART; always; if no handler runs; by another system call, which continues it
+/// (include/linux/errno.h).
+const RESTART: i64 = -512;
+const RESTART_UNLESS_HANDLED: i64 = -513;
 const RESTART_WITHOUT_HANDLER: i64 = -514;
+const RESTART_BY_BLOCK: i64 = -516;
+/// How a stop at a system call is told from a signal (PTRACE_O_TRACESYSGOOD).
+const AT_CALL: i32 = libc::SIGTRAP | 0x80;
+/// The length of a `syscall` instruction.
+const SYSCALL: u64 = 2;
 
 impl Registers {
     /// Its instruction pointer.
@@ -86,17 +104,47 @@ impl Registers {
     }
 
     /// The same registers, changed so that a system call that only the stop has ended is restarted.
-    pub fn as_if_never_stopped(mut self) -> Self {
+    fn as_if_never_stopped(mut self) -> Self {
         let in_call = self.0.orig_rax as i64 >= 0;
         if in_call && self.0.rax as i64 == -i64::from(libc::EINTR) {
             self.0.rax = RESTART_WITHOUT_HANDLER as u64;
         }
         self
     }
+
+    /// The same registers, as the kernel changes them when a thread continues: a system call that
+    /// was interrupted is restarted.
+    fn restarted(self) -> Self {
+        let mut restarted = self.as_if_never_stopped();
+        let regs = &mut restarted.0;
+        let again = match regs.rax as i64 {
+            _ if (regs.orig_rax as i64) < 0 => return restarted,
+            RESTART | RESTART_UNLESS_HANDLED | RESTART_WITHOUT_HANDLER => regs.orig_rax,
+            RESTART_BY_BLOCK => libc::SYS_restart_syscall as u64,
+            _ => return restarted,
+        };
+        (regs.rax, regs.rip) = (again, regs.rip - SYSCALL);
+        restarted
+    }
+}
+
+/// How a stopped thread continues, by instructions and without the kernel's help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Continuation {
+    /// The signals that it blocks.
+    pub mask: u64,
+    /// `rax`, `rbx`, `rcx`, `rdx`, `rsi`, `rdi`, `rbp`, and `r8` to `r15`. Its stack pointer does not
+    /// change.
+    pub general: [u64; 15],
+    /// Its flags.
+    pub flags: u64,
+    /// Its instruction pointer.
+    pub instruction: u64,
 }
 
 /// A system call that another thread makes: its number and arguments, the address of a `syscall`
-/// instruction, and a value for `rbx`, which the kernel preserves, even in the child of a clone.
+/// instruction, which the way back to the thread's [`Continuation`] follows, and a value for `rbx`,
+/// which the kernel preserves, even in the child of a clone.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RemoteCall {
     /// Its number.
@@ -175,7 +223,7 @@ pub struct Stopped {
     registers: Registers,
     mask: u64,
     since: Instant,
-    is_restored: bool,
+    is_masked: bool,
 }
 
 fn ptrace(
@@ -201,7 +249,8 @@ impl Stopped {
     /// Stops a thread of another process. The calling thread becomes its tracer, and has to end if
     /// this fails with [`TraceError::Sleeps`].
     pub fn stop(thread: Tid, patience: Duration) -> Result<Self, TraceError> {
-        ptrace("ptrace(PTRACE_SEIZE)", libc::PTRACE_SEIZE, thread, 0, 0)?;
+        let options = libc::PTRACE_O_TRACESYSGOOD as u64;
+        ptrace("ptrace(PTRACE_SEIZE)", libc::PTRACE_SEIZE, thread, 0, options)?;
         ptrace("ptrace(PTRACE_INTERRUPT)", libc::PTRACE_INTERRUPT, thread, 0, 0)?;
         let end = Instant::now() + patience;
         loop {
@@ -223,18 +272,46 @@ impl Stopped {
             error
         };
         let registers = registers(thread).map_err(leave)?;
+        // From here on, it restarts its system call even if this tracer is killed.
+        set_registers(thread, &registers.as_if_never_stopped()).map_err(leave)?;
         let mut mask = 0u64;
-        let len = size_of::<u64>() as u64;
-        let masks = |request, mask: *mut u64| ptrace("ptrace", request, thread, len, mask as u64);
-        masks(libc::PTRACE_GETSIGMASK, &raw mut mask).map_err(leave)?;
-        let mut all = !0u64;
-        masks(libc::PTRACE_SETSIGMASK, &raw mut all).map_err(leave)?;
-        Ok(Self { thread, registers, mask, since, is_restored: false })
+        masks(libc::PTRACE_GETSIGMASK, thread, &mut mask).map_err(leave)?;
+        Ok(Self { thread, registers, mask, since, is_masked: false })
     }
 
     /// Its registers at the stop.
     pub fn registers(&self) -> &Registers {
         &self.registers
+    }
+
+    /// How it continues.
+    pub fn continuation(&self) -> Continuation {
+        let regs = self.registers.restarted().0;
+        let general = [
+            regs.rax, regs.rbx, regs.rcx, regs.rdx, regs.rsi, regs.rdi, regs.rbp, regs.r8, regs.r9,
+            regs.r10, regs.r11, regs.r12, regs.r13, regs.r14, regs.r15,
+        ];
+        Continuation { mask: self.mask, general, flags: regs.eflags, instruction: regs.rip }
+    }
+
+    /// Has it continue where its restartable sequence is aborted, if it was stopped in one.
+    pub fn abort_sequence(&mut self, memory: &Memory) -> Result<(), TraceError> {
+        // SAFETY: (1) numbers.
+        let mut found: libc::ptrace_rseq_configuration = unsafe { std::mem::zeroed() };
+        let len = size_of_val(&found) as u64;
+        let to = (&raw mut found) as u64;
+        let request = libc::PTRACE_GET_RSEQ_CONFIGURATION;
+        // Kernels before 5.13 do not know the request.
+        if ptrace("ptrace", request, self.thread, len, to).is_err() || found.rseq_abi_pointer == 0 {
+            return Ok(());
+        }
+        let sequence = Sequence::of(memory, found.rseq_abi_pointer);
+        if let Some(sequence) = sequence.filter(|it| it.contains(self.registers.0.rip)) {
+            self.registers.0.rip = sequence.abort;
+            // Not in a system call.
+            self.registers.0.orig_rax = !0;
+        }
+        Ok(())
     }
 
     /// How long it has been stopped.
@@ -245,11 +322,11 @@ impl Stopped {
     /// Makes it execute a system call. Returns the kernel's result.
     ///
     /// # Safety
-    /// The caller may make that call in the process's name; `instruction` is executable there.
+    /// The caller may make that call in the process's name; at `instruction`, there are a `syscall`
+    /// and the way back.
     pub unsafe fn call(&mut self, call: &RemoteCall) -> Result<i64, TraceError> {
         const TRIES: usize = 20;
         const PATIENCE: Duration = Duration::from_secs(5);
-        const SYSCALL: u64 = 2;
         let mut changed = self.registers;
         let [rdi, rsi, rdx, r10, r8, r9] = call.arguments;
         let regs = &mut changed.0;
@@ -259,44 +336,68 @@ impl Stopped {
         regs.orig_rax = !0;
         regs.eflags &= !(TF | DF);
         set_registers(self.thread, &changed)?;
+        let mut all = !0u64;
+        masks(libc::PTRACE_SETSIGMASK, self.thread, &mut all)?;
+        self.is_masked = true;
+        let (mut is_begun, mut signal) = (false, 0);
         for _ in 0..TRIES {
-            ptrace("ptrace(PTRACE_SINGLESTEP)", libc::PTRACE_SINGLESTEP, self.thread, 0, 0)?;
-            wait(self.thread, Instant::now() + PATIENCE)?;
-            let now = registers(self.thread)?;
-            if now.0.rip == call.instruction + SYSCALL {
-                return Ok(now.0.rax as i64);
-            }
-            if now.0.rip != call.instruction {
-                break;
+            ptrace("ptrace(PTRACE_SYSCALL)", libc::PTRACE_SYSCALL, self.thread, 0, signal)?;
+            let status = wait(self.thread, Instant::now() + PATIENCE)?;
+            let (stop, event) = (status >> 8 & 0xff, status >> 16);
+            match (stop, event) {
+                (AT_CALL, 0) if is_begun => return Ok(registers(self.thread)?.0.rax as i64),
+                (AT_CALL, 0) => (is_begun, signal) = (true, 0),
+                // A signal that cannot be blocked, or the stop that it has led to.
+                (_, 0) => signal = stop as u64,
+                _ => signal = 0,
             }
         }
         Err(TraceError::Stubborn)
     }
 
-    /// Resumes the thread. Returns how long it was stopped.
-    pub fn resume(mut self) -> Result<Duration, TraceError> {
-        self.restore()?;
-        let elapsed = self.since.elapsed();
-        // The drop detaches.
-        Ok(elapsed)
-    }
-
-    fn restore(&mut self) -> Result<(), TraceError> {
-        set_registers(self.thread, &self.registers.as_if_never_stopped())?;
-        self.is_restored = true;
-        Ok(())
+    /// Gives the thread its registers and its mask back. It stays stopped.
+    pub fn restore(&mut self) -> Result<(), TraceError> {
+        if self.is_masked {
+            masks(libc::PTRACE_SETSIGMASK, self.thread, &mut self.mask)?;
+            self.is_masked = false;
+        }
+        set_registers(self.thread, &self.registers.as_if_never_stopped())
     }
 }
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        if !self.is_restored {
-            let _ = self.restore();
-        }
-        let len = size_of::<u64>() as u64;
-        let mask = (&raw mut self.mask) as u64;
-        let _ = ptrace("ptrace", libc::PTRACE_SETSIGMASK, self.thread, len, mask);
+        let _ = self.restore();
         detach(self.thread);
+    }
+}
+
+/// Reads or writes the signals that a thread blocks.
+fn masks(request: libc::c_uint, thread: Tid, mask: &mut u64) -> Result<(), TraceError> {
+    ptrace("ptrace", request, thread, size_of::<u64>() as u64, std::ptr::from_mut(mask) as u64)
+}
+
+/// A restartable sequence: instructions that a thread executes without losing its CPU, or from the
+/// abort handler on (struct rseq_cs of include/uapi/linux/rseq.h).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Sequence {
+    start: u64,
+    len: u64,
+    abort: u64,
+}
+
+impl Sequence {
+    /// The one that a thread has announced in its registered area.
+    fn of(memory: &Memory, area: u64) -> Option<Self> {
+        const ANNOUNCED: u64 = 8;
+        let sequence = memory.word(area + ANNOUNCED).ok().filter(|at| *at != 0)?;
+        // After its version and flags.
+        let [start, len, abort] = [8, 16, 24].map(|field| memory.word(sequence + field).ok());
+        Some(Self { start: start?, len: len?, abort: abort? })
+    }
+
+    fn contains(&self, instruction: u64) -> bool {
+        instruction.wrapping_sub(self.start) < self.len
     }
 }
 

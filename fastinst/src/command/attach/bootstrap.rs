@@ -28,9 +28,32 @@ global_asm!(
     ".hidden fastinst_bootstrap_begin, fastinst_bootstrap_end",
     ".balign 16",
     "fastinst_bootstrap_begin:",
-    // The stopped thread makes this call; what follows is the new thread's, whose rbx is the
-    // request.
+    // The stopped thread makes this call; rbx is the request, for both.
     "syscall",
+    "test rax, rax",
+    "jz 4f",
+    // If its tracer has ended, it goes on here: a single one once the library is loaded, or after
+    // about a second.
+    "mov r12d, 10000",
+    "2:",
+    "cmp dword ptr [rbx + {is_single}], 0",
+    "je 3f",
+    "cmp dword ptr [rbx + {state}], {loading}",
+    "ja 3f",
+    "lea rdi, [rip + 5f]",
+    "xor esi, esi",
+    "mov eax, 35",
+    "syscall",
+    "dec r12d",
+    "jnz 2b",
+    // The way back.
+    "3:",
+    "jmp fastinst_bootstrap_end",
+    ".balign 8",
+    "5:",
+    ".quad 0, 50000",
+    // The new thread.
+    "4:",
     "mov rdi, rbx",
     "mov rsi, [rbx + {written}]",
     "mov edx, 3",
@@ -122,6 +145,11 @@ global_asm!(
     "pop r11",
     "dec r11d",
     "jnz 36b",
+    // The command was killed: a thread may be on its way back here, so this is not unmapped.
+    "pop rax",
+    "pop rax",
+    "pop rbx",
+    "ret",
     "37:",
     "pop rax",
     "pop rax",
@@ -136,6 +164,7 @@ global_asm!(
     "mov rax, [rbx + {functions} + {munmap}]",
     "pop rbx",
     "jmp rax",
+    ".balign 16",
     "fastinst_bootstrap_end:",
     ".popsection",
     mapping = const offset_of!(Request, mapping),
@@ -143,6 +172,7 @@ global_asm!(
     written = const offset_of!(Request, written),
     bootstrap = const offset_of!(Request, bootstrap),
     stack = const offset_of!(Request, stack),
+    is_single = const offset_of!(Request, is_single),
     state = const offset_of!(Request, state),
     error = const offset_of!(Request, error),
     acknowledged = const offset_of!(Request, acknowledged),
@@ -168,15 +198,14 @@ global_asm!(
     no_entry = const NO_ENTRY,
 );
 
-const ANSWER: usize = size_of::<Request>() - offset_of!(Request, answer);
+const ANSWER: usize = offset_of!(Request, is_single) - offset_of!(Request, answer);
 
 unsafe extern "C" {
     static fastinst_bootstrap_begin: u8;
     static fastinst_bootstrap_end: u8;
 }
 
-/// The instructions. The first is a `syscall`, for any system call that the stopped thread is to
-/// make.
+/// The instructions. The first is a `syscall`, for the stopped thread, whose way back must follow.
 pub(super) fn code() -> &'static [u8] {
     // SAFETY: (1) labels of the section above, in this order.
     unsafe {

@@ -5,12 +5,15 @@
 //!   look ─▶ prepare ─▶ stop ─▶ mmap ─▶ fill ─▶ clone ─▶ registers back, detached ─▶ answer, acknowledged
 //!                      └──── what the program waits for ───┘
 //! ```
+//!
+//! If the command is killed meanwhile, the stopped thread goes on by itself: `way_back.rs`.
 
 use super::bootstrap;
 use super::loaded::{self, Loaded, Vector};
 use super::safe_point;
 use super::target::Target;
 use super::thread_data::{Placed, ThreadData, left_behind};
+use super::way_back::{self, Gap};
 use crate::command::Failure;
 use fastinst::attachment::{
     self as wire, ENTRY, Functions, LOADED, LOADING, NEW, NO_ENTRY, NO_THREAD, NOT_LOADED, REFUSED,
@@ -87,8 +90,8 @@ struct Prepared {
     data: ThreadData,
     /// The thread data that an earlier bootstrap thread left.
     left: Option<Placed>,
-    /// Two bytes that are a `syscall`.
-    instruction: u64,
+    /// Where the first system call can be made.
+    gaps: Vec<Gap>,
     request: Box<Request>,
     /// Where thread data begin in the mapping, which stay, and what lies before ends.
     data_at: u64,
@@ -135,13 +138,16 @@ impl Prepared {
         })?;
         let loader = Loaded::at(memory, vector.loader).map_err(text)?;
         let data = ThreadData::of(memory, &modules, libc, &loader).map_err(text)?;
-        let instruction = syscall_instruction(target, &vector)?;
-        let request = request(functions, library, settings)?;
+        let mappings =
+            maps::mappings_of(target.process, target.living).map_err(|error| error.to_string())?;
+        let gaps = way_back::gaps(memory, &mappings);
+        let mut request = request(functions, library, settings)?;
+        request.is_single = (target.threads.len() == 1).into();
         let left = left_behind(memory, &modules);
         let data_at = (REQUEST_AT + size_of::<Request>() as u64 + STACK).next_multiple_of(PAGE);
         let stays = if left.is_some() { 0 } else { data.len() as u64 };
         let len = (data_at + stays).next_multiple_of(PAGE);
-        Ok(Self { vector, data, left, instruction, request, data_at, len, modules })
+        Ok(Self { vector, data, left, gaps, request, data_at, len, modules })
     }
 
     /// Checks that the process executes the same program as when it was inspected. While a thread
@@ -156,12 +162,14 @@ impl Prepared {
         }
     }
 
-    /// Fills the mapping. Returns the call that begins it.
-    fn fill(&mut self, memory: &Memory, at: u64, pattern: u64) -> std::io::Result<RemoteCall> {
+    /// Fills the mapping, for a thread that is stopped. Returns the call that begins it.
+    fn fill(&mut self, memory: &Memory, at: u64, thread: &Stopped) -> std::io::Result<RemoteCall> {
+        let pattern = thread.registers().thread_pointer();
         let data = match self.left.take() {
             Some(left) => left,
             None => self.data.placed(memory, at + self.data_at, pattern)?,
         };
+        let code = [bootstrap::code(), &way_back::after_call(&thread.continuation())].concat();
         let request = &mut *self.request;
         (request.mapping, request.len) = (at, self.data_at);
         request.written = self.len - REQUEST_AT;
@@ -169,7 +177,7 @@ impl Prepared {
         // SAFETY: (1) a mapping that was made for this.
         #[allow(unsafe_code)]
         unsafe {
-            memory.write(at, bootstrap::code())?;
+            memory.write(at, &code)?;
             memory.write(at + REQUEST_AT, bytes_of(request))?;
             memory.write(at + self.data_at, &data.bytes)?;
         }
@@ -235,22 +243,6 @@ fn request(
     Ok(request)
 }
 
-/// A `syscall` in the vDSO, which every process has mapped.
-fn syscall_instruction(target: &Target, vector: &Vector) -> Result<u64, String> {
-    const SYSCALL: [u8; 2] = [0x0f, 0x05];
-    let none = || format!("process {} has no vDSO", target.process);
-    let mappings =
-        maps::mappings_of(target.process, target.living).map_err(|error| error.to_string())?;
-    let vdso = mappings
-        .iter()
-        .find(|mapping| mapping.start.get() as u64 == vector.vdso && mapping.execute)
-        .ok_or_else(none)?;
-    let mut code = vec![0; vdso.end.get() - vdso.start.get()];
-    target.memory.read(vector.vdso, &mut code).map_err(|_| none())?;
-    let at = memchr::memmem::find(&code, &SYSCALL).ok_or_else(none)?;
-    Ok(vector.vdso + at as u64)
-}
-
 /// Loads the library and starts the profiler.
 pub(super) fn inject(
     target: &Target,
@@ -259,7 +251,7 @@ pub(super) fn inject(
 ) -> Result<Injected, Refused> {
     let begun = Instant::now();
     let mut prepared = Prepared::of(target, library, settings)?;
-    // A signal that ended this command would leave a thread with our registers.
+    // A signal that ended this command would leave instructions in the process.
     let undisturbed = wordpatch::os::signals::Blocked::all();
     // The kernel ties a traced thread to the thread that traces it: tracing ends with this thread.
     let (at, stopped) = std::thread::scope(|scope| {
@@ -297,6 +289,32 @@ fn clone_into(target: &Target, prepared: &mut Prepared) -> Result<(u64, Duration
         Stopped::stop(Tid(target.candidate()), STOPPING).map_err(|why| explain(process, why))?
     };
     prepared.require_same(target)?;
+    let memory = &target.memory;
+    thread.abort_sequence(memory).map_err(|why| explain(process, why))?;
+    let first = way_back::code(&thread.continuation());
+    let gap =
+        prepared.gaps.iter().find(|gap| gap.fill(memory, &first).is_ok()).ok_or_else(|| {
+            format!("process {process} has no executable page with room for {} bytes", first.len())
+        })?;
+    let gap = *gap;
+    let made = begin_threads(target, prepared, &mut thread, gap);
+    // The thread does not return to the gap.
+    let restored = thread.restore().map_err(|why| explain(process, why));
+    gap.clear(memory);
+    let (at, stopped) = (made?, thread.elapsed());
+    restored?;
+    Ok((at, stopped))
+}
+
+/// Makes a stopped thread create the mapping and the bootstrap thread, with the instructions that
+/// are in the gap. Returns the address of the mapping.
+fn begin_threads(
+    target: &Target,
+    prepared: &mut Prepared,
+    thread: &mut Stopped,
+    gap: Gap,
+) -> Result<u64, Refused> {
+    let process = target.process;
     let map = RemoteCall {
         number: libc::SYS_mmap,
         arguments: [
@@ -307,46 +325,44 @@ fn clone_into(target: &Target, prepared: &mut Prepared) -> Result<(u64, Duration
             !0,
             0,
         ],
-        instruction: prepared.instruction,
+        instruction: gap.at,
         beside: 0,
     };
-    let pattern = thread.registers().thread_pointer();
-    // SAFETY: (1) a new mapping, which no code of the process knows; (2) `syscall`s of the kernel's
-    // own code, and of ours.
+    // SAFETY: (1) a new mapping, which no code of the process knows; (2) the way back follows.
     #[allow(unsafe_code)]
     let at = unsafe { thread.call(&map) }.map_err(|why| explain(process, why))?;
     let at = kernel_s_answer(process, "mmap", at)?;
     let call = RemoteCall {
         number: libc::SYS_munmap,
         arguments: [at, prepared.len, 0, 0, 0, 0],
-        instruction: prepared.instruction,
+        instruction: gap.at,
         beside: 0,
     };
     let unmap = |thread: &mut Stopped| {
-        // SAFETY: (1) the mapping that was made above.
+        // SAFETY: (1) the mapping that was made above; (2) the way back follows.
         #[allow(unsafe_code)]
         let _ = unsafe { thread.call(&call) };
     };
-    let clone = match prepared.fill(&target.memory, at, pattern) {
+    let clone = match prepared.fill(&target.memory, at, thread) {
         Ok(clone) => clone,
         Err(error) => {
-            unmap(&mut thread);
+            unmap(thread);
             let why = format!("process {process}: its memory cannot be written ({error})");
             return Err(why.into());
         }
     };
-    // SAFETY: (1) a thread of ours, on a stack and thread data of its own.
+    // SAFETY: (1) a thread of ours, on a stack and thread data of its own; (2) the way back follows
+    // for the one that makes the call.
     #[allow(unsafe_code)]
     let made = unsafe { thread.call(&clone) }.map_err(|why| explain(process, why))?;
     if let Err(why) = kernel_s_answer(process, "clone", made) {
-        unmap(&mut thread);
+        unmap(thread);
         return Err(why.into());
     }
-    if is_single {
+    if target.threads.len() == 1 {
         hold(target, at + REQUEST_AT);
     }
-    let stopped = thread.resume().map_err(|why| explain(process, why))?;
-    Ok((at, stopped))
+    Ok(at)
 }
 
 /// Waits until the library is loaded, or loading it has failed.
