@@ -221,6 +221,15 @@ pub(crate) struct Variable {
     pub span: Span,
 }
 
+/// The maps among global variables in the order of their numbers: by script, then by name, as rows
+/// of the report have them.
+pub(crate) fn numbered_maps(globals: &[Variable]) -> Vec<usize> {
+    let mut maps: Vec<usize> =
+        (0..globals.len()).filter(|i| matches!(globals[*i].ty, Ty::Map(_))).collect();
+    maps.sort_by_key(|i| (globals[*i].script, globals[*i].name.clone()));
+    maps
+}
+
 /// The body of a probe.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Body {

@@ -4,7 +4,7 @@ use super::scope::{Context, Meaning, is_of_events};
 use super::{CORE, Checker, DYNINSTR};
 use crate::diagnostic::Kind;
 use crate::events::Function as EventFunction;
-use crate::hir::{Builtin, Expr, ExprKind, LibraryCall};
+use crate::hir::{Builtin, Expr, ExprKind, LibraryCall, Var, numbered_maps};
 use crate::source::Span;
 use crate::syntax::ast::{self, Name, When};
 use crate::types::Ty;
@@ -397,17 +397,14 @@ impl Checker<'_> {
         Some(Expr { kind: ExprKind::Builtin(found.0, vec![truth]), ty: found.2, span })
     }
 
-    /// Prints a map, given itself or by its number: maps of scripts are numbered in the order of
-    /// their declaration.
+    /// Prints a map, given itself or by its number.
     fn print_map(&mut self, map: &ast::Expr, rows: bool, span: Span) -> Option<Expr> {
         let value = if let ast::ExprKind::Int(n) | ast::ExprKind::Bits(n) = map.kind {
-            let mut maps =
-                self.program.globals.iter().enumerate().filter(|g| matches!(g.1.ty, Ty::Map(_)));
-            let found =
-                usize::try_from(n).ok().and_then(|n| maps.nth(n)).map(|(i, g)| (i, g.ty.clone()));
-            found.map(|(i, ty)| Expr {
-                kind: ExprKind::Var(crate::hir::Var::Global(u32::try_from(i).unwrap_or(0))),
-                ty,
+            let maps = numbered_maps(&self.program.globals);
+            let found = usize::try_from(n).ok().and_then(|n| maps.get(n));
+            found.map(|&i| Expr {
+                kind: ExprKind::Var(Var::Global(u32::try_from(i).unwrap_or(0))),
+                ty: self.program.globals[i].ty.clone(),
                 span,
             })
         } else {
@@ -422,17 +419,14 @@ impl Checker<'_> {
         Some(Expr { kind: ExprKind::Builtin(builtin, vec![value]), ty: Ty::unit(), span })
     }
 
-    /// The number of a map: that of its declaration, or the next one for maps of sites.
+    /// The number of a map: the next one for maps of sites.
     fn map_number(&self, map: &Expr) -> u32 {
-        let before = if let ExprKind::Var(crate::hir::Var::Global(n)) = map.kind {
-            n as usize
-        } else {
-            self.program.globals.len()
+        let maps = numbered_maps(&self.program.globals);
+        let of_global = match map.kind {
+            ExprKind::Var(Var::Global(n)) => maps.iter().position(|i| *i == n as usize),
+            _ => None,
         };
-        u32::try_from(
-            self.program.globals.iter().take(before).filter(|g| matches!(g.ty, Ty::Map(_))).count(),
-        )
-        .unwrap_or(0)
+        u32::try_from(of_global.unwrap_or(maps.len())).unwrap_or(0)
     }
 
     fn library_call(

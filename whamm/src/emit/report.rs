@@ -6,7 +6,7 @@
 use super::code::Emitter;
 use super::storage::{Storage, WORD};
 use super::support::Support;
-use crate::hir::Variable;
+use crate::hir::{Variable, numbered_maps};
 use crate::types::Ty;
 
 /// The format of a report.
@@ -160,6 +160,19 @@ impl Emitter<'_> {
         let flush = self.support.runtime("flush");
         self.put().call(flush);
     }
+}
+
+/// Allocates global variables: maps first, in the order of their numbers, which the core library
+/// has for them, too.
+pub(crate) fn places(support: &mut Support, variables: &[Variable]) -> Vec<Storage> {
+    let mut places = vec![None; variables.len()];
+    let maps = numbered_maps(variables);
+    for i in maps.into_iter().chain(0..variables.len()) {
+        if places[i].is_none() {
+            places[i] = Some(place(support, &variables[i], Support::globals));
+        }
+    }
+    places.into_iter().flatten().collect()
 }
 
 /// Allocates a global or shared variable: in new globals or counters, or at an address if it is a

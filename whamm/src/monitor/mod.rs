@@ -175,11 +175,7 @@ impl<'a> Maker<'a> {
         if options.format == report::Format::Json {
             support.preset_json();
         }
-        let globals: Vec<Storage> = program
-            .globals
-            .iter()
-            .map(|g| report::place(&mut support, g, Support::globals))
-            .collect();
+        let globals: Vec<Storage> = report::places(&mut support, &program.globals);
         support.defer_all(program, &globals, &added_only(program));
         let (frames, flipped) =
             frames::storage(program, &mut |e| report::constants(&mut support, e));

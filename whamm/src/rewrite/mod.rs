@@ -369,11 +369,7 @@ impl<'a> Rewriter<'a> {
         let mut indices = Indices::new(decoded);
         let (mut support, memories_added) = linked(program, libraries, app, options, &mut indices);
         let added_only = region::added_only(program);
-        let globals: Vec<Storage> = program
-            .globals
-            .iter()
-            .map(|g| report::place(&mut support, g, Support::globals))
-            .collect();
+        let globals: Vec<Storage> = report::places(&mut support, &program.globals);
         support.defer_all(program, &globals, &added_only);
         let mut asks_lines = false;
         each_expr(program, &mut |e| {

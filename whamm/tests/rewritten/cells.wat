@@ -42,7 +42,7 @@
     i64.store 1 offset=6112 align=4
     i32.const 1
     local.set 4
-    i32.const 5832
+    i32.const 5776
     local.set 5
     local.get 2
     i32.const 1
@@ -111,7 +111,7 @@
     i64.store 1 offset=6112 align=4
     i32.const 1
     local.set 4
-    i32.const 5832
+    i32.const 5776
     local.set 5
     local.get 2
     i32.const 1
@@ -293,7 +293,7 @@
             i64.store 1 offset=14792 align=4
             i32.const 5
             local.set 5
-            i32.const 5784
+            i32.const 5688
             local.set 4
             i32.const 2
             local.set 3
@@ -312,7 +312,7 @@
             i32.store 1
             i32.const 1
             local.set 2
-            i32.const 5872
+            i32.const 5816
             local.set 3
             local.get 1
             i32.const 3
@@ -334,7 +334,7 @@
             local.get 2
             i32.add
             i32.store 1
-            i32.const 5872
+            i32.const 5816
             local.set 5
             i32.const 2
             local.set 4
@@ -354,7 +354,7 @@
             global.set 1
             i32.const 1
             local.set 3
-            i32.const 5912
+            i32.const 5728
             local.set 4
             local.get 1
             i32.const 4
@@ -375,7 +375,7 @@
             i32.store 1
             i32.const 1
             local.set 2
-            i32.const 5912
+            i32.const 5728
             local.set 5
             local.get 1
             i32.const -294967296
@@ -692,7 +692,7 @@
     i64.store 1 offset=6112 align=4
     i32.const 1
     local.set 3
-    i32.const 5832
+    i32.const 5776
     local.set 4
     local.get 1
     i32.const 1
@@ -976,7 +976,7 @@
       i64.store 1 offset=6112 align=4
       i32.const 1
       local.set 3
-      i32.const 5832
+      i32.const 5776
       local.set 2
       local.get 5
       i32.const 1

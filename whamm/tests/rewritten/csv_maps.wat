@@ -61,7 +61,7 @@
     call_indirect (type $bin)
     i32.const 1
     local.set 2
-    i32.const 5688
+    i32.const 5640
     local.set 3
     i32.const 7
     i32.const 0
@@ -86,7 +86,7 @@
     i32.store 1
     i32.const 1
     local.set 6
-    i32.const 5784
+    i32.const 5736
     local.set 3
     i32.const 5824
     i32.const 3
@@ -120,7 +120,7 @@
     call_indirect (type $bin)
     i32.const 1
     local.set 2
-    i32.const 5688
+    i32.const 5640
     local.set 3
     i32.const 7
     i32.const 0
@@ -145,7 +145,7 @@
     i32.store 1
     i32.const 1
     local.set 6
-    i32.const 5784
+    i32.const 5736
     local.set 3
     i32.const 5824
     i32.const 3
@@ -177,7 +177,7 @@
       local.get $i
       i32.const 1
       local.set 2
-      i32.const 5688
+      i32.const 5640
       local.set 3
       i32.const 7
       i32.const 3
@@ -202,7 +202,7 @@
       i32.store 1
       i32.const 1
       local.set 6
-      i32.const 5784
+      i32.const 5736
       local.set 3
       i32.const 5827
       i32.const 6
@@ -232,7 +232,7 @@
       call $switch
       i32.const 1
       local.set 2
-      i32.const 5688
+      i32.const 5640
       local.set 3
       i32.const 7
       i32.const 0
@@ -257,7 +257,7 @@
       i32.store 1
       i32.const 1
       local.set 6
-      i32.const 5784
+      i32.const 5736
       local.set 3
       i32.const 5824
       i32.const 3
@@ -297,7 +297,7 @@
     i32.const 0
     i32.const 1
     local.set 2
-    i32.const 5688
+    i32.const 5640
     local.set 3
     i32.const 7
     i32.const 4
@@ -322,7 +322,7 @@
     i32.store 1
     i32.const 1
     local.set 6
-    i32.const 5784
+    i32.const 5736
     local.set 3
     i32.const 5833
     i32.const 3
@@ -352,7 +352,7 @@
     call $out
     i32.const 1
     local.set 2
-    i32.const 5688
+    i32.const 5640
     local.set 3
     i32.const 7
     i32.const 0
@@ -377,7 +377,7 @@
     i32.store 1
     i32.const 1
     local.set 6
-    i32.const 5784
+    i32.const 5736
     local.set 3
     i32.const 5824
     i32.const 3
@@ -408,7 +408,7 @@
     i32.const 1
     i32.const 1
     local.set 2
-    i32.const 5688
+    i32.const 5640
     local.set 3
     i32.const 7
     i32.const 4
@@ -433,7 +433,7 @@
     i32.store 1
     i32.const 1
     local.set 6
-    i32.const 5784
+    i32.const 5736
     local.set 3
     i32.const 5833
     i32.const 3
@@ -463,7 +463,7 @@
     call $out
     i32.const 1
     local.set 2
-    i32.const 5688
+    i32.const 5640
     local.set 3
     i32.const 7
     i32.const 0
@@ -488,7 +488,7 @@
     i32.store 1
     i32.const 1
     local.set 6
-    i32.const 5784
+    i32.const 5736
     local.set 3
     i32.const 5824
     i32.const 3
@@ -519,7 +519,7 @@
     i32.const 3
     i32.const 1
     local.set 2
-    i32.const 5688
+    i32.const 5640
     local.set 3
     i32.const 7
     i32.const 5
@@ -544,7 +544,7 @@
     i32.store 1
     i32.const 1
     local.set 6
-    i32.const 5784
+    i32.const 5736
     local.set 3
     i32.const 5836
     i32.const 4
@@ -574,7 +574,7 @@
     call $tail
     i32.const 1
     local.set 2
-    i32.const 5688
+    i32.const 5640
     local.set 3
     i32.const 7
     i32.const 0
@@ -599,7 +599,7 @@
     i32.store 1
     i32.const 1
     local.set 6
-    i32.const 5784
+    i32.const 5736
     local.set 3
     i32.const 5824
     i32.const 3
@@ -630,7 +630,7 @@
     i32.const 77
     i32.const 1
     local.set 2
-    i32.const 5688
+    i32.const 5640
     local.set 3
     i32.const 7
     i32.const 6
@@ -655,7 +655,7 @@
     i32.store 1
     i32.const 1
     local.set 6
-    i32.const 5784
+    i32.const 5736
     local.set 3
     i32.const 5840
     i32.const 5
@@ -686,7 +686,7 @@
     global.set $g
     i32.const 1
     local.set 2
-    i32.const 5688
+    i32.const 5640
     local.set 3
     i32.const 7
     i32.const 0
@@ -711,7 +711,7 @@
     i32.store 1
     i32.const 1
     local.set 6
-    i32.const 5784
+    i32.const 5736
     local.set 3
     i32.const 5824
     i32.const 3
@@ -749,7 +749,7 @@
     i32.trunc_f64_s
     i32.const 1
     local.set 2
-    i32.const 5688
+    i32.const 5640
     local.set 3
     i32.const 7
     i32.const 0
@@ -774,7 +774,7 @@
     i32.store 1
     i32.const 1
     local.set 6
-    i32.const 5784
+    i32.const 5736
     local.set 3
     i32.const 5824
     i32.const 3
@@ -807,7 +807,7 @@
     i32.div_s
     i32.const 1
     local.set 2
-    i32.const 5688
+    i32.const 5640
     local.set 3
     i32.const 7
     i32.const 0
@@ -832,7 +832,7 @@
     i32.store 1
     i32.const 1
     local.set 6
-    i32.const 5784
+    i32.const 5736
     local.set 3
     i32.const 5824
     i32.const 3
@@ -864,7 +864,7 @@
     memory.grow
     i32.const 1
     local.set 2
-    i32.const 5688
+    i32.const 5640
     local.set 3
     i32.const 7
     i32.const 0
@@ -889,7 +889,7 @@
     i32.store 1
     i32.const 1
     local.set 6
-    i32.const 5784
+    i32.const 5736
     local.set 3
     i32.const 5824
     i32.const 3
@@ -925,7 +925,7 @@
     i32.load8_u offset=60
     i32.const 1
     local.set 2
-    i32.const 5688
+    i32.const 5640
     local.set 3
     i32.const 7
     i32.const 0
@@ -950,7 +950,7 @@
     i32.store 1
     i32.const 1
     local.set 6
-    i32.const 5784
+    i32.const 5736
     local.set 3
     i32.const 5824
     i32.const 3
@@ -988,7 +988,7 @@
     select
     i32.const 1
     local.set 2
-    i32.const 5688
+    i32.const 5640
     local.set 3
     i32.const 7
     i32.const 0
@@ -1013,7 +1013,7 @@
     i32.store 1
     i32.const 1
     local.set 6
-    i32.const 5784
+    i32.const 5736
     local.set 3
     i32.const 5824
     i32.const 3

@@ -7,7 +7,7 @@
     local.get 2
     i32.const 2
     local.set 5
-    i32.const 0
+    i32.const 3
     local.set 6
     local.get 2
     local.set 7
@@ -23,7 +23,7 @@
     call $insert_i32_i32
     i32.const 1
     local.set 7
-    i32.const 0
+    i32.const 3
     local.set 6
     i32.const 3
     local.set 5
@@ -41,7 +41,7 @@
     local.set 5
     i32.const 1
     local.set 6
-    i32.const 5920
+    i32.const 5912
     i32.const 7
     local.set 9
     local.set 8
@@ -69,7 +69,7 @@
     local.set 7
     i32.const 1
     local.set 6
-    i32.const 5927
+    i32.const 5919
     i32.const 3
     local.set 11
     local.set 10
@@ -84,7 +84,7 @@
     call $insert_string_i32
     local.get 5
     call $mem_free
-    i32.const 2
+    i32.const 0
     local.set 5
     local.get 2
     i32.const -1
@@ -99,7 +99,7 @@
     i32.const 255
     i32.and
     local.set 6
-    i32.const 2
+    i32.const 0
     local.set 7
     local.get 2
     i32.const -1
@@ -112,7 +112,7 @@
     call $insert_i32i32tuple_i32
     i32.const 1
     local.set 7
-    i32.const 3
+    i32.const 2
     local.set 6
     i32.const 1
     local.get 2
@@ -136,9 +136,9 @@
     call $insert_i32i32i32tuple_i32
     i32.const 1
     local.set 6
-    i32.const 5736
+    i32.const 5688
     local.set 7
-    i32.const 5920
+    i32.const 5912
     i32.const 7
     local.set 20
     local.set 19
@@ -175,7 +175,7 @@
     i32.store 2
     local.get 2
     local.set 23
-    i32.const 5792
+    i32.const 5784
     local.set 22
     local.get 3
     local.set 21
@@ -192,7 +192,7 @@
     local.get 7
     i32.store 2
     global.get 1
-    i32.const 0
+    i32.const 3
     local.set 7
     i32.const 7
     local.set 5
@@ -202,7 +202,7 @@
     i64.extend_i32_s
     i32.const 1
     local.set 21
-    i32.const 5920
+    i32.const 5912
     i32.const 7
     local.set 25
     local.set 24
@@ -220,7 +220,7 @@
     i64.add
     i64.add
     global.set 1
-    i32.const 5936
+    i32.const 5928
     call $whamm.map_like
     local.set 4
     local.get 2
@@ -260,7 +260,7 @@
       i32.const 0
     end
     call $puti32
-    i32.const 5976
+    i32.const 5968
     i32.const 1
     call $whamm.puts
     local.get 2
@@ -268,7 +268,7 @@
     local.get 21
     i64.extend_i32_u
     call $whamm.put_hex
-    i32.const 5976
+    i32.const 5968
     i32.const 1
     call $whamm.puts
     call $"#func41 whamm.flush"
@@ -276,17 +276,17 @@
     i32.const 1
     i32.gt_s
     call $putbool
-    i32.const 5976
+    i32.const 5968
     i32.const 1
     call $whamm.puts
-    i32.const 5977
+    i32.const 5969
     i32.const 2
     local.set 27
     local.set 26
     local.get 26
     local.get 27
     call $whamm.puts
-    i32.const 5979
+    i32.const 5971
     i32.const 1
     call $whamm.puts
     call $"#func41 whamm.flush"
@@ -301,7 +301,7 @@
     local.get 2
     i32.const 2
     local.set 5
-    i32.const 0
+    i32.const 3
     local.set 6
     local.get 2
     local.set 7
@@ -317,7 +317,7 @@
     call $insert_i32_i32
     i32.const 1
     local.set 7
-    i32.const 0
+    i32.const 3
     local.set 6
     i32.const 3
     local.set 5
@@ -335,7 +335,7 @@
     local.set 5
     i32.const 1
     local.set 6
-    i32.const 6096
+    i32.const 6088
     i32.const 7
     local.set 9
     local.set 8
@@ -363,7 +363,7 @@
     local.set 7
     i32.const 1
     local.set 6
-    i32.const 6103
+    i32.const 6095
     i32.const 3
     local.set 11
     local.set 10
@@ -378,7 +378,7 @@
     call $insert_string_i32
     local.get 5
     call $mem_free
-    i32.const 2
+    i32.const 0
     local.set 5
     local.get 2
     i32.const -1
@@ -393,7 +393,7 @@
     i32.const 255
     i32.and
     local.set 6
-    i32.const 2
+    i32.const 0
     local.set 7
     local.get 2
     i32.const -1
@@ -406,7 +406,7 @@
     call $insert_i32i32tuple_i32
     i32.const 1
     local.set 7
-    i32.const 3
+    i32.const 2
     local.set 6
     i32.const 1
     local.get 2
@@ -430,9 +430,9 @@
     call $insert_i32i32i32tuple_i32
     i32.const 1
     local.set 6
-    i32.const 5736
+    i32.const 5688
     local.set 7
-    i32.const 6096
+    i32.const 6088
     i32.const 7
     local.set 20
     local.set 19
@@ -469,7 +469,7 @@
     i32.store 2
     local.get 2
     local.set 23
-    i32.const 5984
+    i32.const 5976
     local.set 22
     local.get 3
     local.set 21
@@ -486,7 +486,7 @@
     local.get 7
     i32.store 2
     global.get 1
-    i32.const 0
+    i32.const 3
     local.set 7
     i32.const 7
     local.set 5
@@ -496,7 +496,7 @@
     i64.extend_i32_s
     i32.const 1
     local.set 21
-    i32.const 5920
+    i32.const 5912
     i32.const 7
     local.set 25
     local.set 24
@@ -514,7 +514,7 @@
     i64.add
     i64.add
     global.set 1
-    i32.const 6112
+    i32.const 6104
     call $whamm.map_like
     local.set 4
     local.get 2
@@ -554,7 +554,7 @@
       i32.const 0
     end
     call $puti32
-    i32.const 5976
+    i32.const 5968
     i32.const 1
     call $whamm.puts
     local.get 2
@@ -562,7 +562,7 @@
     local.get 21
     i64.extend_i32_u
     call $whamm.put_hex
-    i32.const 5976
+    i32.const 5968
     i32.const 1
     call $whamm.puts
     call $"#func41 whamm.flush"
@@ -570,17 +570,17 @@
     i32.const 1
     i32.gt_s
     call $putbool
-    i32.const 5976
+    i32.const 5968
     i32.const 1
     call $whamm.puts
-    i32.const 5977
+    i32.const 5969
     i32.const 2
     local.set 27
     local.set 26
     local.get 26
     local.get 27
     call $whamm.puts
-    i32.const 5979
+    i32.const 5971
     i32.const 1
     call $whamm.puts
     call $"#func41 whamm.flush"
@@ -630,7 +630,7 @@
     local.get 1
     i32.const 2
     local.set 4
-    i32.const 0
+    i32.const 3
     local.set 5
     local.get 1
     local.set 6
@@ -646,7 +646,7 @@
     call $insert_i32_i32
     i32.const 1
     local.set 6
-    i32.const 0
+    i32.const 3
     local.set 5
     i32.const 3
     local.set 4
@@ -664,7 +664,7 @@
     local.set 4
     i32.const 1
     local.set 5
-    i32.const 6096
+    i32.const 6088
     i32.const 7
     local.set 8
     local.set 7
@@ -692,7 +692,7 @@
     local.set 6
     i32.const 1
     local.set 5
-    i32.const 6192
+    i32.const 6184
     i32.const 4
     local.set 10
     local.set 9
@@ -707,7 +707,7 @@
     call $insert_string_i32
     local.get 4
     call $mem_free
-    i32.const 2
+    i32.const 0
     local.set 4
     local.get 1
     i32.const -1
@@ -722,7 +722,7 @@
     i32.const 255
     i32.and
     local.set 5
-    i32.const 2
+    i32.const 0
     local.set 6
     local.get 1
     i32.const -1
@@ -735,7 +735,7 @@
     call $insert_i32i32tuple_i32
     i32.const 1
     local.set 6
-    i32.const 3
+    i32.const 2
     local.set 5
     i32.const 1
     local.get 1
@@ -759,9 +759,9 @@
     call $insert_i32i32i32tuple_i32
     i32.const 1
     local.set 5
-    i32.const 5736
+    i32.const 5688
     local.set 6
-    i32.const 6096
+    i32.const 6088
     i32.const 7
     local.set 19
     local.set 18
@@ -798,7 +798,7 @@
     i32.store 2
     local.get 1
     local.set 22
-    i32.const 6152
+    i32.const 6144
     local.set 21
     local.get 2
     local.set 20
@@ -815,7 +815,7 @@
     local.get 6
     i32.store 2
     global.get 1
-    i32.const 0
+    i32.const 3
     local.set 6
     i32.const 7
     local.set 4
@@ -825,7 +825,7 @@
     i64.extend_i32_s
     i32.const 1
     local.set 20
-    i32.const 5920
+    i32.const 5912
     i32.const 7
     local.set 24
     local.set 23
@@ -843,7 +843,7 @@
     i64.add
     i64.add
     global.set 1
-    i32.const 6200
+    i32.const 6192
     call $whamm.map_like
     local.set 3
     local.get 1
@@ -883,7 +883,7 @@
       i32.const 0
     end
     call $puti32
-    i32.const 5976
+    i32.const 5968
     i32.const 1
     call $whamm.puts
     local.get 1
@@ -891,7 +891,7 @@
     local.get 20
     i64.extend_i32_u
     call $whamm.put_hex
-    i32.const 5976
+    i32.const 5968
     i32.const 1
     call $whamm.puts
     call $"#func41 whamm.flush"
@@ -899,17 +899,17 @@
     i32.const 1
     i32.gt_s
     call $putbool
-    i32.const 5976
+    i32.const 5968
     i32.const 1
     call $whamm.puts
-    i32.const 5977
+    i32.const 5969
     i32.const 2
     local.set 26
     local.set 25
     local.get 25
     local.get 26
     call $whamm.puts
-    i32.const 5979
+    i32.const 5971
     i32.const 1
     call $whamm.puts
     call $"#func41 whamm.flush"
@@ -943,7 +943,7 @@
       local.get 2
       i32.const 2
       local.set 5
-      i32.const 0
+      i32.const 3
       local.set 6
       local.get 2
       local.set 7
@@ -959,7 +959,7 @@
       call $insert_i32_i32
       i32.const 1
       local.set 7
-      i32.const 0
+      i32.const 3
       local.set 6
       i32.const 3
       local.set 5
@@ -977,7 +977,7 @@
       local.set 5
       i32.const 1
       local.set 6
-      i32.const 5920
+      i32.const 5912
       i32.const 7
       local.set 9
       local.set 8
@@ -1020,7 +1020,7 @@
       call $insert_string_i32
       local.get 5
       call $mem_free
-      i32.const 2
+      i32.const 0
       local.set 5
       local.get 2
       i32.const -1
@@ -1035,7 +1035,7 @@
       i32.const 255
       i32.and
       local.set 6
-      i32.const 2
+      i32.const 0
       local.set 7
       local.get 2
       i32.const -1
@@ -1048,7 +1048,7 @@
       call $insert_i32i32tuple_i32
       i32.const 1
       local.set 7
-      i32.const 3
+      i32.const 2
       local.set 6
       i32.const 1
       local.get 2
@@ -1072,9 +1072,9 @@
       call $insert_i32i32i32tuple_i32
       i32.const 1
       local.set 6
-      i32.const 5736
+      i32.const 5688
       local.set 7
-      i32.const 5920
+      i32.const 5912
       i32.const 7
       local.set 20
       local.set 19
@@ -1111,7 +1111,7 @@
       i32.store 2
       local.get 2
       local.set 23
-      i32.const 6240
+      i32.const 6232
       local.set 22
       local.get 3
       local.set 21
@@ -1128,7 +1128,7 @@
       local.get 7
       i32.store 2
       global.get 1
-      i32.const 0
+      i32.const 3
       local.set 7
       i32.const 7
       local.set 5
@@ -1138,7 +1138,7 @@
       i64.extend_i32_s
       i32.const 1
       local.set 21
-      i32.const 5920
+      i32.const 5912
       i32.const 7
       local.set 25
       local.set 24
@@ -1156,7 +1156,7 @@
       i64.add
       i64.add
       global.set 1
-      i32.const 6280
+      i32.const 6272
       call $whamm.map_like
       local.set 4
       local.get 2
@@ -1196,7 +1196,7 @@
         i32.const 0
       end
       call $puti32
-      i32.const 5976
+      i32.const 5968
       i32.const 1
       call $whamm.puts
       local.get 2
@@ -1204,7 +1204,7 @@
       local.get 21
       i64.extend_i32_u
       call $whamm.put_hex
-      i32.const 5976
+      i32.const 5968
       i32.const 1
       call $whamm.puts
       call $"#func41 whamm.flush"
@@ -1212,17 +1212,17 @@
       i32.const 1
       i32.gt_s
       call $putbool
-      i32.const 5976
+      i32.const 5968
       i32.const 1
       call $whamm.puts
-      i32.const 5977
+      i32.const 5969
       i32.const 2
       local.set 27
       local.set 26
       local.get 26
       local.get 27
       call $whamm.puts
-      i32.const 5979
+      i32.const 5971
       i32.const 1
       call $whamm.puts
       call $"#func41 whamm.flush"

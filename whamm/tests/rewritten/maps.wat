@@ -7,7 +7,7 @@
     local.get 2
     i64.const 2
     local.set 8
-    i32.const 5640
+    i32.const 5784
     local.set 9
     local.get 2
     local.get 2
@@ -34,7 +34,7 @@
     i64.store 1 align=4
     i32.const -1
     local.set 12
-    i32.const 5688
+    i32.const 5736
     local.set 9
     local.get 2
     f64.convert_i32_s
@@ -55,7 +55,7 @@
     i32.store 1
     i32.const 1
     local.set 15
-    i32.const 5688
+    i32.const 5736
     local.set 14
     local.get 3
     f64.convert_i32_s
@@ -77,7 +77,7 @@
     i32.store 1
     i32.const 1
     local.set 9
-    i32.const 5784
+    i32.const 5688
     local.set 14
     i32.const 5864
     i32.const 7
@@ -139,12 +139,12 @@
     local.get 14
     local.get 20
     i32.store 1
-    i32.const 5640
+    i32.const 5784
     i32.load 1
     global.set 1
     i64.const 1
     local.set 8
-    i32.const 5640
+    i32.const 5784
     local.set 20
     i32.const 99
     i32.const 0
@@ -166,7 +166,7 @@
     local.get 9
     local.get 23
     i64.store 1 align=4
-    i32.const 5640
+    i32.const 5784
     local.set 9
     i32.const 99
     i32.const 0
@@ -185,7 +185,7 @@
     i32.const 0
     i32.ne
     global.set 2
-    i32.const 5640
+    i32.const 5784
     local.set 9
     i32.const 99
     i32.const 0
@@ -203,7 +203,7 @@
     call $whamm.map_delete
     global.get 2
     if (result i32) ;; label = @1
-      i32.const 5640
+      i32.const 5784
       local.set 9
       i32.const 99
       i32.const 0
@@ -228,7 +228,7 @@
     global.set 2
     i64.const 0
     global.set 3
-    i32.const 5640
+    i32.const 5784
     local.tee 30
     i32.load 1
     local.set 32
@@ -354,7 +354,7 @@
     local.get 2
     i64.const 2
     local.set 8
-    i32.const 5640
+    i32.const 5784
     local.set 9
     local.get 2
     local.get 2
@@ -381,7 +381,7 @@
     i64.store 1 align=4
     i32.const -1
     local.set 12
-    i32.const 5688
+    i32.const 5736
     local.set 9
     local.get 2
     f64.convert_i32_s
@@ -402,7 +402,7 @@
     i32.store 1
     i32.const 1
     local.set 15
-    i32.const 5688
+    i32.const 5736
     local.set 14
     local.get 3
     f64.convert_i32_s
@@ -424,7 +424,7 @@
     i32.store 1
     i32.const 1
     local.set 9
-    i32.const 5784
+    i32.const 5688
     local.set 14
     i32.const 5874
     i32.const 7
@@ -486,12 +486,12 @@
     local.get 14
     local.get 20
     i32.store 1
-    i32.const 5640
+    i32.const 5784
     i32.load 1
     global.set 1
     i64.const 1
     local.set 8
-    i32.const 5640
+    i32.const 5784
     local.set 20
     i32.const 99
     i32.const 0
@@ -513,7 +513,7 @@
     local.get 9
     local.get 23
     i64.store 1 align=4
-    i32.const 5640
+    i32.const 5784
     local.set 9
     i32.const 99
     i32.const 0
@@ -532,7 +532,7 @@
     i32.const 0
     i32.ne
     global.set 2
-    i32.const 5640
+    i32.const 5784
     local.set 9
     i32.const 99
     i32.const 0
@@ -550,7 +550,7 @@
     call $whamm.map_delete
     global.get 2
     if (result i32) ;; label = @1
-      i32.const 5640
+      i32.const 5784
       local.set 9
       i32.const 99
       i32.const 0
@@ -575,7 +575,7 @@
     global.set 2
     i64.const 0
     global.set 3
-    i32.const 5640
+    i32.const 5784
     local.tee 30
     i32.load 1
     local.set 32
@@ -736,7 +736,7 @@
     local.get 1
     i64.const 2
     local.set 7
-    i32.const 5640
+    i32.const 5784
     local.set 8
     local.get 1
     local.get 1
@@ -763,7 +763,7 @@
     i64.store 1 align=4
     i32.const -1
     local.set 11
-    i32.const 5688
+    i32.const 5736
     local.set 8
     local.get 1
     f64.convert_i32_s
@@ -784,7 +784,7 @@
     i32.store 1
     i32.const 1
     local.set 14
-    i32.const 5688
+    i32.const 5736
     local.set 13
     local.get 2
     f64.convert_i32_s
@@ -806,7 +806,7 @@
     i32.store 1
     i32.const 1
     local.set 8
-    i32.const 5784
+    i32.const 5688
     local.set 13
     i32.const 5874
     i32.const 7
@@ -868,12 +868,12 @@
     local.get 13
     local.get 19
     i32.store 1
-    i32.const 5640
+    i32.const 5784
     i32.load 1
     global.set 1
     i64.const 1
     local.set 7
-    i32.const 5640
+    i32.const 5784
     local.set 19
     i32.const 99
     i32.const 0
@@ -895,7 +895,7 @@
     local.get 8
     local.get 22
     i64.store 1 align=4
-    i32.const 5640
+    i32.const 5784
     local.set 8
     i32.const 99
     i32.const 0
@@ -914,7 +914,7 @@
     i32.const 0
     i32.ne
     global.set 2
-    i32.const 5640
+    i32.const 5784
     local.set 8
     i32.const 99
     i32.const 0
@@ -932,7 +932,7 @@
     call $whamm.map_delete
     global.get 2
     if (result i32) ;; label = @1
-      i32.const 5640
+      i32.const 5784
       local.set 8
       i32.const 99
       i32.const 0
@@ -957,7 +957,7 @@
     global.set 2
     i64.const 0
     global.set 3
-    i32.const 5640
+    i32.const 5784
     local.tee 29
     i32.load 1
     local.set 31
@@ -1102,7 +1102,7 @@
       local.get 2
       i64.const 2
       local.set 8
-      i32.const 5640
+      i32.const 5784
       local.set 9
       local.get 2
       local.get 2
@@ -1129,7 +1129,7 @@
       i64.store 1 align=4
       i32.const -1
       local.set 12
-      i32.const 5688
+      i32.const 5736
       local.set 9
       local.get 2
       f64.convert_i32_s
@@ -1150,7 +1150,7 @@
       i32.store 1
       i32.const 1
       local.set 15
-      i32.const 5688
+      i32.const 5736
       local.set 14
       local.get 3
       f64.convert_i32_s
@@ -1172,7 +1172,7 @@
       i32.store 1
       i32.const 1
       local.set 9
-      i32.const 5784
+      i32.const 5688
       local.set 14
       i32.const 5864
       i32.const 7
@@ -1234,12 +1234,12 @@
       local.get 14
       local.get 20
       i32.store 1
-      i32.const 5640
+      i32.const 5784
       i32.load 1
       global.set 1
       i64.const 1
       local.set 8
-      i32.const 5640
+      i32.const 5784
       local.set 20
       i32.const 99
       i32.const 0
@@ -1261,7 +1261,7 @@
       local.get 9
       local.get 23
       i64.store 1 align=4
-      i32.const 5640
+      i32.const 5784
       local.set 9
       i32.const 99
       i32.const 0
@@ -1280,7 +1280,7 @@
       i32.const 0
       i32.ne
       global.set 2
-      i32.const 5640
+      i32.const 5784
       local.set 9
       i32.const 99
       i32.const 0
@@ -1298,7 +1298,7 @@
       call $whamm.map_delete
       global.get 2
       if (result i32) ;; label = @2
-        i32.const 5640
+        i32.const 5784
         local.set 9
         i32.const 99
         i32.const 0
@@ -1323,7 +1323,7 @@
       global.set 2
       i64.const 0
       global.set 3
-      i32.const 5640
+      i32.const 5784
       local.tee 30
       i32.load 1
       local.set 32
