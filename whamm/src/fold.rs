@@ -6,7 +6,7 @@
 //! constants.
 
 use crate::events::{Bound, CATEGORIES, Event};
-use crate::hir::{Body, Builtin, Expr, ExprKind, Place, Stmt};
+use crate::hir::{Body, Builtin, Expr, ExprKind, Place, Stmt, Translate};
 use crate::syntax::ast::{BinOp, UnOp};
 use crate::types::Ty;
 
@@ -104,6 +104,15 @@ pub(crate) fn is_constant(e: &Expr) -> bool {
         ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) | ExprKind::Str(_) => true,
         ExprKind::Tuple(parts) => parts.iter().all(is_constant),
         _ => false,
+    }
+}
+
+/// Folds statements, so that what is known is computed once for all that is made of them.
+pub(crate) struct Folded<'a>(pub(crate) &'a dyn Known);
+
+impl Translate for Folded<'_> {
+    fn expr(&mut self, e: &Expr) -> Expr {
+        fold(e.clone(), self.0)
     }
 }
 

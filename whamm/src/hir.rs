@@ -425,6 +425,59 @@ impl Stmt {
     }
 }
 
+/// A translation of statements, given that of expressions: choices whose condition becomes known
+/// are decided.
+pub(crate) trait Translate {
+    /// Translates an expression.
+    fn expr(&mut self, e: &Expr) -> Expr;
+
+    /// Translates an expression whose value is not needed.
+    fn done(&mut self, e: &Expr) -> Expr {
+        self.expr(e)
+    }
+
+    /// Translates a place.
+    fn place(&mut self, place: &Place) -> Place {
+        match place {
+            Place::Element(map, key) => {
+                Place::Element(Box::new(self.expr(map)), Box::new(self.expr(key)))
+            }
+            Place::Field(inner, n) => Place::Field(Box::new(self.place(inner)), *n),
+            other => other.clone(),
+        }
+    }
+
+    /// Translates statements, in their order.
+    fn stmts(&mut self, list: &[Stmt]) -> Vec<Stmt> {
+        list.iter().flat_map(|s| self.stmt(s)).collect()
+    }
+
+    /// Translates a statement: to several ones if it is a choice that is decided.
+    fn stmt(&mut self, stmt: &Stmt) -> Vec<Stmt> {
+        vec![match stmt {
+            Stmt::Declare(n, e) => Stmt::Declare(*n, e.as_ref().map(|e| self.expr(e))),
+            Stmt::Assign(p, e) => Stmt::Assign(self.place(p), self.expr(e)),
+            Stmt::Update(p, op, e) => Stmt::Update(self.place(p), *op, self.expr(e)),
+            Stmt::Do(e) => Stmt::Do(self.done(e)),
+            Stmt::Return(e) => Stmt::Return(e.as_ref().map(|e| self.expr(e))),
+            Stmt::If(c, a, b) => {
+                let cond = self.expr(c);
+                match cond.kind {
+                    ExprKind::Bool(true) => return self.stmts(a),
+                    ExprKind::Bool(false) => return self.stmts(b),
+                    _ => Stmt::If(cond, self.stmts(a), self.stmts(b)),
+                }
+            }
+            Stmt::Count(n, a, b, body) => {
+                Stmt::Count(*n, self.expr(a), self.expr(b), self.stmts(body))
+            }
+            Stmt::Each(k, v, map, body) => Stmt::Each(*k, *v, self.expr(map), self.stmts(body)),
+            Stmt::While(c, n, body) => Stmt::While(self.expr(c), *n, self.stmts(body)),
+            other => other.clone(),
+        }]
+    }
+}
+
 impl Body {
     /// Visits every expression of the predicate, the statements and the initialisation.
     pub(crate) fn walk(&self, look: &mut dyn FnMut(&Expr)) {

@@ -264,13 +264,14 @@ impl Oracle {
         let mut results = vec![wasmi::Val::I32(0); callee.ty(&*store).results().len()];
         store.set_fuel(Self::FUEL).map_err(|e| fail(first_line(&e)))?;
         callee.call(&mut *store, &args, &mut results).map_err(|e| fail(first_line(&e)))?;
-        Ok(results.first().and_then(|v| match v {
-            wasmi::Val::I32(n) => Some(ExprKind::Int(i128::from(*n))),
-            wasmi::Val::I64(n) => Some(ExprKind::Int(i128::from(*n))),
-            wasmi::Val::F32(x) => Some(ExprKind::Float(f64::from(f32::from(*x)))),
-            wasmi::Val::F64(x) => Some(ExprKind::Float(f64::from(*x))),
-            _ => None,
-        }))
+        Ok(match results.first() {
+            None => Some(ExprKind::Tuple(vec![])),
+            Some(wasmi::Val::I32(n)) => Some(ExprKind::Int(i128::from(*n))),
+            Some(wasmi::Val::I64(n)) => Some(ExprKind::Int(i128::from(*n))),
+            Some(wasmi::Val::F32(x)) => Some(ExprKind::Float(f64::from(f32::from(*x)))),
+            Some(wasmi::Val::F64(x)) => Some(ExprKind::Float(f64::from(*x))),
+            Some(_) => None,
+        })
     }
 }
 

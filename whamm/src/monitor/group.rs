@@ -8,7 +8,7 @@ use crate::emit::memories::{self, Bulk};
 use crate::emit::storage::{Storage, WORD};
 use crate::events::{self, Bound, Event, Instruction, Mode};
 use crate::fold::{self, OfEvent};
-use crate::hir::{Builtin, Expr, ExprKind, Place, Probe, Program, Stmt, Var, Variable};
+use crate::hir::{Builtin, Expr, ExprKind, Probe, Program, Stmt, Translate, Var, Variable};
 use crate::rewrite::region::is_added_only;
 use crate::types::Ty;
 use std::collections::BTreeMap;
@@ -39,12 +39,31 @@ struct Hoist<'a> {
     script: u16,
 }
 
-impl Hoist<'_> {
+impl Translate for Hoist<'_> {
     fn expr(&mut self, e: &Expr) -> Expr {
         let e = fold::fold(e.clone(), self.event);
         self.hoisted(e)
     }
 
+    /// An expression without a value. Which function is called instead of an instruction is known
+    /// when a site is matched.
+    fn done(&mut self, e: &Expr) -> Expr {
+        let calls_instead = matches!(
+            e.kind,
+            ExprKind::Builtin(
+                Builtin::Event(events::Function::AltCallById | events::Function::AltCallByName),
+                _
+            )
+        );
+        let keeps = self.keeps;
+        self.keeps &= !calls_instead;
+        let done = self.expr(e);
+        self.keeps = keeps;
+        done
+    }
+}
+
+impl Hoist<'_> {
     fn hoisted(&mut self, e: Expr) -> Expr {
         let kept = match &e.kind {
             ExprKind::Bound(
@@ -136,61 +155,6 @@ impl Hoist<'_> {
             self.sites.len() - 1
         });
         u32::try_from(number).unwrap_or(0)
-    }
-
-    fn place(&mut self, place: &Place) -> Place {
-        match place {
-            Place::Element(map, key) => {
-                Place::Element(Box::new(self.expr(map)), Box::new(self.expr(key)))
-            }
-            Place::Field(inner, n) => Place::Field(Box::new(self.place(inner)), *n),
-            other => other.clone(),
-        }
-    }
-
-    /// An expression without a value. Which function is called instead of an instruction is known
-    /// when a site is matched.
-    fn done(&mut self, e: &Expr) -> Expr {
-        let calls_instead = matches!(
-            e.kind,
-            ExprKind::Builtin(
-                Builtin::Event(events::Function::AltCallById | events::Function::AltCallByName),
-                _
-            )
-        );
-        let keeps = self.keeps;
-        self.keeps &= !calls_instead;
-        let done = self.expr(e);
-        self.keeps = keeps;
-        done
-    }
-
-    fn stmts(&mut self, list: &[Stmt]) -> Vec<Stmt> {
-        list.iter().flat_map(|s| self.stmt(s)).collect()
-    }
-
-    fn stmt(&mut self, stmt: &Stmt) -> Vec<Stmt> {
-        vec![match stmt {
-            Stmt::Declare(n, e) => Stmt::Declare(*n, e.as_ref().map(|e| self.expr(e))),
-            Stmt::Assign(p, e) => Stmt::Assign(self.place(p), self.expr(e)),
-            Stmt::Update(p, op, e) => Stmt::Update(self.place(p), *op, self.expr(e)),
-            Stmt::Do(e) => Stmt::Do(self.done(e)),
-            Stmt::Return(e) => Stmt::Return(e.as_ref().map(|e| self.expr(e))),
-            Stmt::If(c, a, b) => {
-                let cond = self.expr(c);
-                match cond.kind {
-                    ExprKind::Bool(true) => return self.stmts(a),
-                    ExprKind::Bool(false) => return self.stmts(b),
-                    _ => Stmt::If(cond, self.stmts(a), self.stmts(b)),
-                }
-            }
-            Stmt::Count(n, a, b, body) => {
-                Stmt::Count(*n, self.expr(a), self.expr(b), self.stmts(body))
-            }
-            Stmt::Each(k, v, map, body) => Stmt::Each(*k, *v, self.expr(map), self.stmts(body)),
-            Stmt::While(c, n, body) => Stmt::While(self.expr(c), *n, self.stmts(body)),
-            other => other.clone(),
-        }]
     }
 }
 

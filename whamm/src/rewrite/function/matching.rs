@@ -1,6 +1,7 @@
 //! Matches probes with the sites of a function: which actions run at an instruction.
 
 use super::*;
+use crate::hir::{Stmt, Translate};
 
 impl<'a> Walker<'_, 'a> {
     /// Matches probes whose event is not an instruction.
@@ -40,20 +41,28 @@ impl<'a> Walker<'_, 'a> {
             .iter()
             .map(|v| v.init.as_ref().map(|e| fold::fold(e.clone(), &site)))
             .collect();
-        let sums = if predicate.is_none() { self.sums(body, &site, &values) } else { None };
+        // Libraries are called once for each site, even where its code is never executed.
+        let asked = (!self.r.libraries.is_empty() && asks_libraries(&body.stmts))
+            .then(|| fold::Folded(&site).stmts(&body.stmts));
+        let sums = if predicate.is_none() && asked.is_none() {
+            self.sums(body, &site, &values)
+        } else {
+            None
+        };
         self.r.findings.matched.insert(probe.rule);
         self.r.ledger.first.extend(inits.into_iter().map(|e| (None, e)));
         let inline = matches!(probe.matched.mode, Mode::Before | Mode::None)
             && matches!(probe.matched.event, Event::Opcode(_) | Event::BlockStart)
             && !self.regions.are_off
             && self.reachable();
-        let (mut rest, mut increments) = (None, vec![]);
+        let is_plain = asked.is_none();
+        let (mut rest, mut increments) = (asked, vec![]);
         match sums.filter(|_| inline) {
             Some(sums) => {
                 self.sum_up(probe, pc, sums);
                 return None;
             }
-            None if inline && predicate.is_none() => {
+            None if inline && is_plain && predicate.is_none() => {
                 if let Some((left, own)) = self.usual(body, (pc, number, last), index) {
                     (rest, increments) = (Some(left), own);
                 }
@@ -230,4 +239,13 @@ impl<'a> Walker<'_, 'a> {
         let results = self.result_types(i);
         self.match_all(&probes, i, args, &results)
     }
+}
+
+/// Whether statements call libraries while they are compiled.
+fn asks_libraries(stmts: &[Stmt]) -> bool {
+    let mut asks = false;
+    for stmt in stmts {
+        stmt.walk(&mut |e| asks |= matches!(&e.kind, ExprKind::Library(call, _) if call.at_match));
+    }
+    asks
 }

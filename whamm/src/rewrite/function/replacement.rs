@@ -8,7 +8,6 @@
 
 use super::*;
 use crate::emit::replacement::{Callee, Callees, Calls, Deeds, Replacement, always_gives};
-use crate::hir::Stmt;
 use std::rc::Rc;
 use wasm_aot_body::replacement::{FallThrough, Misfit, Substitute, never_falls_through, passing};
 
@@ -123,7 +122,7 @@ impl<'a> Walker<'_, 'a> {
         let (pc, index, last) = self.site(i, false);
         let site =
             Site { facts: &self.r.facts, fid: self.fid, op: Some(&self.ops[i]), pc, index, last };
-        let stmts: &'a [Stmt] = &action.probe.body.stmts;
+        let stmts = action.rest.as_ref().unwrap_or(&action.probe.body.stmts);
         let deeds = Deeds::of(stmts);
         let fold = |e: &Expr| fold::fold(e.clone(), &site);
         let always = always_gives(stmts, &fold);
