@@ -7,9 +7,10 @@ use crate::{Error, debug, moves, names, source_map};
 use std::collections::BTreeSet;
 use wasm_encoder::reencode::{Reencode, utils};
 use wasm_encoder::{
-    CodeSection, ConstExpr, CustomSection, DataCountSection, DataSection, ElementSection, Elements,
-    ExportSection, Function, FunctionSection, GlobalSection, ImportSection, MemorySection, Module,
-    StartSection, TableSection, TagSection, TypeSection,
+    CodeSection, CompositeInnerType, CompositeType, ConstExpr, CustomSection, DataCountSection,
+    DataSection, ElementSection, Elements, ExportSection, FuncType, Function, FunctionSection,
+    GlobalSection, ImportSection, MemorySection, Module, StartSection, SubType, TableSection,
+    TagSection, TypeSection,
 };
 use wasmparser::{ExternalKind, Operator, Parser, Payload};
 
@@ -181,9 +182,7 @@ impl Sections {
         for (module, name, ty) in &plan.imports {
             self.imports.import(module, name, *ty);
         }
-        for (params, results) in &plan.types {
-            self.types.ty().function(params.iter().copied(), results.iter().copied());
-        }
+        self.add_types(plan);
         for (ty, function) in &plan.functions {
             self.functions.function(*ty);
             self.code.function(function);
@@ -199,6 +198,27 @@ impl Sections {
         }
         for (name, kind, index) in &plan.exports {
             self.exports.export(name, *kind, *index);
+        }
+    }
+
+    fn add_types(&mut self, plan: &Plan) {
+        let mut at = 0;
+        let ends = plan.types.len()..plan.types.len();
+        for group in plan.groups.iter().chain([&ends]) {
+            for (params, results) in &plan.types[at..group.start] {
+                self.types.ty().function(params.iter().copied(), results.iter().copied());
+            }
+            if !group.is_empty() {
+                let types = plan.types[group.clone()].iter().map(|(params, results)| {
+                    let ty = FuncType::new(params.iter().copied(), results.iter().copied());
+                    let inner = CompositeInnerType::Func(ty);
+                    let plain =
+                        CompositeType { inner, shared: false, descriptor: None, describes: None };
+                    SubType { is_final: true, supertype_idxs: Vec::new(), composite_type: plain }
+                });
+                self.types.ty().rec(types);
+            }
+            at = group.end;
         }
     }
 

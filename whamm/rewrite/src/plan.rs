@@ -21,6 +21,9 @@ pub struct Plan {
     pub imports: Vec<(String, String, EntityType)>,
     /// Types of functions, by parameters and results.
     pub types: Vec<(Vec<ValType>, Vec<ValType>)>,
+    /// The ranges of these types, in order, that are recursion groups. A type in a group of several
+    /// differs from all types outside of such a group.
+    pub groups: Vec<Range<usize>>,
     /// Functions, with the indices of their types.
     pub functions: Vec<(u32, Function)>,
     /// Memories.
@@ -55,6 +58,7 @@ impl Plan {
             indices,
             imports: Vec::new(),
             types: Vec::new(),
+            groups: Vec::new(),
             functions: Vec::new(),
             memories: Vec::new(),
             globals: Vec::new(),

@@ -288,3 +288,29 @@ fn a_source_map_follows_the_program() {
         assert_eq!(SourceMap::address_in(&emitted.module), None);
     }
 }
+
+#[test]
+fn added_types_are_groups_where_the_plan_says_so() {
+    use wasm_encoder::{Function, ValType};
+    let bytes = program();
+    let program = Program::decode(&bytes).expect("a module");
+    let mut plan = unchanged(&program);
+    let unary = || (vec![ValType::I32], vec![ValType::I32]);
+    let first = program.types;
+    plan.types = vec![unary(), unary(), unary(), (Vec::new(), Vec::new()), unary()];
+    plan.groups.push(1..4);
+    let mut functions = Vec::new();
+    for ty in [0, 1, 2, 4] {
+        let mut code = Function::new([]);
+        code.instructions().local_get(0).end();
+        functions.push(plan.indices.functions() + plan.functions.len() as u32);
+        plan.functions.push((first + ty, code));
+    }
+    let module = emit(&program, &plan).expect("it is emitted").module;
+    let types = wasmparser::Validator::new().validate_all(&module).expect("it is valid");
+    let of = |function: u32| types.as_ref().core_function_at(function);
+    let [alone, inside, next, behind] = functions[..] else { panic!("four") };
+    // The second function of the program has this type.
+    assert_eq!((of(alone), of(behind)), (of(2), of(2)));
+    assert!(of(inside) != of(alone) && of(next) != of(alone) && of(inside) != of(next));
+}
