@@ -128,10 +128,12 @@ globalThis.replay = replay;
         return;
       }
       case 0x12: item('global', index).value = value(); return;
-      case 0x13: { const place = number(); item('table', index).set(place, value()); return; }
-      default: { const count = number(); item('table', index).grow(count, value()); }
+      case 0x13: { const table = item('table', index), place = number(); table.set(sized(table, place), value()); return; }
+      default: { const table = item('table', index), count = number(); table.grow(sized(table, count), value()); }
     }
   };
+  // A table of 64 bits has indices of that type.
+  const sized = (table, index) => (typeof table.length === 'bigint' ? BigInt(index) : index);
   // Changes of what is imported, before there is an instance.
   const before = () => {
     for (declare(); bytes[at] >= 0x10 && bytes[at] < 0x15; declare()) {
