@@ -15,9 +15,11 @@ use crate::{
 };
 pub use divergence::{Divergence, HostFailed, TraceEnds};
 use host_functions::HostFunctions;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use wasm_aot_trace::{Change, Declared, Door, End, Event, Placed, Signature, Value};
+use wasmparser::{KnownCustom, Name, Parser, Payload};
 
 /// The function that gets the program's output.
 pub type Print = fn(is_error: bool, bytes: &[u8]);
@@ -72,7 +74,10 @@ fn replay_script<T: 'static>(
     }
     let mut script = Script::new(Box::new(Placed::new(events)), declared, print);
     script.always_starts = rewritten.is_some();
-    script.functions = rewritten.unwrap_or(script.functions);
+    if let Some(functions) = rewritten {
+        script.functions = functions;
+        script.gateways = gateways(&module.inner().bytes);
+    }
     let script = Shared::new(script);
     let made = script.instantiate(store, module);
     let instance = *script.lock().instance.insert(match made {
@@ -99,6 +104,8 @@ struct Script {
     host_functions: HostFunctions,
     /// The number of the program's functions in the trace: the first host function's index.
     functions: u32,
+    /// The functions that replace the program's own in references, if it is rewritten.
+    gateways: BTreeMap<u32, u32>,
     declared: Declared,
     print: Option<Print>,
     /// Whether a start function is called that the trace does not contain.
@@ -115,6 +122,7 @@ impl Script {
             externs: Vec::new(),
             host_functions: HostFunctions::default(),
             functions: declared.functions(),
+            gateways: BTreeMap::new(),
             declared,
             print,
             always_starts: false,
@@ -243,7 +251,8 @@ impl Script {
             return self.host_function(store, index);
         }
         let mut context = store.as_context_mut();
-        let item = self.instance()?.item_at(context.core(), Space::Func, index);
+        let own = self.gateways.get(&index).copied().unwrap_or(index);
+        let item = self.instance()?.item_at(context.core(), Space::Func, own);
         item.and_then(Extern::into_func).ok_or_else(|| {
             Error::Link(format!("function {index} is neither exported nor referred to"))
         })
@@ -305,6 +314,7 @@ impl Script {
             (Value::Func(Some(index)), Val::FuncRef(Some(function))) => {
                 let mut context = store.as_context_mut();
                 let instance = self.instance;
+                let index = self.gateways.get(&index).copied().unwrap_or(index);
                 instance.and_then(|own| own.index_of(context.core(), (*function).into()))
                     == Some(index)
             }
@@ -334,6 +344,24 @@ impl Script {
         }
         Ok(())
     }
+}
+
+/// The gateways of a program that records itself, which are known by their names.
+fn gateways(module: &[u8]) -> BTreeMap<u32, u32> {
+    let mut found = BTreeMap::new();
+    for payload in Parser::new(0).parse_all(module).flatten() {
+        let Payload::CustomSection(section) = payload else { continue };
+        let KnownCustom::Name(names) = section.as_known() else { continue };
+        for part in names.flatten() {
+            let Name::Function(map) = part else { continue };
+            found.extend(map.into_iter().flatten().filter_map(|naming| {
+                let own = naming.name.strip_prefix("record.")?;
+                let own = own.strip_prefix("gateway.").or(own.strip_prefix("import.reference."))?;
+                Some((own.parse().ok()?, naming.index))
+            }));
+        }
+    }
+    found
 }
 
 /// A value in the spelling of traces.

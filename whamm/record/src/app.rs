@@ -1,16 +1,20 @@
 //! Facts about a program that are needed before it is rewritten.
 
 use crate::Error;
+use crate::types::{Types, described};
 use std::collections::{BTreeMap, BTreeSet};
 use wasm_aot_trace::Declared;
+use wasm_encoder::Encode;
+use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
 use wasmparser::{
     ConstExpr, DataKind, ElementItems, ElementKind, ExternalKind, Operator, Parser, Payload,
     ValType,
 };
 use whamm_rewrite::Program;
 
-/// The largest table that engines make: the limit of WebAssembly's JavaScript interface.
-const LARGEST_TABLE: usize = 10_000_000;
+/// The largest gap before a segment of elements in a shadow's initial contents. Segments beyond it
+/// are put there when the program begins.
+const GAP: usize = 4096;
 
 /// The module of WASI's first preview.
 pub(crate) const WASI: &str = "wasi_snapshot_preview1";
@@ -30,11 +34,33 @@ pub(crate) struct App {
     pub(crate) globals: BTreeSet<u32>,
     /// The functions that segments put into tables that the host may reach: their indices plus 1.
     pub(crate) elements: BTreeMap<u32, Vec<u32>>,
+    /// The same for segments whose place is computed when the program begins.
+    pub(crate) placed: Vec<PlacedElements>,
+    /// Whether references to functions of the host are recorded. Otherwise the host gives none, or
+    /// the trace ends where it does.
+    pub(crate) takes_functions: bool,
+    pub(crate) types: Types,
+    /// The types and tables of calls through tables.
+    pub(crate) indirect: BTreeSet<(u32, u32)>,
+    /// Whether instructions read or change functions in a table that the host may change, or
+    /// objects that are neither functions nor of the host.
+    accesses_functions: bool,
+    accesses_others: bool,
     /// Whether exceptions may pass through gateways: the program has tags.
     pub(crate) throws: bool,
     /// Whether it catches them by the older instructions, which a module must not mix with the
     /// newer ones.
     pub(crate) is_older: bool,
+}
+
+/// A segment of elements whose place is computed when the program begins.
+#[derive(Debug)]
+pub(crate) struct PlacedElements {
+    pub(crate) table: u32,
+    /// The code that pushes the index of the first one.
+    pub(crate) place: Vec<u8>,
+    /// The functions' indices plus 1, as bytes.
+    pub(crate) functions: Vec<u8>,
 }
 
 impl App {
@@ -50,6 +76,24 @@ impl App {
         if declared.exports.iter().any(|(name, ..)| name.starts_with("record:")) {
             return Err(Error::Again);
         }
+        let mut app = Self::reached(declared, is_raw);
+        for payload in Parser::new(0).parse_all(program.bytes) {
+            app.section(payload.map_err(whamm_rewrite::Error::from)?)?;
+        }
+        for body in &program.bodies {
+            for (_, ty) in body.locals()? {
+                app.types.name(ty);
+            }
+            for instruction in body.instructions()? {
+                app.operator(&instruction.operator);
+            }
+        }
+        app.functions_of_the_host()?;
+        Ok(app)
+    }
+
+    /// What the host may reach, before the program's instructions are known.
+    fn reached(declared: Declared, is_raw: bool) -> Self {
         let imported = declared.imported;
         let exported = |kind: ExternalKind| {
             let own = declared.exports.iter().filter(move |export| export.1 == kind);
@@ -67,57 +111,101 @@ impl App {
         tables.extend(0..imported.tables);
         globals.extend(0..imported.globals);
         globals.retain(|global| declared.globals[*global as usize].mutable);
-        let is_reference = |global: &u32| {
-            matches!(declared.globals[*global as usize].content_type, ValType::Ref(_))
-        };
-        let is_function = |global: &u32| {
-            let ty = declared.globals[*global as usize].content_type;
-            matches!(ty, ValType::Ref(ty) if !ty.is_extern_ref())
-        };
         if is_raw {
             let own = imported.globals..declared.globals.len() as u32;
-            let is_number = |global: &u32| !is_reference(global);
+            let is_number = |global: &u32| {
+                !matches!(declared.globals[*global as usize].content_type, ValType::Ref(_))
+            };
             let is_mutable = |global: &u32| declared.globals[*global as usize].mutable;
             globals.extend(own.filter(is_number).filter(is_mutable));
-        }
-        if globals.iter().any(is_function) {
-            return Err(Error::Unsupported(
-                "a global of references to functions that the host may change",
-            ));
-        }
-        if tables.iter().any(|table| declared.tables[*table as usize].table64) {
-            return Err(Error::Unsupported("a table of 64 bits that the host may change"));
         }
         let is_of_objects =
             |table: &&u32| declared.tables[**table as usize].element_type.is_extern_ref();
         let objects = tables.iter().filter(is_of_objects).copied().collect();
-        let (referred, elements) = (BTreeSet::new(), BTreeMap::new());
         let throws = declared.tag(0).is_some();
-        let mut app = Self {
+        Self {
             declared,
-            referred,
+            referred: BTreeSet::new(),
             memories,
             tables,
             objects,
             globals,
-            elements,
+            elements: BTreeMap::new(),
+            placed: Vec::new(),
+            takes_functions: false,
+            types: Types::default(),
+            indirect: BTreeSet::new(),
+            accesses_functions: false,
+            accesses_others: false,
             throws,
             is_older: false,
-        };
-        for payload in Parser::new(0).parse_all(program.bytes) {
-            app.section(payload.map_err(whamm_rewrite::Error::from)?)?;
         }
-        for body in &program.bodies {
-            for instruction in body.instructions()? {
-                app.operator(&instruction.operator)?;
-            }
+    }
+
+    /// Determines whether references to functions of the host are recorded.
+    fn functions_of_the_host(&mut self) -> Result<(), Error> {
+        let declared = &self.declared;
+        let types = self.globals.iter().map(|own| declared.globals[*own as usize].content_type);
+        let of_functions = types.clone().any(|ty| declared.is_of_functions(ty));
+        let of_others = types.clone().any(|ty| {
+            let is_object = matches!(ty, ValType::Ref(ty) if !ty.is_extern_ref());
+            is_object && !declared.is_of_functions(ty)
+        });
+        if of_others || self.accesses_others {
+            return Err(Error::Unsupported(
+                "a global or a table that the host may change, whose references are neither to \
+                 functions nor external",
+            ));
         }
-        Ok(app)
+        let are_possible = of_functions || self.accesses_functions || self.is_given_functions();
+        self.takes_functions = are_possible && self.types.are_plain();
+        match (of_functions || self.accesses_functions) && !self.takes_functions {
+            true => Err(Error::Unsupported(
+                "functions in a global or a table that the host may change, and types of functions \
+                 beyond calls through tables",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether the host may pass references to functions: as arguments, results, values of
+    /// exceptions, or constants.
+    fn is_given_functions(&self) -> bool {
+        let declared = &self.declared;
+        let has = |types: &[ValType]| types.iter().any(|ty| declared.is_of_functions(*ty));
+        let imported = self.imported();
+        let results = (0..imported).filter_map(|import| declared.function(import));
+        let exports = declared
+            .exports
+            .iter()
+            .filter(|export| matches!(export.1, ExternalKind::Func | ExternalKind::FuncExact));
+        let entered = exports.map(|export| export.2).chain(self.referred.iter().copied());
+        let mut params = entered.filter_map(|function| declared.function(function));
+        let mut tags = (0..).map_while(|tag| declared.tag(tag));
+        let constants = &declared.globals[..declared.imported.globals as usize];
+        let mut indirect = self.indirect.iter().filter(|call| self.tables.contains(&call.1));
+        results.into_iter().any(|ty| has(ty.results()))
+            || params.any(|ty| has(ty.params()))
+            || tags.any(|ty| has(ty.params()))
+            || constants.iter().any(|global| has(&[global.content_type]))
+            || indirect.any(|call| has(self.types.get(call.0).results()))
     }
 
     fn section(&mut self, payload: Payload<'_>) -> Result<(), Error> {
         let malformed = whamm_rewrite::Error::from;
         match payload {
+            Payload::TypeSection(section) => {
+                for group in section {
+                    self.types.group(group.map_err(malformed)?);
+                }
+                // Imported ones, and those that are declared later.
+                for global in &self.declared.globals {
+                    self.types.name(global.content_type);
+                }
+                for table in &self.declared.tables {
+                    self.types.name(ValType::Ref(table.element_type));
+                }
+            }
             Payload::GlobalSection(section) => {
                 for global in section {
                     self.refer(&global.map_err(malformed)?.init_expr)?;
@@ -158,33 +246,58 @@ impl App {
                     functions.push(function + 1);
                 }
             }
-            ElementItems::Expressions(_, section) => {
+            ElementItems::Expressions(ty, section) => {
+                self.types.name(ValType::Ref(ty));
                 for expression in section {
                     let expression = expression.map_err(malformed)?;
                     functions.push(self.refer(&expression)?.map_or(0, |function| function + 1));
                 }
             }
         }
-        if let ElementKind::Active { table_index, offset_expr } = element.kind {
-            let table = table_index.unwrap_or(0);
-            if !self.tables.contains(&table) {
-                return Ok(());
-            }
-            let mut offset = offset_expr.get_operators_reader();
-            let Operator::I32Const { value } = offset.read().map_err(malformed)? else {
-                return Err(Error::Unsupported(
-                    "elements whose place is computed, in a table that the host may change",
-                ));
-            };
-            let at = value as u32 as usize;
+        let ElementKind::Active { table_index, offset_expr } = element.kind else { return Ok(()) };
+        let table = table_index.unwrap_or(0);
+        if !self.tables.contains(&table) || self.objects.contains(&table) {
+            return Ok(());
+        }
+        self.put_elements(table, &offset_expr, &functions)
+    }
+
+    /// Segments that are placed later also replace earlier ones.
+    fn put_elements(
+        &mut self,
+        table: u32,
+        offset: &ConstExpr<'_>,
+        functions: &[u32],
+    ) -> Result<(), Error> {
+        let malformed = whamm_rewrite::Error::from;
+        let mut operators = offset.get_operators_reader();
+        let (first, is_one) =
+            (operators.read().map_err(malformed)?, operators.read().map_err(malformed)?);
+        let place = match (first, is_one) {
+            (Operator::I32Const { value }, Operator::End) => Some(u64::from(value as u32)),
+            (Operator::I64Const { value }, Operator::End) => Some(value.cast_unsigned()),
+            _ => None,
+        };
+        let place = place.and_then(|place| usize::try_from(place).ok());
+        let len = self.elements.get(&table).map_or(0, Vec::len);
+        let place = place.filter(|at| *at <= len + GAP);
+        let is_first = self.placed.iter().all(|earlier| earlier.table != table);
+        if let Some(at) = place.filter(|_| is_first) {
             let end = at + functions.len();
-            if end > LARGEST_TABLE {
-                return Err(Error::Unsupported("elements beyond the largest table of engines"));
-            }
             let list = self.elements.entry(table).or_default();
             list.resize(list.len().max(end), 0);
-            list[at..end].copy_from_slice(&functions);
+            list[at..end].copy_from_slice(functions);
+            return Ok(());
         }
+        let mut place = Vec::new();
+        for operator in offset.get_operators_reader() {
+            match operator.map_err(malformed)? {
+                Operator::End => break,
+                operator => RoundtripReencoder.instruction(operator)?.encode(&mut place),
+            }
+        }
+        let functions = functions.iter().flat_map(|function| function.to_le_bytes()).collect();
+        self.placed.push(PlacedElements { table, place, functions });
         Ok(())
     }
 
@@ -192,9 +305,9 @@ impl App {
     fn refer(&mut self, expression: &ConstExpr<'_>) -> Result<Option<u32>, Error> {
         let mut found = None;
         for operator in expression.get_operators_reader() {
-            if let Operator::RefFunc { function_index } =
-                operator.map_err(whamm_rewrite::Error::from)?
-            {
+            let operator = operator.map_err(whamm_rewrite::Error::from)?;
+            self.types.operator(&operator);
+            if let Operator::RefFunc { function_index } = operator {
                 self.referred.insert(function_index);
                 found = Some(function_index);
             }
@@ -202,32 +315,82 @@ impl App {
         Ok(found)
     }
 
-    fn operator(&mut self, operator: &Operator<'_>) -> Result<(), Error> {
-        let (tables, objects) = (&self.tables, &self.objects);
-        let public = |table: &u32| tables.contains(table) && !objects.contains(table);
-        let changes = match operator {
+    fn operator(&mut self, operator: &Operator<'_>) {
+        self.types.operator(operator);
+        match operator {
             Operator::RefFunc { function_index } => {
                 self.referred.insert(*function_index);
-                false
+            }
+            Operator::CallIndirect { type_index, table_index }
+            | Operator::ReturnCallIndirect { type_index, table_index } => {
+                self.indirect.insert((*type_index, *table_index));
             }
             Operator::TableGet { table }
             | Operator::TableSet { table }
             | Operator::TableGrow { table }
             | Operator::TableFill { table }
-            | Operator::TableInit { table, .. } => public(table),
-            Operator::Try { .. } => {
-                self.is_older = true;
-                false
+            | Operator::TableInit { table, .. } => self.table_access(*table),
+            Operator::TableCopy { dst_table, src_table } => {
+                self.table_access(*dst_table);
+                self.table_access(*src_table);
             }
-            Operator::TableCopy { dst_table, src_table } => public(dst_table) || public(src_table),
-            _ => false,
-        };
-        match changes {
-            true => Err(Error::Unsupported(
-                "instructions that read or change functions in a table that the host may change",
-            )),
-            false => Ok(()),
+            Operator::Try { .. } => self.is_older = true,
+            _ => {}
         }
+    }
+
+    fn table_access(&mut self, table: u32) {
+        if !self.tables.contains(&table) || self.objects.contains(&table) {
+            return;
+        }
+        match self.is_of_functions(table) {
+            true => self.accesses_functions = true,
+            false => self.accesses_others = true,
+        }
+    }
+
+    fn is_of_functions(&self, table: u32) -> bool {
+        let ty = self.declared.tables[table as usize].element_type;
+        self.declared.is_of_functions(ValType::Ref(ty))
+    }
+
+    /// The types of functions of the host that are recorded, by the first index of each; and the
+    /// *function* events of these types. A function of another type cannot be called by the
+    /// program; all of these have one type that is none of the program's.
+    pub(crate) fn host_types(&self) -> Vec<(Option<u32>, Vec<u8>)> {
+        let calls = match self.takes_functions {
+            true => self.indirect.clone(),
+            false => self.pending_calls(),
+        };
+        if calls.is_empty() && !self.takes_functions {
+            return Vec::new();
+        }
+        let callable = calls.into_iter().map(|(ty, _)| self.types.first_equal(ty));
+        let callable: BTreeSet<u32> = callable.collect();
+        let event = |ty: u32| Some((Some(ty), described(self.types.get(ty))?));
+        let other = described(&self.types.other()).expect("a type of numbers");
+        callable.into_iter().filter_map(event).chain([(None, other)]).collect()
+    }
+
+    /// The types and tables of calls that may be to functions of the host, in a program which gets
+    /// references to such functions in no other way: see `gateway/pending.rs`.
+    pub(crate) fn pending_calls(&self) -> BTreeSet<(u32, u32)> {
+        if self.takes_functions || !self.types.are_plain() {
+            return BTreeSet::new();
+        }
+        let calls = self.indirect.iter().copied();
+        let calls = calls.filter(|(_, table)| self.function_tables().any(|own| own == *table));
+        calls.filter(|(ty, _)| described(self.types.get(*ty)).is_some()).collect()
+    }
+
+    /// Whether a table's indices have 64 bits.
+    pub(crate) fn is_wide_table(&self, table: u32) -> bool {
+        self.declared.tables[table as usize].table64
+    }
+
+    /// The tables of functions that the host may change.
+    pub(crate) fn function_tables(&self) -> impl Iterator<Item = u32> {
+        self.tables.iter().copied().filter(|table| self.is_of_functions(*table))
     }
 
     /// How many functions are imported.

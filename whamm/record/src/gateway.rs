@@ -7,17 +7,22 @@
 //! unwound the program's calls.
 
 mod bounds;
+mod dispatch;
 mod exceptions;
 mod growth;
+mod imports;
 mod objects;
+mod pending;
+mod private;
 mod reference;
 
-use crate::app::App;
+use crate::app::{App, PlacedElements};
 use crate::runtime::{Runtime, Why, variable};
 use crate::trap::Reason;
 use crate::{Error, Options};
 pub(crate) use bounds::{Bounds, SPAN};
 pub(crate) use objects::Objects;
+use pending::Pending;
 use reference::Asking;
 use std::collections::{BTreeMap, BTreeSet};
 use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
@@ -37,8 +42,15 @@ pub(crate) struct Gateways {
     /// By memory: takes the number of pages and the result of `memory.grow`, and returns the
     /// latter.
     pub(crate) own_growth: BTreeMap<u32, u32>,
-    /// By table of host objects.
+    /// By type and table, if references to functions of the host are recorded: replaces a call
+    /// through the table.
+    pub(crate) dispatch: BTreeMap<(u32, u32), u32>,
+    /// The function that identifies references to functions between events: see `private.rs`.
+    pub(crate) identify: Option<u32>,
+    /// By table whose elements are compared when they are read.
     pub(crate) objects: BTreeMap<u32, Objects>,
+    /// The function that ends the trace, if calls may be pending then.
+    pub(crate) finish: Option<u32>,
     /// Records which memories and tables have grown.
     sizes: u32,
     /// Records an exception that ends a call: takes the exception, and the event's kind.
@@ -52,6 +64,19 @@ pub(crate) struct Gateways {
     /// trace.
     pub(crate) bounds: BTreeMap<u32, Bounds>,
     pub(crate) sees_traps: bool,
+}
+
+/// A function that a gateway calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Callee {
+    /// One of the program's.
+    Own(u32),
+    /// One of the host's, which the program imports.
+    Import(u32),
+    /// An element of a table, of this type: the index is in the local behind the arguments.
+    Through(u32, u32),
+    /// One of the host's, of this type: the reference is in the local behind the arguments.
+    Reference(u32),
 }
 
 /// The direction of values.
@@ -75,6 +100,12 @@ struct Maker<'a, 'p> {
     table_sizes: BTreeMap<u32, u32>,
     /// Set if references to functions may be passed to the host.
     asking: Option<Asking>,
+    /// The private types of the gateways of functions, if they have such types.
+    private: BTreeMap<u32, u32>,
+    /// The function that identifies references to functions in an event.
+    identify: Option<u32>,
+    /// Set if calls through tables may be pending.
+    pending: Option<Pending>,
     is_raw: bool,
     has_file: bool,
 }
@@ -96,19 +127,26 @@ impl Gateways {
             memory_sizes: BTreeMap::new(),
             table_sizes: BTreeMap::new(),
             asking: None,
+            private: BTreeMap::new(),
+            identify: None,
+            pending: None,
             is_raw: options.raw,
             has_file: options.file.is_some(),
         };
+        maker.private_types()?;
         maker.asking = maker.asking()?;
+        maker.identifying();
         maker.sizes()?;
         maker.objects();
         maker.globals()?;
         maker.stop_function();
+        maker.traps();
         match (app.throws, app.is_older) {
             (true, false) => maker.thrown()?,
             (true, true) => maker.thrown_with()?,
             (false, _) => {}
         }
+        maker.pending()?;
         for import in 0..app.imported() {
             let stand_in = maker.import(import)?;
             maker.made.imports.push(stand_in);
@@ -118,8 +156,8 @@ impl Gateways {
             }
         }
         maker.own_functions()?;
+        maker.dispatch()?;
         maker.start()?;
-        maker.traps();
         if maker.has_file {
             maker.bounds();
             maker.made.sees_traps = true;
@@ -198,10 +236,11 @@ impl Maker<'_, '_> {
             Type::Ref(_) => {
                 sink.ref_is_null().if_(BlockType::Empty);
                 sink.i32_const(0x70).call(self.own("null")).else_();
-                let is_known = way == Way::Out && self.app.declared.is_of_functions(ty);
-                match self.asking.filter(|_| is_known) {
-                    Some(asking) => {
-                        sink.local_get(local).call(asking.ask).call(self.own("reference"));
+                let asked = self.asking.filter(|_| way == Way::Out).map(|asking| asking.ask);
+                let is_function = self.app.declared.is_of_functions(ty);
+                match self.identify.or(asked).filter(|_| is_function) {
+                    Some(identify) => {
+                        sink.local_get(local).call(identify).call(self.own("reference"));
                         sink.if_(BlockType::Empty);
                         self.stop(sink, Why::Reference, true);
                         sink.end();
@@ -226,7 +265,9 @@ impl Maker<'_, '_> {
                 sink.local_get(0);
                 this.value(sink, 0, own, Way::In);
                 if let Some(shadow) = this.runtime.global_shadows.get(&global) {
-                    sink.local_get(0).global_set(*shadow);
+                    sink.local_get(0);
+                    this.known_as(sink, own);
+                    sink.global_set(*shadow);
                 }
                 sink.local_get(0).end();
                 code
@@ -241,6 +282,14 @@ impl Maker<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Converts a global's value to that of its shadow.
+    fn known_as(&self, sink: &mut InstructionSink<'_>, ty: wasmparser::ValType) {
+        let is_function = self.app.declared.is_of_functions(ty);
+        if let Some(identify) = self.made.identify.filter(|_| is_function) {
+            sink.call(identify);
+        }
     }
 
     /// Defines the functions that record an imminent trap. If the trap ends all calls and the host
@@ -283,83 +332,6 @@ impl Maker<'_, '_> {
         Ok((Function::new(locals), params, params + ty.results().len() as u32))
     }
 
-    /// Defines the gateway of an import.
-    fn import(&mut self, import: u32) -> Result<u32, Error> {
-        let (mut code, params, saved) = self.locals(import)?;
-        let ty = self.app.declared.function(import).expect("a valid module").clone();
-        let (inside, depth) = (self.runtime.inside, self.runtime.depth);
-        let sink = &mut code.instructions();
-        sink.global_get(inside).i32_eqz().if_(BlockType::Empty);
-        self.stop(sink, Why::Thrown, false);
-        sink.end();
-        self.begin(sink, 3, &[import.into()]);
-        self.values(sink, 0, ty.params(), Way::Out);
-        if self.app.is_exit(import) {
-            sink.local_get(0).call(self.own("exits"));
-        }
-        sink.i32_const(0).global_set(inside).global_get(depth).local_set(saved);
-        (0..params).for_each(|local| {
-            sink.local_get(local);
-        });
-        let unwind = self.own("unwind");
-        self.call(sink, self.plan.indices.function(import), (params, saved), |sink| {
-            sink.local_get(saved).call(unwind);
-            sink.i32_const(1).global_set(inside).i32_const(4);
-        });
-        // The host has continued after calls that have not returned.
-        sink.global_get(depth).local_get(saved).i32_ne().if_(BlockType::Empty);
-        sink.local_get(saved).call(self.own("unwind")).end();
-        sink.i32_const(1).global_set(inside);
-        self.begin(sink, 4, &[]);
-        sink.i32_const(0).call(self.own("byte"));
-        self.values(sink, params, ty.results(), Way::In);
-        sink.call(self.made.sizes);
-        if let Some(filled) = self.filled(import) {
-            sink.local_get(params).i32_eqz().if_(BlockType::Empty);
-            sink.local_get(1).local_get(2).call(filled).end();
-        }
-        (params..saved).for_each(|local| {
-            sink.local_get(local);
-        });
-        sink.end();
-        let own = self.app.declared.type_of(import).expect("a valid module");
-        Ok(self.add(own, &format!("import.{import}"), code))
-    }
-
-    /// The function that reads the buffers filled by an import, if it is one of WASI's and has
-    /// WASI's type.
-    fn filled(&self, import: u32) -> Option<u32> {
-        use wasmparser::ValType::{I32, I64};
-        let ty = self.app.declared.function(import)?;
-        let is_typed = matches!(ty.params(), [I32, I32, I32, I32] | [I32, I32, I32, I64, I32])
-            && ty.results() == [I32];
-        let memory = self.app.wasi_memory().filter(|_| is_typed && self.app.fills_buffers(import));
-        self.runtime.functions.get(&format!("filled:{}", memory?)).copied()
-    }
-
-    /// Defines the function that replaces an import in references. If the host calls it, it calls
-    /// the import directly: the host calls itself.
-    fn import_reference(&mut self, import: u32, stand_in: u32) -> Result<u32, Error> {
-        let params = self.app.declared.function(import).expect("a valid module").params().len();
-        let params = params as u32;
-        let mut code = Function::new([]);
-        let sink = &mut code.instructions();
-        let all = |sink: &mut InstructionSink<'_>| {
-            (0..params).for_each(|local| {
-                sink.local_get(local);
-            });
-        };
-        self.answer(sink, import)?;
-        sink.global_get(self.runtime.inside).if_(BlockType::Empty);
-        self.by_reference(sink, import);
-        all(sink);
-        sink.call(stand_in).return_().end();
-        all(sink);
-        sink.call(self.plan.indices.function(import)).end();
-        let own = self.app.declared.type_of(import).expect("a valid module");
-        Ok(self.add(own, &format!("import.reference.{import}"), code))
-    }
-
     /// The program has called a function without naming it. If it called through a table, records
     /// that the table has the function at that index.
     fn by_reference(&self, sink: &mut InstructionSink<'_>, function: u32) {
@@ -367,12 +339,25 @@ impl Maker<'_, '_> {
         sink.global_get(via).i32_eqz().if_(BlockType::Empty);
         self.stop(sink, Why::Trapped, false);
         sink.end();
-        for table in self.app.tables.difference(&self.app.objects) {
-            sink.global_get(via).i32_const(table.cast_signed() + 1).i32_eq().if_(BlockType::Empty);
-            sink.global_get(self.runtime.via_index).i32_const(function.cast_signed() + 1);
-            sink.call(self.own(&format!("element:{table}"))).end();
-        }
+        self.called_by_table(sink, |sink| {
+            sink.i32_const(function.cast_signed() + 1);
+        });
         sink.i32_const(0).global_set(via);
+    }
+
+    /// If the program has called a function through a table, records that the table has it at that
+    /// index; `known` pushes the function's index plus 1.
+    fn called_by_table(
+        &self,
+        sink: &mut InstructionSink<'_>,
+        known: impl Fn(&mut InstructionSink<'_>),
+    ) {
+        for table in self.app.function_tables() {
+            sink.global_get(self.runtime.via).i32_const(table.cast_signed() + 1).i32_eq();
+            sink.if_(BlockType::Empty).global_get(self.runtime.via_index);
+            known(sink);
+            sink.i32_const(0).call(self.own(&format!("element:{table}"))).end();
+        }
     }
 
     /// Defines the gateways of the program's functions that the host may obtain.
@@ -407,21 +392,20 @@ impl Maker<'_, '_> {
 
     fn gateway(&mut self, function: u32) -> Result<u32, Error> {
         let (mut code, params, saved) = self.locals(function)?;
-        let inside = self.runtime.inside;
         let inner = self.plan.indices.function(function);
         let sink = &mut code.instructions();
-        let (via, depth) = (self.runtime.via, self.runtime.depth);
+        let call = |sink: &mut InstructionSink<'_>| {
+            (0..params).for_each(|local| {
+                sink.local_get(local);
+            });
+            sink.call(inner);
+        };
         self.answer(sink, function)?;
-        sink.global_get(inside).if_(BlockType::Empty);
-        // Either the host continues after a trap, in the only call that there was, or the program
-        // calls.
-        sink.global_get(via).i32_eqz().global_get(depth).i32_const(1).i32_eq().i32_and();
-        sink.if_(BlockType::Empty).i32_const(0).call(self.own("unwind")).else_();
-        self.by_reference(sink, function);
-        (0..params).for_each(|local| {
-            sink.local_get(local);
-        });
-        sink.call(inner).return_().end().end();
+        if self.pending.is_some() {
+            self.pending_entry(sink, function, params..saved, call)?;
+        } else {
+            self.entry(sink, function, call);
+        }
         let name = self.app.declared.exported_function(function);
         self.begin(sink, 1, &[function.into()]);
         match name {
@@ -436,8 +420,27 @@ impl Maker<'_, '_> {
         }
         let is_start = name == Some("_start");
         self.entered(sink, function, (params, saved), is_start);
-        let own = self.app.declared.type_of(function).expect("a valid module");
+        let own = self.type_of_gateway(function);
         Ok(self.add(own, &format!("gateway.{function}"), code))
+    }
+
+    /// The beginning of a gateway: if the program calls, `call` calls the function. Behind it the
+    /// host calls.
+    fn entry(
+        &self,
+        sink: &mut InstructionSink<'_>,
+        function: u32,
+        call: impl Fn(&mut InstructionSink<'_>),
+    ) {
+        let (via, depth) = (self.runtime.via, self.runtime.depth);
+        sink.global_get(self.runtime.inside).if_(BlockType::Empty);
+        // Either the host continues after a trap, in the only call that there was, or the program
+        // calls.
+        sink.global_get(via).i32_eqz().global_get(depth).i32_const(1).i32_eq().i32_and();
+        sink.if_(BlockType::Empty).i32_const(0).call(self.own("unwind")).else_();
+        self.by_reference(sink, function);
+        call(sink);
+        sink.return_().end().end();
     }
 
     /// Calls the program for the host, after the beginning of the event.
@@ -453,11 +456,8 @@ impl Maker<'_, '_> {
         self.values(sink, 0, ty.params(), Way::In);
         sink.i32_const(1).global_set(inside);
         sink.global_get(depth).i32_const(1).i32_add().global_set(depth).call(self.made.sizes);
-        (0..params).for_each(|local| {
-            sink.local_get(local);
-        });
         let via = self.runtime.via;
-        self.call(sink, self.plan.indices.function(function), (params, end), |sink| {
+        self.call(sink, Callee::Own(function), params, params..end, |sink| {
             sink.i32_const(0).global_set(inside).i32_const(0).global_set(via);
             sink.global_get(depth).i32_const(1).i32_sub().global_set(depth).i32_const(2);
         });
@@ -501,12 +501,18 @@ impl Maker<'_, '_> {
             let least = self.app.declared.tables[*table as usize].initial;
             sink.i64_const(least.cast_signed()).global_set(*known);
         }
+        for elements in &self.app.placed {
+            self.place(&mut code, elements);
+        }
+        let sink = &mut code.instructions();
         sink.call(self.made.sizes);
         for memory in self.runtime.memories.values() {
             sink.call(memory.begin);
         }
         for (global, shadow) in &self.runtime.global_shadows {
-            sink.global_get(*global).global_set(*shadow);
+            sink.global_get(*global);
+            self.known_as(sink, self.app.declared.globals[*global as usize].content_type);
+            sink.global_set(*shadow);
         }
         for global in 0..self.app.declared.imported.globals {
             let ty = self.app.declared.globals[global as usize].content_type;
@@ -521,6 +527,17 @@ impl Maker<'_, '_> {
         let ty = self.signature(&[], &[]);
         self.plan.start = Some(self.add(ty, "start", code));
         Ok(())
+    }
+
+    /// Puts the functions of a segment into a table's shadow.
+    fn place(&self, code: &mut Function, elements: &PlacedElements) {
+        let (at, len) = self.runtime.texts[&elements.functions];
+        code.raw(elements.place.iter().copied());
+        let sink = &mut code.instructions();
+        if self.app.is_wide_table(elements.table) {
+            sink.i32_wrap_i64();
+        }
+        sink.i32_const(at).i32_const(len).call(self.own(&format!("place:{}", elements.table)));
     }
 
     fn start_gateway(&mut self, function: u32) -> Result<u32, Error> {

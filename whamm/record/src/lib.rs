@@ -31,6 +31,7 @@ mod glue;
 mod runs;
 mod runtime;
 mod trap;
+mod types;
 mod values;
 
 use app::App;
@@ -101,7 +102,7 @@ pub fn record(bytes: &[u8], options: &Options) -> Result<Recording, Error> {
     Runtime::import(&mut plan, &program, &app, options)?;
     let runtime = Runtime::link(&mut plan, &program, &app, &traced, options)?;
     let gateways = Gateways::new(&mut plan, &program, &app, &runtime, options)?;
-    runtime.export(&mut plan, options);
+    runtime.export(&mut plan, gateways.finish, options);
     for body in &program.bodies {
         plan.bodies.push(body::plan(body, &program, &app, &runtime, &gateways, options.raw)?);
     }

@@ -1,6 +1,7 @@
 //! The run-time support of a recording program, assembled from text as far as it is needed:
 //! `runtime/events.wat` writes events, one of `out_*.wat` outputs blocks, `shadow.wat` or `raw.wat`
-//! exists once for each memory, and `table.wat` or `objects.wat` for each table.
+//! exists once for each memory, `table.wat` or `objects.wat` for each table, and `function.wat` for
+//! each type of functions of the host.
 //!
 //! ```text
 //!     0 what is handed to WASI   2048 a table for checks   4096 texts, the trace's heading
@@ -215,7 +216,12 @@ impl Runtime {
         } else {
             for global in &app.globals {
                 let ty = app.declared.globals[*global as usize].content_type;
-                let shadow = variable(plan, program, RoundtripReencoder.val_type(ty)?);
+                // Of a function, its index and 1.
+                let ty = match app.declared.is_of_functions(ty) {
+                    true => ValType::I32,
+                    false => RoundtripReencoder.val_type(ty)?,
+                };
+                let shadow = variable(plan, program, ty);
                 this.global_shadows.insert(*global, shadow);
             }
         }
@@ -251,9 +257,9 @@ impl Runtime {
         }
     }
 
-    /// Exports what the host needs.
-    pub(crate) fn export(&self, plan: &mut Plan, options: &Options) {
-        let finish = self.functions["finish"];
+    /// Exports what the host needs. `finish` is another function that ends the trace.
+    pub(crate) fn export(&self, plan: &mut Plan, finish: Option<u32>, options: &Options) {
+        let finish = finish.unwrap_or(self.functions["finish"]);
         plan.exports.push(("record:finish".to_owned(), ExportKind::Func, finish));
         if let Some(fetch) = self.functions.get("fetch") {
             plan.exports.push(("record:fetch".to_owned(), ExportKind::Func, *fetch));
@@ -329,6 +335,12 @@ fn text(app: &App, traced: &Traced, options: &Options, pool: &mut Pool) -> Resul
         }
         pool.put(name.as_bytes());
     }
+    for (_, event) in app.host_types() {
+        pool.put(&event);
+    }
+    for elements in &app.placed {
+        pool.put(&elements.functions);
+    }
     let head = (TEXTS + pool.bytes.len() as u32).next_multiple_of(16);
     let save = (head + BLOCK).next_multiple_of(16);
     let pages = (save + LENT).div_ceil(1 << 16);
@@ -360,16 +372,28 @@ fn text(app: &App, traced: &Traced, options: &Options, pool: &mut Pool) -> Resul
     for (name, value) in &globals {
         let _ = writeln!(out, "(global ${name} i32 (i32.const {value}))");
     }
-    out += &include_str!("runtime/events.wat").replace(
-        "(global $at (mut i32) (i32.const 0))",
-        &format!("(global $at (mut i32) (i32.const {}))", head + 18),
+    out += &["$at", "$mark"].iter().fold(
+        include_str!("runtime/events.wat").to_owned(),
+        |text, own| {
+            let global = |value| format!("(global {own} (mut i32) (i32.const {value}))");
+            text.replace(&global(0), &global(head + 18))
+        },
     );
     out += sink(app, options)?;
     for memory in &app.memories {
         out += &memory_text(app, *memory, options.raw);
     }
-    for table in &app.tables {
-        out += &table_text(app, *table, options.raw);
+    for table in app.objects.iter().copied().chain(app.function_tables()) {
+        out += &table_text(app, table, options.raw);
+    }
+    let first = app.declared.functions() + 1;
+    let _ = writeln!(out, "(global $next_host (mut i32) (i32.const {first}))");
+    for (ty, event) in app.host_types() {
+        let (at, len) = pool.known[&event];
+        out += &include_str!("runtime/function.wat")
+            .replace("{N}", &host_name(ty))
+            .replace("{AT}", &at.to_string())
+            .replace("{LEN}", &len.to_string());
     }
     let _ = write!(out, "(data (memory $own) (i32.const {TEXTS}) \"{}\"))", escaped(&pool.bytes));
     Ok(out)
@@ -430,6 +454,11 @@ fn table_text(app: &App, table: u32, is_raw: bool) -> String {
     }
     out += part;
     out.replace("{T}", &table.to_string()).replace("{KIND}", kind).replace("{SAME}", same)
+}
+
+/// The name of a type of functions of the host in the run-time support.
+pub(crate) fn host_name(ty: Option<u32>) -> String {
+    ty.map_or("other".to_owned(), |ty| ty.to_string())
 }
 
 fn escaped(bytes: &[u8]) -> String {

@@ -2,8 +2,9 @@
 //! written by then would be lost. Code before an instruction checks whether it will trap. If so, it
 //! records the trap and writes the trace; then the instruction is executed.
 //!
-//! Not detected are calls through tables with a wrong type, instructions that change tables, null
-//! references and exhausted stacks: the information comes too late, or costs too much.
+//! Not detected are calls through tables with a wrong type (unless types are private), instructions
+//! that change tables, null references and exhausted stacks: the information comes too late, or
+//! costs too much.
 
 use wasm_encoder::{InstructionSink, ValType};
 use wasmparser::Operator;
@@ -18,10 +19,11 @@ pub(crate) enum Reason {
     Conversion,
     UndefinedElement,
     UninitializedElement,
+    Mismatch,
 }
 
 impl Reason {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Unreachable,
         Self::Memory,
         Self::DivisionByZero,
@@ -29,6 +31,7 @@ impl Reason {
         Self::Conversion,
         Self::UndefinedElement,
         Self::UninitializedElement,
+        Self::Mismatch,
     ];
 
     /// The engine's own text: the engine compares them.
@@ -41,6 +44,7 @@ impl Reason {
             Self::Conversion => "invalid conversion to integer",
             Self::UndefinedElement => "undefined element",
             Self::UninitializedElement => "uninitialized element",
+            Self::Mismatch => "indirect call type mismatch",
         }
     }
 }

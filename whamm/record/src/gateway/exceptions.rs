@@ -1,37 +1,41 @@
 //! Records the exceptions that leave calls, by their tags and what is thrown with them.
 
 use super::*;
+use std::ops::Range;
+use wasm_encoder::HeapType;
 
 impl Maker<'_, '_> {
-    /// Calls a function whose operands are on the stack, and keeps its results in locals. An
-    /// exception is recorded and rethrown; `left` pushes the event's kind.
+    /// Calls a function with the first locals, and keeps its results in locals. An exception is
+    /// recorded and rethrown; `left` pushes the event's kind, or 0 if it is not recorded.
     pub(super) fn call(
         &self,
         sink: &mut InstructionSink<'_>,
-        function: u32,
-        (params, end): (u32, u32),
+        callee: Callee,
+        args: u32,
+        results: Range<u32>,
         left: impl Fn(&mut InstructionSink<'_>),
     ) {
-        let results = |sink: &mut InstructionSink<'_>| {
-            (params..end).rev().for_each(|local| {
+        let call = |sink: &mut InstructionSink<'_>| {
+            (0..args).for_each(|local| {
+                sink.local_get(local);
+            });
+            match callee {
+                Callee::Own(function) | Callee::Import(function) => {
+                    sink.call(self.plan.indices.function(function))
+                }
+                Callee::Through(ty, table) => sink.local_get(args).call_indirect(table, ty),
+                Callee::Reference(ty) => {
+                    let concrete = HeapType::Concrete(ty);
+                    sink.local_get(args).ref_cast_non_null(concrete).call_ref(ty)
+                }
+            };
+            results.clone().rev().for_each(|local| {
                 sink.local_set(local);
             });
         };
         if self.made.thrown.is_none() && self.made.thrown_with.is_none() {
-            sink.call(function);
-            return results(sink);
+            return call(sink);
         }
-        // The operands are pushed again inside the blocks.
-        (0..params).for_each(|_| {
-            sink.drop();
-        });
-        let call = |sink: &mut InstructionSink<'_>| {
-            (0..params).for_each(|local| {
-                sink.local_get(local);
-            });
-            sink.call(function);
-            results(sink);
-        };
         if let Some(thrown) = self.made.thrown {
             sink.block(BlockType::Empty)
                 .block(BlockType::Result(ValType::Ref(RefType::EXNREF)))
@@ -64,6 +68,7 @@ impl Maker<'_, '_> {
             let kind = ty.params().len() as u32;
             let mut code = Function::new([]);
             let sink = &mut code.instructions();
+            sink.local_get(kind).i32_eqz().if_(BlockType::Empty).return_().end();
             sink.local_get(kind).call(self.own("begin"));
             sink.i32_const(3).call(self.own("byte"));
             sink.i64_const(tag.into()).call(self.own("number"));
@@ -74,6 +79,7 @@ impl Maker<'_, '_> {
         }
         let mut code = Function::new([]);
         let sink = &mut code.instructions();
+        sink.local_get(0).i32_eqz().if_(BlockType::Empty).return_().end();
         sink.local_get(0).call(self.own("begin"));
         self.stop(sink, Why::Thrown, true);
         sink.end();
@@ -106,6 +112,7 @@ impl Maker<'_, '_> {
         }
         let mut code = Function::new(locals);
         let sink = &mut code.instructions();
+        sink.local_get(1).i32_eqz().if_(BlockType::Empty).local_get(0).return_().end();
         sink.local_get(1).call(self.own("begin")).block(BlockType::Empty);
         let mut first = 2;
         for ((tag, types), block) in (0..).zip(&tags).zip(blocks) {

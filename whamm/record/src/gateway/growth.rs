@@ -25,7 +25,7 @@ impl Maker<'_, '_> {
             let ty = self.app.declared.tables[table as usize].element_type;
             let kind = if ty.is_extern_ref() { 0x6f } else { 0x70 };
             let sink = &mut code.instructions();
-            sink.table_size(table).i64_extend_i32_u();
+            self.elements(sink, table);
             sink.local_tee(0).global_get(known).i64_ne().if_(BlockType::Empty);
             self.begin(sink, 0x24, &[table.into()]);
             sink.local_get(0).global_get(known).i64_sub().call(self.own("number"));
@@ -41,6 +41,13 @@ impl Maker<'_, '_> {
     pub(super) fn pages(&self, sink: &mut InstructionSink<'_>, memory: u32, is_wide: bool) {
         sink.memory_size(memory);
         if !is_wide {
+            sink.i64_extend_i32_u();
+        }
+    }
+
+    pub(super) fn elements(&self, sink: &mut InstructionSink<'_>, table: u32) {
+        sink.table_size(table);
+        if !self.app.is_wide_table(table) {
             sink.i64_extend_i32_u();
         }
     }

@@ -1,8 +1,9 @@
 //! Identifies the functions of references that are passed to the host.
 //!
-//! WebAssembly cannot compare references to functions. But as long as the trace continues, all
-//! references that the program has are to its own functions, or to imports that it refers to
-//! itself: a reference from the host ends the trace. The gateways of these functions can be
+//! WebAssembly cannot compare references to functions. But if the host gives none, all references
+//! that the program has are to its own functions, or to imports that it refers to itself. (If the
+//! host may give some, see `private.rs`. Where that is not possible, the trace ends when it does.)
+//! The gateways of these functions can be
 //! queried: a gateway that is called with zeros while `asked` is -1 stores its index there, does
 //! nothing else, and returns.
 
@@ -56,7 +57,7 @@ impl Maker<'_, '_> {
         let passes = types.into_iter().any(|ty| {
             ty.params().iter().chain(ty.results()).any(|ty| declared.is_of_functions(*ty))
         });
-        if !passes {
+        if !passes || self.app.takes_functions {
             return Ok(None);
         }
         let asked = super::variable(self.plan, self.program, ValType::I32);

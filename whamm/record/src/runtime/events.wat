@@ -46,6 +46,9 @@
     (if (local.get 0) (then (call $byte (i32.const 0x6e)))
       (else (call $byte (i32.const 0x6f)) (call $byte (i32.const 0)))))
   (func (export "null") (param i32) (call $byte (local.get 0)) (call $byte (i32.const 0)))
+  ;; The index of a function and 1, or 0.
+  (func $function (export "function") (param $function i32)
+    (call $byte (i32.const 0x70)) (call $number (i64.extend_i32_u (local.get $function))))
   ;; The index of a function and 1: whether it is none.
   (func (export "reference") (param $function i32) (result i32)
     (if (local.get $function) (then
@@ -66,6 +69,20 @@
     (global.set $tail (i32.const 0))
     (global.set $events (i64.add (global.get $events) (i64.const 1)))
     (call $byte (local.get $kind)))
+
+  ;; No event is being written.
+  (func (export "between") (global.set $mark (global.get $at)))
+  ;; An event that has to stand before the one that is being written.
+  (func $insert (param $event i32) (param $len i32) (local $end i32)
+    ;; What was written may be gone already.
+    (if (i32.gt_u (global.get $mark) (global.get $at)) (then (global.set $mark (global.get $at))))
+    (local.set $end (i32.add (global.get $mark) (local.get $len)))
+    (memory.copy $own $own (local.get $end) (global.get $mark) (i32.sub (global.get $at) (global.get $mark)))
+    (memory.copy $own $own (global.get $mark) (local.get $event) (local.get $len))
+    (global.set $mark (local.get $end))
+    (global.set $at (i32.add (global.get $at) (local.get $len)))
+    (global.set $tail (i32.const 0))
+    (global.set $events (i64.add (global.get $events) (i64.const 1))))
 
   ;; What was found last: where its event ends, if it is the last one; where its length is, in two bytes; its memory,
   ;; its length, and the address behind it.
