@@ -1,7 +1,8 @@
 //! Functions of the host that do more than those of a trace: they call the program themselves.
 
-use super::{fetched, placed};
-use wasm_aot::trace::{Event, Reader};
+use super::{fetched, placed, told_to_a_file};
+use test_support::Folder;
+use wasm_aot::trace::{End, Event, Reader};
 use wasm_aot::{Engine, Func, FuncType, Instance, Linker, Module, Store, Table, Val, ValType};
 use whamm_record::{Options, record};
 
@@ -157,4 +158,30 @@ fn a_function_of_another_instance_of_the_program_ends_the_trace() {
     let expected = ["enter 3 export \"give\"", "leave func:1"];
     assert_eq!(events[..2], expected, "it was not called in order to identify it");
     assert_eq!(events[2..], ["enter 1 reference i32:5", "leave i32:10"]);
+}
+
+#[test]
+fn a_trace_in_a_file_is_whole_where_a_call_through_the_host_s_table_traps() {
+    let (engine, folder) = (Engine::default(), Folder::new("wasm-aot-traps-of-tables-in-files"));
+    let takes = r#"(func (export "take") (param funcref))"#;
+    for (why, index, more) in [
+        ("undefined element", 4, ""),
+        ("uninitialized element", 3, ""),
+        ("undefined element", 4, takes),
+        ("uninitialized element", 3, takes),
+        ("indirect call type mismatch", 1, takes),
+    ] {
+        let text = format!(
+            r#"(module (type $t (func)) (type $other (func (result i32))) (memory (export "memory") 1)
+                (table (export "t") 4 funcref) (elem (i32.const 0) $fine $other)
+                (func $fine (type $t)) (func $other (type $other) (i32.const 1)) {more}
+                (func (export "_start") (call_indirect (type $t) (i32.const 0))
+                    (call_indirect (type $t) (i32.const {index}))))"#
+        );
+        let original = wat::parse_str(&text).expect("it is text");
+        let (ended, events) = told_to_a_file(&engine, &original, &folder);
+        assert!(ended.contains(why), "{why}: {ended}");
+        assert_eq!(events.last(), Some(&Event::Leave(End::Trap(why.to_owned()))), "{events:?}");
+        assert_eq!(events.len(), 2, "nothing else happened: {events:?}");
+    }
 }
