@@ -5,10 +5,12 @@
 //! - `loaded` reads from its memory which modules are loaded; `thread_data` makes thread data for
 //!   the thread that is started there, and `bootstrap` contains its code.
 //! - `safe_point` says where a program of one thread can be held.
-//! - `way_back` is how a stopped thread goes on if the command is killed.
+//! - `way_back` is how a stopped thread goes on if the command is killed; `gap` is where its
+//!   instructions are until there is a mapping for them.
 //! - `injection` injects all of it. `place` puts the library where the process finds it.
 
 mod bootstrap;
+mod gap;
 mod injection;
 mod loaded;
 mod place;

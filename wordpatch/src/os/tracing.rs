@@ -279,6 +279,11 @@ impl Stopped {
         Ok(Self { thread, registers, mask, since, is_masked: false })
     }
 
+    /// Its ID.
+    pub fn number(&self) -> i32 {
+        self.thread.0
+    }
+
     /// Its registers at the stop.
     pub fn registers(&self) -> &Registers {
         &self.registers

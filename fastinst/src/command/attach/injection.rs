@@ -9,11 +9,12 @@
 //! If the command is killed meanwhile, the stopped thread goes on by itself: `way_back.rs`.
 
 use super::bootstrap;
+use super::gap::{Gap, Gaps};
 use super::loaded::{self, Loaded, Vector};
 use super::safe_point;
 use super::target::Target;
 use super::thread_data::{Placed, ThreadData, left_behind};
-use super::way_back::{self, Gap};
+use super::way_back;
 use crate::command::Failure;
 use fastinst::attachment::{
     self as wire, ENTRY, Functions, LOADED, LOADING, NEW, NO_ENTRY, NO_THREAD, NOT_LOADED, REFUSED,
@@ -91,7 +92,7 @@ struct Prepared {
     /// The thread data that an earlier bootstrap thread left.
     left: Option<Placed>,
     /// Where the first system call can be made.
-    gaps: Vec<Gap>,
+    gaps: Gaps,
     request: Box<Request>,
     /// Where thread data begin in the mapping, which stay, and what lies before ends.
     data_at: u64,
@@ -140,7 +141,7 @@ impl Prepared {
         let data = ThreadData::of(memory, &modules, libc, &loader).map_err(text)?;
         let mappings =
             maps::mappings_of(target.process, target.living).map_err(|error| error.to_string())?;
-        let gaps = way_back::gaps(memory, &mappings);
+        let gaps = Gaps::of(&mappings, &[libc, &loader, &modules[0]]);
         let mut request = request(functions, library, settings)?;
         request.is_single = (target.threads.len() == 1).into();
         let left = left_behind(memory, &modules);
@@ -162,6 +163,17 @@ impl Prepared {
         }
     }
 
+    /// Takes the thread data that an earlier bootstrap thread left.
+    fn take_left_data(&self, target: &Target) -> Result<(), Refused> {
+        match self.left.as_ref().map(|left| left.take(&target.memory)) {
+            None | Some(Ok(true)) => Ok(()),
+            _ => Err(Refused::Unready(format!(
+                "process {} is still being attached to by a command that was killed: try again",
+                target.process
+            ))),
+        }
+    }
+
     /// Fills the mapping, for a thread that is stopped. Returns the call that begins it.
     fn fill(&mut self, memory: &Memory, at: u64, thread: &Stopped) -> std::io::Result<RemoteCall> {
         let pattern = thread.registers().thread_pointer();
@@ -169,7 +181,7 @@ impl Prepared {
             Some(left) => left,
             None => self.data.placed(memory, at + self.data_at, pattern)?,
         };
-        let code = [bootstrap::code(), &way_back::after_call(&thread.continuation())].concat();
+        let code = [bootstrap::code(), &way_back::after_call(thread)].concat();
         let request = &mut *self.request;
         (request.mapping, request.len) = (at, self.data_at);
         request.written = self.len - REQUEST_AT;
@@ -253,6 +265,7 @@ pub(super) fn inject(
     let mut prepared = Prepared::of(target, library, settings)?;
     // A signal that ended this command would leave instructions in the process.
     let undisturbed = wordpatch::os::signals::Blocked::all();
+    prepared.gaps.clear_left(&target.memory, target.process);
     // The kernel ties a traced thread to the thread that traces it: tracing ends with this thread.
     let (at, stopped) = std::thread::scope(|scope| {
         let tracing = scope.spawn(|| clone_into(target, &mut prepared));
@@ -290,13 +303,11 @@ fn clone_into(target: &Target, prepared: &mut Prepared) -> Result<(u64, Duration
     };
     prepared.require_same(target)?;
     let memory = &target.memory;
+    prepared.take_left_data(target)?;
     thread.abort_sequence(memory).map_err(|why| explain(process, why))?;
-    let first = way_back::code(&thread.continuation());
-    let gap =
-        prepared.gaps.iter().find(|gap| gap.fill(memory, &first).is_ok()).ok_or_else(|| {
-            format!("process {process} has no executable page with room for {} bytes", first.len())
-        })?;
-    let gap = *gap;
+    let gap = prepared.gaps.fill(memory, &thread).ok_or_else(|| {
+        format!("process {process} has no unused bytes in its code: it was left by too many commands that were killed")
+    })?;
     let made = begin_threads(target, prepared, &mut thread, gap);
     // The thread does not return to the gap.
     let restored = thread.restore().map_err(|why| explain(process, why));

@@ -66,7 +66,34 @@ pub(super) struct Placed {
 pub(super) fn left_behind(memory: &Memory, modules: &[Loaded]) -> Option<Placed> {
     let at = modules.iter().find_map(|module| module.symbol(memory, THREAD_DATA))?;
     let [pointer, number] = [0, 8].map(|offset| memory.word(at + offset).unwrap_or(0));
-    (pointer != 0 && number != 0).then(|| Placed { bytes: Vec::new(), pointer, number })
+    let left = Placed { bytes: Vec::new(), pointer, number };
+    (pointer != 0 && number != 0 && left.are_free(memory).unwrap_or(false)).then_some(left)
+}
+
+impl Placed {
+    /// Whether no thread has them: its ID is zero there before it is created, and after it has
+    /// ended.
+    fn are_free(&self, memory: &Memory) -> io::Result<bool> {
+        let mut number = [0; 4];
+        memory.read(self.number, &mut number)?;
+        Ok(number == [0; 4])
+    }
+
+    /// Takes them for a thread that is to be created, unless another one has them: that of a
+    /// command that was killed, and which may begin at any time.
+    pub(super) fn take(&self, memory: &Memory) -> io::Result<bool> {
+        // The thread replaces it by its own ID.
+        const TAKEN: u32 = 1;
+        let are_free = self.are_free(memory)?;
+        if are_free {
+            // SAFETY: (1) the ID of a thread that does not exist yet.
+            #[allow(unsafe_code)]
+            unsafe {
+                memory.write(self.number, &TAKEN.to_le_bytes())?;
+            };
+        }
+        Ok(are_free)
+    }
 }
 
 impl ThreadData {

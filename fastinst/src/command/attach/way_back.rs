@@ -11,9 +11,7 @@
 //!              └────────────────────────────┘
 //! ```
 //!
-//! The first such call makes a mapping; until there is one, the instructions are in a *gap*: zeroes
-//! at the end of a mapping that is executable, behind all code. A command that is killed meanwhile
-//! leaves them there.
+//! The first such call makes a mapping; until there is one, the instructions are in a [gap](super::gap).
 //!
 //! # Safety
 //!
@@ -22,8 +20,7 @@
 
 use std::arch::global_asm;
 use std::mem::offset_of;
-use wordpatch::os::maps::Mapping;
-use wordpatch::os::tracing::{Continuation, Memory};
+use wordpatch::os::tracing::{Continuation, Stopped};
 
 /// What the instructions restore.
 #[repr(C)]
@@ -38,6 +35,15 @@ struct Values {
     /// Whether string instructions go backwards.
     backwards: u64,
     instruction: u64,
+    owner: Owner,
+}
+
+/// The thread whose way back it is: its ID in the view of the command, and its thread pointer.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub(super) thread: u64,
+    pub(super) pointer: u64,
 }
 
 global_asm!(
@@ -93,8 +99,13 @@ unsafe extern "C" {
     static fastinst_way_back_values: u8;
 }
 
-/// The instructions: a `syscall`, and the way back to `continuation`.
-pub(super) fn code(continuation: &Continuation) -> Vec<u8> {
+/// The instructions for a stopped thread: a `syscall`, and the way back.
+pub(super) fn code(thread: &Stopped) -> Vec<u8> {
+    let pointer = thread.registers().thread_pointer();
+    code_to(&thread.continuation(), Owner { thread: thread.number() as u64, pointer })
+}
+
+fn code_to(continuation: &Continuation, owner: Owner) -> Vec<u8> {
     const CARRY_TO_SIGN: u64 = 0xff;
     const OVERFLOW: u64 = 1 << 11;
     const DIRECTION: u64 = 1 << 10;
@@ -106,102 +117,53 @@ pub(super) fn code(continuation: &Continuation) -> Vec<u8> {
         arithmetic: (flags & CARRY_TO_SIGN) << 8 | overflow,
         backwards: flags & DIRECTION,
         instruction,
+        owner,
     };
-    // SAFETY: (1) labels of the section above, in this order; (2) numbers without gaps.
-    let (code, values) = unsafe {
-        let (begin, end) =
-            (&raw const fastinst_way_back_begin, &raw const fastinst_way_back_values);
-        let values = std::ptr::from_ref(&values).cast::<u8>();
-        (
-            std::slice::from_raw_parts(begin, end.addr() - begin.addr()),
-            std::slice::from_raw_parts(values, size_of::<Values>()),
-        )
+    // SAFETY: (1) numbers without gaps.
+    let values = unsafe {
+        std::slice::from_raw_parts(std::ptr::from_ref(&values).cast::<u8>(), size_of::<Values>())
     };
-    [code, values].concat()
+    [instructions(), values].concat()
 }
 
 /// The way back alone, which follows another `syscall`.
-pub(super) fn after_call(continuation: &Continuation) -> Vec<u8> {
+pub(super) fn after_call(thread: &Stopped) -> Vec<u8> {
     const SYSCALL: usize = 2;
     // A pair of `nop`s instead keeps the distances.
-    let mut code = code(continuation);
+    let mut code = code(thread);
     code[..SYSCALL].fill(0x90);
     code
 }
 
 /// How much room [`code`] needs.
 pub(super) fn room() -> usize {
-    (&raw const fastinst_way_back_values).addr() - (&raw const fastinst_way_back_begin).addr()
-        + size_of::<Values>()
+    instructions().len() + size_of::<Values>()
 }
 
-/// Zeroes at the end of an executable mapping, with room for the instructions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Gap {
-    pub(super) at: u64,
+/// The way back of a killed command, in `bytes`: where it begins there, and the thread whose it is.
+pub(super) fn find(bytes: &[u8]) -> Option<(usize, Owner)> {
+    let code = instructions();
+    let at = memchr::memmem::find(bytes, code)?;
+    let values = bytes.get(at + code.len()..at + room())?;
+    let of = |field: usize| Some(u64::from_le_bytes(*values[field..].first_chunk()?));
+    let thread = of(offset_of!(Values, owner) + offset_of!(Owner, thread))?;
+    let pointer = of(offset_of!(Values, owner) + offset_of!(Owner, pointer))?;
+    Some((at, Owner { thread, pointer }))
 }
 
-/// All gaps of a process, at best in the kernel's own code, else in that of a file.
-pub(super) fn gaps(memory: &Memory, mappings: &[Mapping]) -> Vec<Gap> {
-    const VDSO: &str = "[vdso]";
-    let is_code = |mapping: &&Mapping| mapping.execute && mapping.read && !mapping.write;
-    let (kernel, files): (Vec<&Mapping>, Vec<&Mapping>) = mappings
-        .iter()
-        .filter(is_code)
-        .filter(|mapping| mapping.path == VDSO || mapping.path.starts_with('/'))
-        .partition(|mapping| mapping.path == VDSO);
-    let all = kernel.into_iter().chain(files);
-    all.filter_map(|mapping| Gap::in_mapping(memory, mapping)).collect()
-}
-
-impl Gap {
-    fn in_mapping(memory: &Memory, mapping: &Mapping) -> Option<Self> {
-        const PAGE: usize = 4096;
-        let last = (mapping.end.get() - PAGE) as u64;
-        let mut page = [0; PAGE];
-        memory.read(last, &mut page).ok()?;
-        Some(Self { at: last + gap(&page, room())? as u64 })
+/// The instructions, without the values.
+fn instructions() -> &'static [u8] {
+    // SAFETY: (1) labels of the section above, in this order.
+    unsafe {
+        let (begin, end) =
+            (&raw const fastinst_way_back_begin, &raw const fastinst_way_back_values);
+        std::slice::from_raw_parts(begin, end.addr() - begin.addr())
     }
-
-    /// Fills it. Fails where the kernel does not allow it.
-    pub(super) fn fill(self, memory: &Memory, code: &[u8]) -> std::io::Result<()> {
-        // SAFETY: (1) bytes behind all code of their mapping, which is private.
-        unsafe { memory.write(self.at, code) }
-    }
-
-    /// Makes it what it was.
-    pub(super) fn clear(self, memory: &Memory) {
-        let zeroes = vec![0; room()];
-        // If that fails, instructions remain that nothing executes.
-        // SAFETY: (1) as above.
-        let _ = unsafe { memory.write(self.at, &zeroes) };
-    }
-}
-
-/// Where a gap of `room` bytes begins in a page, if there is one. The first zeroes may belong to the
-/// last instruction, or to instructions that a killed command has left: a thread may still execute
-/// those.
-fn gap(page: &[u8], room: usize) -> Option<usize> {
-    const OF_INSTRUCTION: usize = 16;
-    let used = page.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    let at = (used + OF_INSTRUCTION).next_multiple_of(16);
-    (at + room <= page.len()).then_some(at)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_gap_is_behind_the_last_instruction_whole() {
-        let mut page = [0; 4096];
-        page[100] = 0xc3;
-        assert_eq!(gap(&page, 290), Some(128));
-        page[3775] = 0xc3;
-        assert_eq!((gap(&page, 304), gap(&page, 305)), (Some(3792), None));
-        page[4095] = 0xc3;
-        assert_eq!(gap(&page, 16), None);
-    }
 
     /// Executes a copy of the instructions at `code`. They lead to [`landing`].
     #[unsafe(naked)]
@@ -274,8 +236,12 @@ mod tests {
         let instruction = landing as *const () as u64;
         for flags in [0, 0xd5, 0x800, 0x441, 0xcd5, 0x810] {
             let wanted = Continuation { mask: before ^ USER1, general, flags, instruction };
-            let bytes = code(&wanted);
-            assert_eq!(bytes.len(), room());
+            let owner = Owner { thread: 4711, pointer: 0x7f00_0000_1000 };
+            let bytes = code_to(&wanted, owner);
+            assert_eq!(
+                (bytes.len(), find(&[&[0; 100], &bytes[..]].concat())),
+                (room(), Some((100, owner)))
+            );
             let mut found = [0; 16];
             // SAFETY: (1) a mapping of its own; (2) instructions that return here.
             unsafe {
