@@ -5,6 +5,7 @@ use super::BOTH;
 use super::replaced_programs::{BLOCKS, JUMPS};
 use super::stage::{Run, run};
 use std::sync::{Arc, Mutex};
+use wasm_aot::monitor::MonitorSet;
 use wasm_aot::observer::{
     Matched, Observation, Observer, ProbeCalls, Program, Switches, add_to_linker,
 };
@@ -202,6 +203,26 @@ fn what_is_replaced_while_the_program_counts_is_counted_as_it_went() {
                 assert_eq!(differences(&late.counts(), &wanted), [], "{script}, {next}, {when:?}");
             }
         }
+    }
+}
+
+#[test]
+fn coverage_says_where_a_monitor_that_came_later_replaces_blocks() {
+    let script = "wasm:opcode:block:alt / fname == \"block\" / { return 7; }";
+    for is_first in [true, false] {
+        let mut late = Late::new(BLOCKS, Counted::BeforeReplaced);
+        let coverage = MonitorSet::of(late.module());
+        let attach = || coverage.attach("coverage").map(drop).expect("attached");
+        if is_first {
+            attach();
+        }
+        late.attach("alt", script);
+        if !is_first {
+            attach();
+        }
+        let notes = coverage.reports(None)[0].notes.join("\n");
+        let note = "attached later replaces instructions (functions: 1)";
+        assert_eq!(notes.contains(note), is_first, "{notes}");
     }
 }
 

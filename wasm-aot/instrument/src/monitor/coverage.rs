@@ -72,6 +72,12 @@ impl HookedMonitor for Coverage {
         report
             .notes
             .push(format!("blocks: {reached} of {blocks} ({:.1}%)", percent(reached, blocks)));
+        let outdated = self.probes.outdated(module);
+        if outdated > 0 {
+            report.notes.push(format!(
+                "a monitor that was attached later replaces instructions (functions: {outdated}); what control went around there may be reported as covered: attach coverage after it"
+            ));
+        }
         report
     }
 }

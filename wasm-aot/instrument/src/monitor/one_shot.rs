@@ -45,6 +45,8 @@ pub(crate) struct OneShotFunction {
     /// Blocks that are not empty, in order, and the sign that they were executed; the number of the
     /// first probe, and the number of probes.
     pub(super) blocks: Vec<(Block, BlockSign)>,
+    /// The instructions that could be replaced when the blocks were determined.
+    replaceable: Vec<u32>,
     first: u32,
     count: u32,
 }
@@ -116,6 +118,7 @@ impl OneShotProbes {
                 start,
                 instructions,
                 blocks,
+                replaceable,
                 first,
                 count,
             });
@@ -166,6 +169,14 @@ impl OneShotProbes {
             let exited = exited.get(&function.index).unwrap_or(&none);
             visit(function, function.executed(&fired_one_shots, exited));
         }
+    }
+
+    /// How many functions have blocks that are too large by now, because a monitor that was
+    /// attached later replaces instructions in them.
+    pub(super) fn outdated(&self, module: &Module) -> usize {
+        let now = module.inner().draft();
+        let functions = self.functions.get().into_iter().flatten();
+        functions.filter(|function| now.replaceable(function.index) != function.replaceable).count()
     }
 
     /// Which of all probes have fired.
