@@ -43,7 +43,7 @@ fn a_command_that_is_killed_while_a_thread_is_stopped_harms_no_process() {
     let to = folder("stopped-killed");
     let program = compile_with("gcc", "running.c", &to, &["-O2", "-g"]);
     let mut killed = 0;
-    for how in [["work", "1"], ["work", "2"], ["allocate", "4"]] {
+    for how in [["work", "1"], ["sleep", "1"], ["allocate", "4"]] {
         let victim = Victim::start(clean(Command::new(&program)).args(how).current_dir(&to));
         for round in 0..ROUNDS {
             let mut command = attaching(victim.number());

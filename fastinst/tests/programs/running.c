@@ -74,6 +74,13 @@ static void *thread(void *what)
             seed = allocate(seed);
             turns++;
         }
+    else if (!strcmp(what, "sleep"))
+        while (!over) {
+            struct timespec time = {0, 20000000};
+            if (nanosleep(&time, NULL) && !over)
+                abort();
+            turns++;
+        }
     else if (!strcmp(what, "closing"))
         /* As daemons do once, again and again: whatever is open was left there by others. */
         while (!over) {

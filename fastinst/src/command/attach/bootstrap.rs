@@ -40,9 +40,14 @@ global_asm!(
     "je 3f",
     "cmp dword ptr [rbx + {state}], {loading}",
     "ja 3f",
-    "lea rdi, [rip + 5f]",
+    // ppoll(null, 0, time, null, 0). Not nanosleep, which would make the kernel forget where an
+    // interrupted sleep of the program goes on.
+    "xor edi, edi",
     "xor esi, esi",
-    "mov eax, 35",
+    "lea rdx, [rip + 5f]",
+    "xor r10d, r10d",
+    "xor r8d, r8d",
+    "mov eax, 271",
     "syscall",
     "dec r12d",
     "jnz 2b",
