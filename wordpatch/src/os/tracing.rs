@@ -19,8 +19,7 @@
 //!   the thread loses its CPU; the kernel forgets it when the thread executes anything else.
 //! - **A system call that the stop has interrupted continues.** The kernel restarts most of them by
 //!   itself; those that it ends with `EINTR` although no signal was delivered (epoll_wait,
-//!   sigtimedwait, semop, sockets with a timeout) are restarted, too:
-//!   [`Registers::as_if_never_stopped`].
+//!   sigtimedwait, semop, sockets with a timeout) are restarted, too.
 //!
 //! The kernel ties a traced thread to the thread that seized it, not to that thread's process: a
 //! thread that ends detaches from the threads that it traces. There is no other way to detach from
