@@ -42,13 +42,22 @@ impl Gaps {
     }
 
     /// Fills the first one that the kernel allows to be written. `thread` is about to use it.
-    pub(super) fn fill(&self, memory: &Memory, thread: &Stopped) -> Option<Gap> {
+    pub(super) fn fill(&self, memory: &Memory, thread: &Stopped) -> Result<Gap, String> {
         let code = way_back::code(thread);
-        self.0.iter().find_map(|page| {
-            let gap = Gap { at: page + gap(&read(memory, *page)?, room())? as u64 };
+        let mut why =
+            "it has no unused bytes left in its code, too many commands were killed".to_owned();
+        for page in &self.0 {
+            let Some(at) = read(memory, *page).and_then(|page| gap(&page, room())) else {
+                continue;
+            };
+            let gap = Gap { at: page + at as u64 };
             // SAFETY: (1) bytes behind all code of their mapping, which is private.
-            unsafe { memory.write(gap.at, &code) }.ok().map(|()| gap)
-        })
+            match unsafe { memory.write(gap.at, &code) } {
+                Ok(()) => return Ok(gap),
+                Err(error) => why = format!("its memory cannot be written ({error})"),
+            }
+        }
+        Err(why)
     }
 
     /// Clears those that killed commands have left, if the threads that they were for have left

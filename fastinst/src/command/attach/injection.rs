@@ -305,9 +305,8 @@ fn clone_into(target: &Target, prepared: &mut Prepared) -> Result<(u64, Duration
     let memory = &target.memory;
     prepared.take_left_data(target)?;
     thread.abort_sequence(memory).map_err(|why| explain(process, why))?;
-    let gap = prepared.gaps.fill(memory, &thread).ok_or_else(|| {
-        format!("process {process} has no unused bytes in its code: it was left by too many commands that were killed")
-    })?;
+    let gap = prepared.gaps.fill(memory, &thread);
+    let gap = gap.map_err(|why| format!("process {process}: {why}"))?;
     let made = begin_threads(target, prepared, &mut thread, gap);
     // The thread does not return to the gap.
     let restored = thread.restore().map_err(|why| explain(process, why));
