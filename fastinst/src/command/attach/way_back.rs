@@ -6,9 +6,9 @@
 //! the system call that the stop has interrupted, as the kernel does when the command restores them.
 //!
 //! ```text
-//!   registers of the program ─▶ syscall │ way back        while the command lives, it stops the thread here
-//!              ▲                            │             by a single step, and restores the registers itself
-//!              └────────────────────────────┘
+//!   registers of the program ─▶ syscall │ way back        while the command lives, it stops the thread here,
+//!              ▲                            │             at the end of the call, and restores the registers
+//!              └────────────────────────────┘             itself
 //! ```
 //!
 //! The first such call makes a mapping; until there is one, the instructions are in a [gap](super::gap).
