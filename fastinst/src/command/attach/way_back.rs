@@ -232,7 +232,8 @@ mod tests {
         const USER1: u64 = 1 << (libc::SIGUSR1 - 1);
         const ARITHMETIC: u64 = 0x8d5;
         let before = mask(None);
-        let general = std::array::from_fn(|at| 0x1234_5678_9abc_def1 * (at as u64 + 1));
+        let general =
+            std::array::from_fn(|at| 0x1234_5678_9abc_def1_u64.wrapping_mul(at as u64 + 1));
         let instruction = landing as *const () as u64;
         for flags in [0, 0xd5, 0x800, 0x441, 0xcd5, 0x810] {
             let wanted = Continuation { mask: before ^ USER1, general, flags, instruction };
