@@ -2,17 +2,17 @@
 
 mod support;
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
-use support::{calls, clean, compile, fastinst, folder, has, library, profile, run};
+use std::process::{Command, Output, Stdio};
+use support::{Victim, calls, clean, compile, fastinst, folder, has, library, profile, run};
 use test_support::{OnTerminal, eventually, send};
 
-/// A program that runs until the test ends it.
-struct Running(Child);
+/// A program that can be asked.
+struct Running(Victim);
 
 impl Running {
     /// Starts one under the preload library, in a folder of its own.
@@ -29,17 +29,13 @@ impl Running {
         let program = compile("running.c", &place, options);
         let mut command = clean(Command::new(program));
         command.args([what, "2"]).current_dir(&place).env("LD_PRELOAD", library());
-        command.env_remove("XDG_RUNTIME_DIR").stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.env_remove("XDG_RUNTIME_DIR").stderr(Stdio::piped());
         prepare(&mut command);
-        let mut child = command.spawn().unwrap();
-        let mut line = String::new();
-        BufReader::with_capacity(1, child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n");
-        Some(Self(child))
+        Some(Self(Victim::start(&mut command)))
     }
 
     fn number(&self) -> u32 {
-        self.0.id()
+        self.0.number()
     }
 
     fn socket(&self) -> PathBuf {
@@ -75,20 +71,8 @@ impl Running {
     }
 
     /// Ends the program, which must succeed; returns its standard error.
-    fn end(mut self) -> String {
-        send(self.number(), libc::SIGTERM);
-        let mut text = String::new();
-        self.0.stderr.take().unwrap().read_to_string(&mut text).unwrap();
-        let status = self.0.wait().unwrap();
-        assert!(status.success(), "{status} {text}");
-        text
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+    fn end(self) -> String {
+        self.0.end_with_errors()
     }
 }
 

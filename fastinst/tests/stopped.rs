@@ -3,11 +3,10 @@
 
 mod support;
 
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use support::{Victim, clean, compile_with, fastinst, folder, run};
-use test_support::eventually;
+use test_support::{PATIENCE, eventually, within};
 
 /// The command, as it attaches to a process.
 fn attaching(process: u32) -> Child {
@@ -48,6 +47,7 @@ fn a_command_that_is_killed_while_a_thread_is_stopped_harms_no_process() {
         for round in 0..ROUNDS {
             let mut command = attaching(victim.number());
             if is_traced(victim.number(), &mut command) {
+                // At another moment each time.
                 std::thread::sleep(Duration::from_micros(
                     [0, 30, 100, 300, 1000, 3000][round as usize % 6],
                 ));
@@ -86,13 +86,10 @@ fn a_restartable_sequence_in_which_a_thread_was_stopped_is_still_restarted() {
         let script = "while :; do :; done";
         let mut other = other.args(["-c", &processor.to_string(), "sh", "-c", script]).spawn();
         let other = other.as_mut().unwrap();
-        let begun = Instant::now();
-        while aborts() == before && begun.elapsed() < Duration::from_secs(20) {
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        let is_aborted = within(PATIENCE, || aborts() > before);
         other.kill().unwrap();
         other.wait().unwrap();
-        aborts() > before
+        is_aborted
     };
     assert!(is_aborted(), "the kernel aborts no sequences");
     let output = run(fastinst().args(["attach", "--for", "50ms", &victim.number().to_string()]));
@@ -102,7 +99,7 @@ fn a_restartable_sequence_in_which_a_thread_was_stopped_is_still_restarted() {
 
 /// The first processor on which this process may run.
 fn a_processor() -> usize {
-    let status = std::fs::read_to_string(Path::new("/proc/self/status")).unwrap();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let list = status.split("Cpus_allowed_list:\t").nth(1).unwrap();
     let digits = list.find(|letter: char| !letter.is_ascii_digit()).unwrap();
     list[..digits].parse().unwrap()

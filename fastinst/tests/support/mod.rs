@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
+use std::io::{BufRead as _, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -85,8 +85,8 @@ pub fn run(command: &mut Command) -> Output {
     }
 }
 
-/// A program that was started without the library.
-pub struct Victim(pub Child);
+/// A program that runs until the test ends it.
+pub struct Victim(Child);
 
 impl Victim {
     /// The number of its threads. An ended thread may still be listed for a short time.
@@ -109,9 +109,20 @@ impl Victim {
 
     /// Ends the program, which must succeed; returns its output.
     pub fn end(mut self) -> String {
+        let output = self.0.stdout.take().unwrap();
+        self.ended(output)
+    }
+
+    /// The same; returns its error output.
+    pub fn end_with_errors(mut self) -> String {
+        let errors = self.0.stderr.take().unwrap();
+        self.ended(errors)
+    }
+
+    fn ended(&mut self, mut writes: impl std::io::Read) -> String {
         test_support::send(self.number(), libc::SIGTERM);
         let mut text = String::new();
-        self.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        writes.read_to_string(&mut text).unwrap();
         let status = self.0.wait().unwrap();
         assert!(status.success(), "{status} {text}");
         text

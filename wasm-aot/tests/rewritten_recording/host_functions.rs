@@ -131,8 +131,8 @@ fn functions_of_both_sides_are_told_apart_without_calling_any() {
         assert_eq!(found[0].i32(), Some(result));
     }
     let (events, ending) = told(&mut store, instance);
-    let expected = "enter 3 export \"give\"; leave func:1; enter 4 export \"take\" func:1; call 0 func:1; \
-        return; leave; enter 5 export \"run\" i32:5; leave i32:10; \
+    let expected = "enter 3 export \"give\"; leave func:1; enter 4 export \"take\" func:1; \
+        call 0 func:1; return; leave; enter 5 export \"run\" i32:5; leave i32:10; \
         function i32 -> i32; enter 4 export \"take\" func:6; call 0 func:6; return; leave; \
         enter 5 export \"run\" i32:5; call 6 i32:5; enter 1 reference i32:5; leave i32:10; \
         return i32:11; leave i32:11; \
@@ -172,8 +172,8 @@ fn a_trace_in_a_file_is_whole_where_a_call_through_the_host_s_table_traps() {
         ("indirect call type mismatch", 1, takes),
     ] {
         let text = format!(
-            r#"(module (type $t (func)) (type $other (func (result i32))) (memory (export "memory") 1)
-                (table (export "t") 4 funcref) (elem (i32.const 0) $fine $other)
+            r#"(module (type $t (func)) (type $other (func (result i32)))
+                (memory (export "memory") 1) (table (export "t") 4 funcref) (elem (i32.const 0) $fine $other)
                 (func $fine (type $t)) (func $other (type $other) (i32.const 1)) {more}
                 (func (export "_start") (call_indirect (type $t) (i32.const 0))
                     (call_indirect (type $t) (i32.const {index}))))"#

@@ -2,21 +2,20 @@
 //! (ptrace(2)).
 //!
 //! ```text
-//!   seize, interrupt ─▶ stopped ─▶ system calls, to the end of each ─▶ registers as they were ─▶ detached
-//!                                  (its signals are blocked)
+//!   seize, interrupt ─▶ stopped ─▶ system calls, without signals ─▶ as it was ─▶ detached
 //! ```
 //!
 //! - **Seized, never attached**: no SIGSTOP that the process or its parent would see.
 //! - **A pending signal** at the time of the stop is delivered before anything else.
 //! - **No handler runs meanwhile**: all signals are blocked for system calls, and the mask is
 //!   restored.
-//! - **The tracer may be killed at any moment.** The thread then goes on with the registers that it
-//!   has, so these always lead back: each `syscall` that it executes is followed by instructions
-//!   that restore its [`Continuation`]. The mask is changed after the registers, and restored before
-//!   them. A thread is never single-stepped: without a tracer, the step would end it by SIGTRAP,
-//!   while stops at system calls end with their tracer.
-//! - **A restartable sequence** (rseq) in which the thread was stopped is aborted, as it is whenever
-//!   the thread loses its CPU; the kernel forgets it when the thread executes anything else.
+//! - **The tracer may be killed at any moment.** The thread then goes on with the registers that
+//!   it has, so these always lead back: each `syscall` that it executes is followed by instructions
+//!   that restore its [`Continuation`]. The mask is changed after the registers, and restored
+//!   before them. A thread is never single-stepped: without a tracer, the step would end it by
+//!   SIGTRAP, while stops at system calls end with their tracer.
+//! - **A restartable sequence** (rseq) in which the thread was stopped is aborted, as whenever the
+//!   thread loses its CPU; the kernel forgets it when the thread executes anything else.
 //! - **A system call that the stop has interrupted continues.** The kernel restarts most of them by
 //!   itself; those that it ends with `EINTR` although no signal was delivered (epoll_wait,
 //!   sigtimedwait, semop, sockets with a timeout) are restarted, too.
@@ -132,8 +131,8 @@ impl Registers {
 pub struct Continuation {
     /// The signals that it blocks.
     pub mask: u64,
-    /// `rax`, `rbx`, `rcx`, `rdx`, `rsi`, `rdi`, `rbp`, and `r8` to `r15`. Its stack pointer does not
-    /// change.
+    /// `rax`, `rbx`, `rcx`, `rdx`, `rsi`, `rdi`, `rbp`, and `r8` to `r15`. Its stack pointer does
+    /// not change.
     pub general: [u64; 15],
     /// Its flags.
     pub flags: u64,

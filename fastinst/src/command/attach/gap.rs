@@ -1,7 +1,7 @@
 //! Gaps: unused bytes of executable pages, in which a stopped thread makes its first system call.
 //!
-//! They are zeroes at the end of a mapping, behind all code of a module that is never unloaded. A
-//! command that is killed while a thread needs its [way back](super::way_back) leaves it in the
+//! They are zeroes at the end of a mapping, behind the segment of a module that is never unloaded:
+//! bytes that only fill the page. A command that is killed while a thread needs its [way back](super::way_back) leaves it in the
 //! gap; the next command clears it once that thread has left it.
 //!
 //! # Safety
@@ -11,6 +11,7 @@
 
 use super::loaded::Loaded;
 use super::way_back::{self, Owner, room};
+use std::ops::Range;
 use std::time::Duration;
 use wordpatch::os::maps::Mapping;
 use wordpatch::os::threads::Tid;
@@ -20,7 +21,14 @@ const PAGE: usize = 4096;
 
 /// The pages of a process that may have gaps.
 #[derive(Debug)]
-pub(super) struct Gaps(Vec<u64>);
+pub(super) struct Gaps(Vec<LastPage>);
+
+/// The last page of a mapping, and how much of it the module's segment takes.
+#[derive(Clone, Copy, Debug)]
+struct LastPage {
+    at: u64,
+    used: usize,
+}
 
 /// Zeroes at the end of an executable mapping, with room for the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,16 +37,22 @@ pub(super) struct Gap {
 }
 
 impl Gaps {
-    /// Those of the kernel's own code, and of `modules`, which are never unloaded.
+    /// Those of modules that are never unloaded.
     pub(super) fn of(mappings: &[Mapping], modules: &[&Loaded]) -> Self {
         let is_code = |mapping: &&Mapping| mapping.execute && mapping.read && !mapping.write;
         let code: Vec<&Mapping> = mappings.iter().filter(is_code).collect();
-        let is_of = |mapping: &Mapping, module: &Loaded| {
-            mapping.path.starts_with('/') && module.span().contains(&(mapping.start.get() as u64))
+        let last_pages = |module: &&Loaded| {
+            let segments: Vec<_> = module.segments().collect();
+            let last_page = |mapping: &&Mapping| {
+                let [start, end] = [mapping.start, mapping.end].map(|at| at.get() as u64);
+                let is_in = |segment: &&Range<u64>| segment.end > start && segment.end <= end;
+                let at = end - PAGE as u64;
+                let used = segments.iter().find(is_in)?.end.saturating_sub(at) as usize;
+                Some(LastPage { at, used })
+            };
+            code.iter().filter_map(last_page).collect::<Vec<_>>()
         };
-        let kernel = code.iter().filter(|mapping| mapping.path == "[vdso]");
-        let files = modules.iter().flat_map(|module| code.iter().filter(|it| is_of(it, module)));
-        Self(kernel.chain(files).map(|mapping| (mapping.end.get() - PAGE) as u64).collect())
+        Self(modules.iter().flat_map(last_pages).collect())
     }
 
     /// Fills the first one that the kernel allows to be written. `thread` is about to use it.
@@ -47,11 +61,10 @@ impl Gaps {
         let mut why =
             "it has no unused bytes left in its code, too many commands were killed".to_owned();
         for page in &self.0 {
-            let Some(at) = read(memory, *page).and_then(|page| gap(&page, room())) else {
-                continue;
-            };
-            let gap = Gap { at: page + at as u64 };
-            // SAFETY: (1) bytes behind all code of their mapping, which is private.
+            let gap = read(memory, page.at).and_then(|bytes| gap(&bytes, page.used, room()));
+            let Some(at) = gap else { continue };
+            let gap = Gap { at: page.at + at as u64 };
+            // SAFETY: (1) bytes behind the segment, which the kernel has mapped privately.
             match unsafe { memory.write(gap.at, &code) } {
                 Ok(()) => return Ok(gap),
                 Err(error) => why = format!("its memory cannot be written ({error})"),
@@ -77,10 +90,10 @@ impl Gaps {
     fn left(&self, memory: &Memory) -> Vec<(Gap, Owner)> {
         let mut left = Vec::new();
         for page in &self.0 {
-            let Some(bytes) = read(memory, *page) else { continue };
+            let Some(bytes) = read(memory, page.at) else { continue };
             let mut from = 0;
             while let Some((at, owner)) = way_back::find(&bytes[from..]) {
-                left.push((Gap { at: page + (from + at) as u64 }, owner));
+                left.push((Gap { at: page.at + (from + at) as u64 }, owner));
                 from += at + room();
             }
         }
@@ -94,7 +107,7 @@ impl Gap {
     fn is_left(self, memory: &Memory, process: i32, owner: Owner) -> bool {
         const PATIENCE: Duration = Duration::from_millis(100);
         /// How much of a stack may lie above the frame of a handler that has interrupted it.
-        const STACK: u64 = 64 << 10;
+        const STACK: usize = 64 << 10;
         let thread = owner.thread;
         if !std::path::Path::new(&format!("/proc/{process}/task/{thread}")).exists() {
             return false;
@@ -102,8 +115,13 @@ impl Gap {
         let Ok(stopped) = Stopped::stop(Tid(thread as i32), PATIENCE) else { return false };
         let registers = stopped.registers();
         let range = self.at..self.at + room() as u64;
-        let stack = (registers.stack()..registers.stack() + STACK).step_by(8);
-        let mut words = stack.map_while(|at| memory.word(at).ok());
+        // The pages from its stack pointer on, up to the end of the stack.
+        let from = registers.stack() & !7;
+        let first = from & !(PAGE as u64 - 1);
+        let pages = (first..first + STACK as u64).step_by(PAGE);
+        let stack: Vec<u8> = pages.map_while(|at| read(memory, at)).flatten().collect();
+        let words = stack.get((from - first) as usize..).unwrap_or_default().chunks_exact(8);
+        let mut words = words.map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()));
         registers.thread_pointer() == owner.pointer
             && !range.contains(&registers.instruction())
             && !words.any(|word| range.contains(&word))
@@ -123,12 +141,12 @@ fn read(memory: &Memory, page: u64) -> Option<[u8; PAGE]> {
     memory.read(page, &mut bytes).ok().map(|()| bytes)
 }
 
-/// Where a gap of `room` bytes begins in a page, if there is one. The first zeroes may belong to the
-/// last instruction, or to what a killed command has left.
-fn gap(page: &[u8], room: usize) -> Option<usize> {
+/// Where a gap of `room` bytes begins in a page of which a segment takes `used`, if there is one.
+/// The first zeroes may belong to the last instruction, or to what a killed command has left.
+fn gap(page: &[u8], used: usize, room: usize) -> Option<usize> {
     const OF_INSTRUCTION: usize = 16;
-    let used = page.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    let at = (used + OF_INSTRUCTION).next_multiple_of(16);
+    let written = page.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let at = (written.max(used) + OF_INSTRUCTION).next_multiple_of(16);
     (at + room <= page.len()).then_some(at)
 }
 
@@ -137,13 +155,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gap_is_behind_the_last_instruction_whole() {
-        let mut page = [0; 4096];
+    fn a_gap_is_behind_the_segment_and_the_last_instruction() {
+        let mut page = [0; PAGE];
         page[100] = 0xc3;
-        assert_eq!(gap(&page, 290), Some(128));
+        assert_eq!([90, 101, 200].map(|used| gap(&page, used, 290)), [128, 128, 224].map(Some));
         page[3775] = 0xc3;
-        assert_eq!((gap(&page, 304), gap(&page, 305)), (Some(3792), None));
+        assert_eq!((gap(&page, 0, 304), gap(&page, 0, 305)), (Some(3792), None));
         page[4095] = 0xc3;
-        assert_eq!(gap(&page, 16), None);
+        assert_eq!(gap(&page, 0, 16), None);
+        assert_eq!(gap(&[0; PAGE], PAGE, 16), None);
     }
 }

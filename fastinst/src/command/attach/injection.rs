@@ -141,9 +141,10 @@ impl Prepared {
         let data = ThreadData::of(memory, &modules, libc, &loader).map_err(text)?;
         let mappings =
             maps::mappings_of(target.process, target.living).map_err(|error| error.to_string())?;
-        let gaps = Gaps::of(&mappings, &[libc, &loader, &modules[0]]);
+        let kernel = Loaded::at(memory, vector.vdso).map_err(text)?;
+        let gaps = Gaps::of(&mappings, &[&kernel, libc, &loader, &modules[0]]);
         let mut request = request(functions, library, settings)?;
-        request.is_single = (target.threads.len() == 1).into();
+        request.is_single = target.is_single().into();
         let left = left_behind(memory, &modules);
         let data_at = (REQUEST_AT + size_of::<Request>() as u64 + STACK).next_multiple_of(PAGE);
         let stays = if left.is_some() { 0 } else { data.len() as u64 };
@@ -295,8 +296,7 @@ fn acknowledge(target: &Target, request: u64) {
 /// the mapping, and for how long the thread was stopped.
 fn clone_into(target: &Target, prepared: &mut Prepared) -> Result<(u64, Duration), Refused> {
     let process = target.process;
-    let is_single = target.threads.len() == 1;
-    let mut thread = if is_single {
+    let mut thread = if target.is_single() {
         safe_point::stop(target, &prepared.modules, STOPPING, || prepared.require_same(target))?
     } else {
         Stopped::stop(Tid(target.candidate()), STOPPING).map_err(|why| explain(process, why))?
@@ -369,7 +369,7 @@ fn begin_threads(
         unmap(thread);
         return Err(why.into());
     }
-    if target.threads.len() == 1 {
+    if target.is_single() {
         hold(target, at + REQUEST_AT);
     }
     Ok(at)

@@ -147,10 +147,15 @@ impl Loaded {
         })
     }
 
+    /// The address ranges of its segments.
+    pub(super) fn segments(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.ranges(PT_LOAD)
+    }
+
     /// Its address range: the end is exclusive.
     pub(super) fn span(&self) -> Range<u64> {
-        let start = self.ranges(PT_LOAD).map(|range| range.start).min().unwrap_or(0);
-        start..self.ranges(PT_LOAD).map(|range| range.end).max().unwrap_or(0)
+        let start = self.segments().map(|range| range.start).min().unwrap_or(0);
+        start..self.segments().map(|range| range.end).max().unwrap_or(0)
     }
 
     /// The ranges of its index of unwind information, and of the segment that holds it.

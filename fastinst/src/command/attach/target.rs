@@ -80,6 +80,11 @@ impl Target {
         Ok(Self { process, living, memory, threads })
     }
 
+    /// Whether it had one thread when it was inspected: then the C library takes no locks.
+    pub(super) fn is_single(&self) -> bool {
+        self.threads.len() == 1
+    }
+
     /// The best thread to stop: one that is asleep, and not in a call whose time limit would start
     /// again.
     pub(super) fn candidate(&self) -> i32 {

@@ -80,7 +80,8 @@ impl Placed {
     }
 
     /// Takes them for a thread that is to be created, unless another one has them: that of a
-    /// command that was killed, and which may begin at any time.
+    /// command that was killed, and which may begin at any time. If no thread is created after all,
+    /// they stay taken, and the next one has data of its own.
     pub(super) fn take(&self, memory: &Memory) -> io::Result<bool> {
         // The thread replaces it by its own ID.
         const TAKEN: u32 = 1;

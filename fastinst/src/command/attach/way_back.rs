@@ -2,16 +2,18 @@
 //!
 //! The command may be killed at any moment, and a thread whose tracer ends goes on with the
 //! registers that it has. So a thread is only ever given registers that lead to a `syscall` which
-//! the *way back* follows: instructions that restore its signal mask and its registers, and restart
-//! the system call that the stop has interrupted, as the kernel does when the command restores them.
+//! the *way back* follows: instructions that restore its signal mask and its registers, and
+//! restart the system call that the stop has interrupted. As long as the command lives, it stops
+//! the thread at the end of the call, and has the kernel do all this.
 //!
 //! ```text
-//!   registers of the program ─▶ syscall │ way back        while the command lives, it stops the thread here,
-//!              ▲                            │             at the end of the call, and restores the registers
-//!              └────────────────────────────┘             itself
+//!   registers of the program ─▶ syscall │ way back
+//!              ▲                            │
+//!              └────────────────────────────┘
 //! ```
 //!
-//! The first such call makes a mapping; until there is one, the instructions are in a [gap](super::gap).
+//! The first such call makes a mapping. Until there is one, the instructions are in a
+//! [gap](super::gap).
 //!
 //! # Safety
 //!

@@ -75,7 +75,8 @@ impl HookedMonitor for Coverage {
         let outdated = self.probes.outdated(module);
         if outdated > 0 {
             report.notes.push(format!(
-                "a monitor that was attached later replaces instructions (functions: {outdated}); what control went around there may be reported as covered: attach coverage after it"
+                "a monitor that was attached later replaces instructions (functions: {outdated}); \
+                 what control went around there may be reported as covered: attach coverage after it"
             ));
         }
         report

@@ -128,7 +128,11 @@ globalThis.replay = replay;
         return;
       }
       case 0x12: item('global', index).value = value(); return;
-      case 0x13: { const table = item('table', index), place = number(); table.set(sized(table, place), value()); return; }
+      case 0x13: {
+        const table = item('table', index), place = number();
+        table.set(sized(table, place), value());
+        return;
+      }
       default: { const table = item('table', index), count = number(); table.grow(sized(table, count), value()); }
     }
   };

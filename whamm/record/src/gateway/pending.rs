@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!     call_indirect T ─▶ through T ─┬─▶ gateway of type T, same arguments: not pending any more
-//!                                   └─▶ function of the host ─┬─▶ any other gateway: it is recorded
+//!                                   └─▶ function of the host ─┬─▶ another gateway: it is recorded
 //!                                                             └─▶ returns: it is recorded
 //! ```
 //!
