@@ -1,7 +1,7 @@
 //! Facts about a program that are needed before it is rewritten.
 
 use crate::Error;
-use crate::types::{Types, described};
+use crate::types::{Types, described, index_of};
 use std::collections::{BTreeMap, BTreeSet};
 use wasm_aot_trace::Declared;
 use wasm_encoder::Encode;
@@ -15,6 +15,9 @@ use whamm_rewrite::Program;
 /// The largest gap before a segment of elements in a shadow's initial contents. Segments beyond it
 /// are put there when the program begins.
 const GAP: usize = 4096;
+
+/// The most elements with which a shadow is filled that has an initial value for all.
+const FILLED: u64 = 1 << 16;
 
 /// The module of WASI's first preview.
 pub(crate) const WASI: &str = "wasi_snapshot_preview1";
@@ -42,6 +45,11 @@ pub(crate) struct App {
     pub(crate) types: Types,
     /// The types and tables of calls through tables.
     pub(crate) indirect: BTreeSet<(u32, u32)>,
+    /// The types of calls by references, and those of functions in casts and tests.
+    pub(crate) referenced: BTreeSet<u32>,
+    pub(crate) tested: BTreeSet<u32>,
+    /// The tables that the program's instructions and segments change.
+    pub(crate) changed: BTreeSet<u32>,
     /// Whether instructions read or change functions in a table that the host may change, or
     /// objects that are neither functions nor of the host.
     accesses_functions: bool,
@@ -135,6 +143,9 @@ impl App {
             takes_functions: false,
             types: Types::default(),
             indirect: BTreeSet::new(),
+            referenced: BTreeSet::new(),
+            tested: BTreeSet::new(),
+            changed: BTreeSet::new(),
             accesses_functions: false,
             accesses_others: false,
             throws,
@@ -158,13 +169,15 @@ impl App {
             ));
         }
         let are_possible = of_functions || self.accesses_functions || self.is_given_functions();
-        self.takes_functions = are_possible && self.types.are_plain();
-        match (of_functions || self.accesses_functions) && !self.takes_functions {
-            true => Err(Error::Unsupported(
-                "functions in a global or a table that the host may change, and types of functions \
-                 beyond calls through tables",
-            )),
-            false => Ok(()),
+        let entangled = if are_possible { self.entangled() } else { None };
+        self.takes_functions = are_possible && entangled.is_none();
+        if self.takes_functions {
+            let typed = self.typed_exports();
+            self.referred.extend(typed);
+        }
+        match entangled.filter(|_| of_functions || self.accesses_functions) {
+            Some(what) => Err(Error::Unsupported(what)),
+            None => Ok(()),
         }
     }
 
@@ -179,7 +192,8 @@ impl App {
             .exports
             .iter()
             .filter(|export| matches!(export.1, ExternalKind::Func | ExternalKind::FuncExact));
-        let entered = exports.map(|export| export.2).chain(self.referred.iter().copied());
+        let lent = self.referred.iter().copied().filter(|_| self.lends_functions());
+        let entered = exports.map(|export| export.2).chain(lent);
         let mut params = entered.filter_map(|function| declared.function(function));
         let mut tags = (0..).map_while(|tag| declared.tag(tag));
         let constants = &declared.globals[..declared.imported.globals as usize];
@@ -189,6 +203,27 @@ impl App {
             || tags.any(|ty| has(ty.params()))
             || constants.iter().any(|global| has(&[global.content_type]))
             || indirect.any(|call| has(self.types.get(call.0).results()))
+    }
+
+    /// Whether the host may get references to functions to which the program refers.
+    pub(crate) fn lends_functions(&self) -> bool {
+        let declared = &self.declared;
+        let has = |types: &[ValType]| types.iter().any(|ty| declared.is_of_functions(*ty));
+        let imports = (0..self.imported()).filter_map(|import| declared.function(import));
+        let is_lent = |export: &(String, ExternalKind, u32)| match export.1 {
+            ExternalKind::Func | ExternalKind::FuncExact => {
+                declared.function(export.2).is_some_and(|ty| has(ty.results()))
+            }
+            ExternalKind::Global => has(&[declared.globals[export.2 as usize].content_type]),
+            _ => false,
+        };
+        let globals = &declared.globals[..declared.imported.globals as usize];
+        let mut tags = (0..).map_while(|tag| declared.tag(tag));
+        imports.into_iter().any(|ty| has(ty.params()))
+            || declared.exports.iter().any(is_lent)
+            || globals.iter().any(|global| global.mutable && has(&[global.content_type]))
+            || self.function_tables().next().is_some()
+            || tags.any(|ty| has(ty.params()))
     }
 
     fn section(&mut self, payload: Payload<'_>) -> Result<(), Error> {
@@ -212,9 +247,10 @@ impl App {
                 }
             }
             Payload::TableSection(section) => {
-                for table in section {
-                    if let wasmparser::TableInit::Expr(init) = table.map_err(malformed)?.init {
-                        self.refer(&init)?;
+                for (table, own) in (self.declared.imported.tables..).zip(section) {
+                    if let wasmparser::TableInit::Expr(init) = own.map_err(malformed)?.init {
+                        let function = self.refer(&init)?;
+                        self.fill_elements(table, function);
                     }
                 }
             }
@@ -256,10 +292,21 @@ impl App {
         }
         let ElementKind::Active { table_index, offset_expr } = element.kind else { return Ok(()) };
         let table = table_index.unwrap_or(0);
+        self.changed.insert(table);
         if !self.tables.contains(&table) || self.objects.contains(&table) {
             return Ok(());
         }
         self.put_elements(table, &offset_expr, &functions)
+    }
+
+    /// All elements of a table are this function at first. In a table of more than [`FILLED`], they
+    /// are found when they are read.
+    fn fill_elements(&mut self, table: u32, function: Option<u32>) {
+        let Some(function) = function.filter(|_| self.tables.contains(&table)) else { return };
+        let len = self.declared.tables[table as usize].initial;
+        if len <= FILLED {
+            self.elements.insert(table, vec![function + 1; len as usize]);
+        }
     }
 
     /// Segments that are placed later also replace earlier ones.
@@ -325,12 +372,26 @@ impl App {
             | Operator::ReturnCallIndirect { type_index, table_index } => {
                 self.indirect.insert((*type_index, *table_index));
             }
-            Operator::TableGet { table }
-            | Operator::TableSet { table }
+            Operator::CallRef { type_index } | Operator::ReturnCallRef { type_index } => {
+                self.referenced.insert(*type_index);
+            }
+            Operator::RefTestNonNull { hty }
+            | Operator::RefTestNullable { hty }
+            | Operator::RefCastNonNull { hty }
+            | Operator::RefCastNullable { hty } => self.tested.extend(index_of(*hty)),
+            Operator::BrOnCast { to_ref_type, .. } | Operator::BrOnCastFail { to_ref_type, .. } => {
+                self.tested.extend(index_of(to_ref_type.heap_type()));
+            }
+            Operator::TableGet { table } => self.table_access(*table),
+            Operator::TableSet { table }
             | Operator::TableGrow { table }
             | Operator::TableFill { table }
-            | Operator::TableInit { table, .. } => self.table_access(*table),
+            | Operator::TableInit { table, .. } => {
+                self.changed.insert(*table);
+                self.table_access(*table);
+            }
             Operator::TableCopy { dst_table, src_table } => {
+                self.changed.insert(*dst_table);
                 self.table_access(*dst_table);
                 self.table_access(*src_table);
             }
@@ -358,29 +419,34 @@ impl App {
     /// *function* events of these types. A function of another type cannot be called by the
     /// program; all of these have one type that is none of the program's.
     pub(crate) fn host_types(&self) -> Vec<(Option<u32>, Vec<u8>)> {
-        let calls = match self.takes_functions {
-            true => self.indirect.clone(),
-            false => self.pending_calls(),
+        let types: BTreeSet<u32> = match self.takes_functions {
+            true => self.distinguished(),
+            false => self.pending_calls().into_iter().map(|call| call.0).collect(),
         };
-        if calls.is_empty() && !self.takes_functions {
+        if types.is_empty() && !self.takes_functions {
             return Vec::new();
         }
-        let callable = calls.into_iter().map(|(ty, _)| self.types.first_equal(ty));
-        let callable: BTreeSet<u32> = callable.collect();
-        let event = |ty: u32| Some((Some(ty), described(self.types.get(ty))?));
+        let types: BTreeSet<u32> = types.iter().map(|ty| self.types.first_equal(*ty)).collect();
+        let event = |ty: u32| Some((Some(ty), self.types.event(ty)?));
         let other = described(&self.types.other()).expect("a type of numbers");
-        callable.into_iter().filter_map(event).chain([(None, other)]).collect()
+        types.into_iter().filter_map(event).chain([(None, other)]).collect()
+    }
+
+    /// The types of functions that the program can tell from others, by the first index of each.
+    pub(crate) fn distinguished(&self) -> BTreeSet<u32> {
+        let called = self.indirect.iter().map(|(ty, _)| self.types.first_equal(*ty));
+        called.chain(self.types.distinguished()).collect()
     }
 
     /// The types and tables of calls that may be to functions of the host, in a program which gets
     /// references to such functions in no other way: see `gateway/pending.rs`.
     pub(crate) fn pending_calls(&self) -> BTreeSet<(u32, u32)> {
-        if self.takes_functions || !self.types.are_plain() {
+        if self.takes_functions {
             return BTreeSet::new();
         }
         let calls = self.indirect.iter().copied();
         let calls = calls.filter(|(_, table)| self.function_tables().any(|own| own == *table));
-        calls.filter(|(ty, _)| described(self.types.get(*ty)).is_some()).collect()
+        calls.filter(|(ty, _)| self.types.event(*ty).is_some()).collect()
     }
 
     /// Whether a table's indices have 64 bits.

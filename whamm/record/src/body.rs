@@ -2,6 +2,7 @@
 //! ones.
 
 mod objects;
+mod references;
 mod traps;
 
 use crate::Error;
@@ -13,7 +14,6 @@ use crate::runtime::Runtime;
 use crate::trap::Reason;
 use crate::values::Values;
 use std::collections::BTreeMap;
-use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
 use wasm_encoder::{BlockType, Encode, InstructionSink, ValType};
 use wasmparser::Operator;
 use whamm_rewrite::{Body, BodyPlan, Instruction, Program};
@@ -27,7 +27,10 @@ pub(crate) fn plan(
     gateways: &Gateways,
     is_raw: bool,
 ) -> Result<BodyPlan, Error> {
-    let own = BodyPlan::empty(body)?;
+    let mut own = BodyPlan::empty(body)?;
+    for ((_, local), (_, ty)) in own.locals.iter_mut().zip(body.locals()?) {
+        *local = app.val_type(ty)?;
+    }
     let ty = app.declared.function(body.function).expect("a valid module");
     let locals: u32 = own.locals.iter().map(|(count, _)| count).sum();
     let next = ty.params().len() as u32 + locals;
@@ -96,7 +99,7 @@ impl Writer<'_> {
     /// In a raw recording, records the beginning of a function, and begins a block around its body.
     fn entered(&mut self, function: u32) {
         let ty = self.app.declared.function(function).expect("a valid module").results();
-        let ty = self.runtime.block_of(ty);
+        let ty = self.runtime.block_of(self.app, ty);
         let begin = self.runtime.functions["begin"];
         let number = self.runtime.functions["number"];
         self.put().i32_const(0x50).call(begin).i64_const(function.into()).call(number).block(ty);
@@ -167,7 +170,9 @@ impl Writer<'_> {
                 self.by_table(*table_index);
                 self.own.keep(place);
             }
-            Operator::CallRef { .. } | Operator::ReturnCallRef { .. } => {
+            Operator::CallRef { .. } | Operator::ReturnCallRef { .. }
+                if self.gateways.calls.is_empty() =>
+            {
                 if matches!(instruction.operator, Operator::ReturnCallRef { .. }) {
                     self.left_by_tail_call();
                 }
@@ -194,7 +199,7 @@ impl Writer<'_> {
             {
                 self.copied(*dst_mem, *src_mem, place);
             }
-            operator if self.objects(operator, &place) => {}
+            operator if self.objects(operator, &place) || self.reference(operator, &place) => {}
             _ => match Access::read(bytes) {
                 Some(access) if self.app.memories.contains(&access.memory) => {
                     self.access(&access, place);
@@ -213,6 +218,9 @@ impl Writer<'_> {
             self.put().i32_const(-1).global_set(via);
             return false;
         }
+        if let Some(ty) = self.gateways.pending_ty {
+            self.put().i32_const(0).global_set(ty);
+        }
         let is_wide = self.app.is_wide_table(table);
         let index = self.local(if is_wide { ValType::I64 } else { ValType::I32 }, 0);
         let sink = &mut self.put();
@@ -230,7 +238,7 @@ impl Writer<'_> {
     fn global_read(&mut self, global: u32) {
         let Some(found) = self.gateways.global_found.get(&global).copied() else { return };
         let ty = self.app.declared.globals[global as usize].content_type;
-        let ty = RoundtripReencoder.val_type(ty).expect("a number's type");
+        let ty = self.app.val_type(ty).expect("a number's type");
         if self.is_raw {
             self.put().call(found);
             return;
@@ -278,7 +286,7 @@ impl Writer<'_> {
             self.put().call(written);
         } else if let Some(shadow) = self.runtime.global_shadows.get(&global).copied() {
             let ty = self.app.declared.globals[global as usize].content_type;
-            let ty = RoundtripReencoder.val_type(ty).expect("a number's type");
+            let ty = self.app.val_type(ty).expect("a number's type");
             let value = self.local(ty, 0);
             let identify = self.identify(global);
             let sink = &mut self.put();

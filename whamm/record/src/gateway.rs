@@ -7,6 +7,7 @@
 //! unwound the program's calls.
 
 mod bounds;
+mod casts;
 mod dispatch;
 mod exceptions;
 mod growth;
@@ -15,17 +16,19 @@ mod objects;
 mod pending;
 mod private;
 mod reference;
+mod typed;
 
 use crate::app::{App, PlacedElements};
 use crate::runtime::{Runtime, Why, variable};
 use crate::trap::Reason;
 use crate::{Error, Options};
 pub(crate) use bounds::{Bounds, SPAN};
+pub(crate) use casts::Cast;
 pub(crate) use objects::Objects;
 use pending::Pending;
 use reference::Asking;
 use std::collections::{BTreeMap, BTreeSet};
-use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
+use typed::Typed;
 use wasm_encoder::{BlockType, Catch, Function, InstructionSink, RefType, ValType};
 use whamm_rewrite::{Plan, Program};
 
@@ -45,10 +48,16 @@ pub(crate) struct Gateways {
     /// By type and table, if references to functions of the host are recorded: replaces a call
     /// through the table.
     pub(crate) dispatch: BTreeMap<(u32, u32), u32>,
+    /// By type: replaces a call by a reference, if references have no types.
+    pub(crate) calls: BTreeMap<u32, u32>,
+    /// By type: the functions that replace casts and tests then.
+    pub(crate) casts: BTreeMap<u32, Cast>,
     /// The function that identifies references to functions between events: see `private.rs`.
     pub(crate) identify: Option<u32>,
     /// By table whose elements are compared when they are read.
     pub(crate) objects: BTreeMap<u32, Objects>,
+    /// Set if calls may be pending: the variable with the type of the call.
+    pub(crate) pending_ty: Option<u32>,
     /// The function that ends the trace, if calls may be pending then.
     pub(crate) finish: Option<u32>,
     /// Records which memories and tables have grown.
@@ -102,6 +111,8 @@ struct Maker<'a, 'p> {
     asking: Option<Asking>,
     /// The private types of the gateways of functions, if they have such types.
     private: BTreeMap<u32, u32>,
+    /// The functions that give references their types, where the host demands it.
+    typed: Typed,
     /// The function that identifies references to functions in an event.
     identify: Option<u32>,
     /// Set if calls through tables may be pending.
@@ -128,14 +139,17 @@ impl Gateways {
             table_sizes: BTreeMap::new(),
             asking: None,
             private: BTreeMap::new(),
+            typed: Typed::default(),
             identify: None,
             pending: None,
             is_raw: options.raw,
             has_file: options.file.is_some(),
         };
         maker.private_types()?;
+        maker.typed()?;
         maker.asking = maker.asking()?;
         maker.identifying();
+        maker.casts();
         maker.sizes()?;
         maker.objects();
         maker.globals()?;
@@ -156,6 +170,7 @@ impl Gateways {
             }
         }
         maker.own_functions()?;
+        maker.fill_typed()?;
         maker.dispatch()?;
         maker.start()?;
         if maker.has_file {
@@ -256,7 +271,7 @@ impl Maker<'_, '_> {
     fn globals(&mut self) -> Result<(), Error> {
         for global in self.app.globals.clone() {
             let own = self.app.declared.globals[global as usize].content_type;
-            let ty = RoundtripReencoder.val_type(own)?;
+            let ty = self.app.val_type(own)?;
             let signature = self.signature(&[ty], &[ty]);
             let teller = |this: &Self, kind: i32| {
                 let mut code = Function::new([]);
@@ -324,12 +339,22 @@ impl Maker<'_, '_> {
     /// Locals for results after the parameters, and one more.
     fn locals(&self, function: u32) -> Result<(Function, u32, u32), Error> {
         let ty = self.app.declared.function(function).expect("a valid module");
-        let results = ty.results().iter().map(|ty| RoundtripReencoder.val_type(*ty));
+        let results = ty.results().iter().map(|ty| self.app.local_type(*ty));
         let mut locals: Vec<(u32, ValType)> =
             results.map(|ty| Ok((1, ty?))).collect::<Result<_, Error>>()?;
         locals.push((1, ValType::I32));
         let params = ty.params().len() as u32;
         Ok((Function::new(locals), params, params + ty.results().len() as u32))
+    }
+
+    /// Pushes results that are in locals, of which those of references may be null.
+    fn results(&self, sink: &mut InstructionSink<'_>, first: u32, types: &[wasmparser::ValType]) {
+        for (local, ty) in (first..).zip(types) {
+            sink.local_get(local);
+            if ty.as_reference_type().is_some_and(|ty| !ty.is_nullable()) {
+                sink.ref_as_non_null();
+            }
+        }
     }
 
     /// The program has called a function without naming it. If it called through a table, records
@@ -406,6 +431,7 @@ impl Maker<'_, '_> {
         } else {
             self.entry(sink, function, call);
         }
+        self.check_params(sink, function);
         let name = self.app.declared.exported_function(function);
         self.begin(sink, 1, &[function.into()]);
         match name {
@@ -473,9 +499,7 @@ impl Maker<'_, '_> {
             let last = if is_start { "finish" } else { "flush" };
             sink.global_get(depth).i32_eqz().if_(BlockType::Empty).call(self.own(last)).end();
         }
-        (params..end).for_each(|local| {
-            sink.local_get(local);
-        });
+        self.results(sink, params, ty.results());
         sink.end();
     }
 
@@ -489,7 +513,7 @@ impl Maker<'_, '_> {
         };
         let mut locals = Vec::new();
         for ty in &self.app.declared.globals {
-            locals.push((1, RoundtripReencoder.val_type(ty.content_type)?));
+            locals.push((1, self.app.local_type(ty.content_type)?));
         }
         let mut code = Function::new(locals);
         let sink = &mut code.instructions();

@@ -26,6 +26,7 @@
 mod access;
 mod app;
 mod body;
+mod erasure;
 mod gateway;
 mod glue;
 mod runs;

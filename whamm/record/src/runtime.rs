@@ -14,7 +14,6 @@ use crate::{Error, Options};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use wasm_aot_trace::Program as Traced;
-use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
 use wasm_encoder::{BlockType, ConstExpr, EntityType, ExportKind, GlobalType, ValType};
 use whamm_rewrite::{Plan, Program};
 
@@ -219,7 +218,7 @@ impl Runtime {
                 // Of a function, its index and 1.
                 let ty = match app.declared.is_of_functions(ty) {
                     true => ValType::I32,
-                    false => RoundtripReencoder.val_type(ty)?,
+                    false => app.val_type(ty)?,
                 };
                 let shadow = variable(plan, program, ty);
                 this.global_shadows.insert(*global, shadow);
@@ -240,8 +239,7 @@ impl Runtime {
             let results = ty.results();
             if results.len() > 1 && !self.types.contains_key(&key(results)) {
                 let index = program.types + plan.types.len() as u32;
-                let all = results.iter().map(|ty| RoundtripReencoder.val_type(*ty));
-                plan.types.push((Vec::new(), all.collect::<Result<_, _>>()?));
+                plan.types.push((Vec::new(), app.val_types(results)?));
                 self.types.insert(key(results), index);
             }
         }
@@ -249,10 +247,10 @@ impl Runtime {
     }
 
     /// The type of a block that is a whole body.
-    pub(crate) fn block_of(&self, results: &[wasmparser::ValType]) -> BlockType {
+    pub(crate) fn block_of(&self, app: &App, results: &[wasmparser::ValType]) -> BlockType {
         match results {
             [] => BlockType::Empty,
-            [one] => BlockType::Result(RoundtripReencoder.val_type(*one).expect("a valid module")),
+            [one] => BlockType::Result(app.val_type(*one).expect("a valid module")),
             several => BlockType::FunctionType(self.types[&key(several)]),
         }
     }

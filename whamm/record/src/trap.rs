@@ -2,9 +2,9 @@
 //! written by then would be lost. Code before an instruction checks whether it will trap. If so, it
 //! records the trap and writes the trace; then the instruction is executed.
 //!
-//! Not detected are calls through tables with a wrong type (unless types are private), instructions
-//! that change tables, null references and exhausted stacks: the information comes too late, or
-//! costs too much.
+//! Not detected are instructions that change tables, and exhausted stacks; and unless types are
+//! private, calls through tables with a wrong type, calls by null references, and failed casts: the
+//! information comes too late, or costs too much.
 
 use wasm_encoder::{InstructionSink, ValType};
 use wasmparser::Operator;
@@ -20,10 +20,12 @@ pub(crate) enum Reason {
     UndefinedElement,
     UninitializedElement,
     Mismatch,
+    NullReference,
+    CastFailure,
 }
 
 impl Reason {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Unreachable,
         Self::Memory,
         Self::DivisionByZero,
@@ -32,6 +34,8 @@ impl Reason {
         Self::UndefinedElement,
         Self::UninitializedElement,
         Self::Mismatch,
+        Self::NullReference,
+        Self::CastFailure,
     ];
 
     /// The engine's own text: the engine compares them.
@@ -45,6 +49,8 @@ impl Reason {
             Self::UndefinedElement => "undefined element",
             Self::UninitializedElement => "uninitialized element",
             Self::Mismatch => "indirect call type mismatch",
+            Self::NullReference => "null function reference",
+            Self::CastFailure => "cast failure",
         }
     }
 }

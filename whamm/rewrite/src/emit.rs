@@ -61,11 +61,14 @@ pub fn emit(program: &Program<'_>, plan: &Plan) -> Result<Emitted, Error> {
 impl Sections {
     /// Copies the program's own sections, except for its code, with indices that moved.
     fn copy(&mut self, bytes: &[u8], plan: &Plan, indices: &mut Indices) -> Result<(), Error> {
+        let mut typed = indices.with_types();
         for payload in Parser::new(0).parse_all(bytes) {
             match payload? {
-                Payload::TypeSection(s) => utils::parse_type_section(indices, &mut self.types, s)?,
+                Payload::TypeSection(s) => {
+                    utils::parse_type_section(&mut typed, &mut self.types, s)?;
+                }
                 Payload::ImportSection(s) => {
-                    utils::parse_import_section(indices, &mut self.imports, s)?;
+                    utils::parse_import_section(&mut typed, &mut self.imports, s)?;
                 }
                 Payload::FunctionSection(s) => {
                     utils::parse_function_section(indices, &mut self.functions, s)?;
@@ -183,6 +186,9 @@ impl Sections {
             self.imports.import(module, name, *ty);
         }
         self.add_types(plan);
+        if !plan.declared.is_empty() {
+            self.elements.declared(Elements::Functions(plan.declared.as_slice().into()));
+        }
         for (ty, function) in &plan.functions {
             self.functions.function(*ty);
             self.code.function(function);
@@ -209,12 +215,14 @@ impl Sections {
                 self.types.ty().function(params.iter().copied(), results.iter().copied());
             }
             if !group.is_empty() {
-                let types = plan.types[group.clone()].iter().map(|(params, results)| {
+                let types = plan.types[group.clone()].iter().zip(group.clone());
+                let types = types.map(|((params, results), at)| {
                     let ty = FuncType::new(params.iter().copied(), results.iter().copied());
                     let inner = CompositeInnerType::Func(ty);
                     let plain =
                         CompositeType { inner, shared: false, descriptor: None, describes: None };
-                    SubType { is_final: true, supertype_idxs: Vec::new(), composite_type: plain }
+                    let supertype_idxs = plan.supertypes.get(&at).copied().into_iter().collect();
+                    SubType { is_final: true, supertype_idxs, composite_type: plain }
                 });
                 self.types.ty().rec(types);
             }

@@ -1,9 +1,10 @@
 //! Indices that move because the plan adds imports.
 
 use crate::decode::Program;
+use crate::erasure::{Erasure, names_type};
 use std::collections::BTreeMap;
-use wasm_encoder::reencode::{Error, Reencode};
-use wasm_encoder::{Encode, Instruction};
+use wasm_encoder::reencode::{Error, Reencode, utils};
+use wasm_encoder::{Encode, HeapType, Instruction};
 use wasmparser::Operator;
 
 /// Maps indices of the program to indices of the output.
@@ -23,6 +24,7 @@ pub struct Indices {
     replaced: Option<(u32, u32)>,
     /// The functions that replace others in references.
     referred: BTreeMap<u32, u32>,
+    erasure: Option<Erasure>,
 }
 
 impl Indices {
@@ -37,6 +39,7 @@ impl Indices {
             memories: 0,
             replaced: None,
             referred: BTreeMap::new(),
+            erasure: None,
         }
     }
 
@@ -69,6 +72,21 @@ impl Indices {
     /// are unchanged.
     pub fn refer(&mut self, function: u32, to: u32) {
         self.referred.insert(function, to);
+    }
+
+    /// Removes the types of references to functions.
+    pub fn erase(&mut self, erasure: Erasure) {
+        self.erasure = Some(erasure);
+    }
+
+    /// The types that are removed from references, if any are.
+    pub fn erasure(&self) -> Option<&Erasure> {
+        self.erasure.as_ref()
+    }
+
+    /// The same indices, with the types of references.
+    pub(crate) fn with_types(&self) -> Self {
+        Self { erasure: None, ..self.clone() }
     }
 
     /// The function that a reference to this function refers to in the output.
@@ -117,7 +135,8 @@ impl Indices {
     /// Whether any instruction may change.
     pub(crate) fn move_any(&self) -> bool {
         let calls_move = !self.functions.is_empty() || self.replaced.is_some();
-        calls_move || !self.referred.is_empty() || self.memories > 0
+        let referred_move = !self.referred.is_empty() || self.erasure.is_some();
+        calls_move || referred_move || self.memories > 0
     }
 
     /// Whether an instruction changes.
@@ -126,7 +145,7 @@ impl Indices {
             Operator::RefFunc { function_index } => {
                 self.reference(*function_index) != *function_index
             }
-            _ => self.memories > 0,
+            _ => self.memories > 0 || (self.erasure.is_some() && names_type(op)),
         }
     }
 
@@ -159,6 +178,17 @@ impl Reencode for Indices {
     /// Calls are written elsewhere; all other uses of a function are references.
     fn function_index(&mut self, func: u32) -> Result<u32, Error> {
         Ok(self.reference(func))
+    }
+
+    fn type_index(&mut self, ty: u32) -> Result<u32, Error> {
+        Ok(self.erasure.as_ref().map_or(ty, |erasure| erasure.signature(ty)))
+    }
+
+    fn heap_type(&mut self, ty: wasmparser::HeapType) -> Result<HeapType, Error> {
+        match &self.erasure {
+            Some(erasure) if erasure.erases(ty) => Ok(HeapType::FUNC),
+            _ => utils::heap_type(self, ty),
+        }
     }
 
     fn memory_index(&mut self, memory: u32) -> Result<u32, Error> {

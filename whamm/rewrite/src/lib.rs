@@ -41,6 +41,7 @@
 mod debug;
 mod decode;
 mod emit;
+mod erasure;
 mod indices;
 mod lines;
 mod link;
@@ -51,6 +52,7 @@ mod source_map;
 
 pub use decode::{Body, Instruction, Program};
 pub use emit::{Emitted, emit};
+pub use erasure::Erasure;
 pub use indices::Indices;
 pub use lines::Lines;
 pub use link::Linked;

@@ -24,6 +24,8 @@ pub struct Plan {
     /// The ranges of these types, in order, that are recursion groups. A type in a group of several
     /// differs from all types outside of such a group.
     pub groups: Vec<Range<usize>>,
+    /// The supertypes that types in these groups have among the program's own types.
+    pub supertypes: BTreeMap<usize, u32>,
     /// Functions, with the indices of their types.
     pub functions: Vec<(u32, Function)>,
     /// Memories.
@@ -34,6 +36,8 @@ pub struct Plan {
     pub data: Vec<(u32, i32, Vec<u8>)>,
     /// Exports.
     pub exports: Vec<(String, ExportKind, u32)>,
+    /// Functions whose references are taken by code that was added.
+    pub declared: Vec<u32>,
     /// Names of exported functions of the program, and the functions exported instead.
     pub rerouted: BTreeMap<String, u32>,
     /// The function that runs when the module is instantiated.
@@ -59,11 +63,13 @@ impl Plan {
             imports: Vec::new(),
             types: Vec::new(),
             groups: Vec::new(),
+            supertypes: BTreeMap::new(),
             functions: Vec::new(),
             memories: Vec::new(),
             globals: Vec::new(),
             data: Vec::new(),
             exports: Vec::new(),
+            declared: Vec::new(),
             rerouted: BTreeMap::new(),
             start,
             names: Vec::new(),

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::event::Change;
 use crate::value::Value;
 use std::collections::HashMap;
-use wasmparser::{DataKind, ElementItems, ElementKind, Parser, Payload};
+use wasmparser::{DataKind, ElementItems, ElementKind, Parser, Payload, TableInit};
 
 /// The size of the parts in which bytes are stored; parts of zeros are not stored.
 const PART: usize = 1 << 12;
@@ -18,6 +18,8 @@ pub(super) struct Shadow {
     bytes: HashMap<(u32, u64), Box<[u8; PART]>>,
     globals: HashMap<u32, Value>,
     elements: HashMap<(u32, u64), Value>,
+    /// By table: how many elements it has at first, which all have this value.
+    filled: HashMap<u32, (u64, Value)>,
     /// The segments of memories that are the module's own: which are copied before the program
     /// begins.
     segments: Vec<(u32, u64, Vec<u8>)>,
@@ -35,6 +37,11 @@ impl Shadow {
                             this.globals.insert(next, value);
                         }
                         next += 1;
+                    }
+                }
+                Payload::TableSection(section) => {
+                    for (table, own) in (declared.imported.tables..).zip(section) {
+                        this.filled_table(table, &own?);
                     }
                 }
                 Payload::ElementSection(section) => {
@@ -68,6 +75,14 @@ impl Shadow {
             }
         }
         Ok(this)
+    }
+
+    /// All elements of a table are the same at first.
+    fn filled_table(&mut self, table: u32, own: &wasmparser::Table<'_>) {
+        let TableInit::Expr(value) = &own.init else { return };
+        if let Some(value) = constant(value, &self.globals) {
+            self.filled.insert(table, (own.ty.initial, value));
+        }
     }
 
     fn segment_of_elements(&mut self, element: wasmparser::Element<'_>) -> Result<(), Error> {
@@ -173,6 +188,8 @@ impl Shadow {
 
     /// Returns an element of a table.
     pub(super) fn element(&self, table: u32, index: u64) -> Value {
-        self.elements.get(&(table, index)).copied().unwrap_or(NULL)
+        let filled = self.filled.get(&table).filter(|(len, _)| index < *len);
+        let first = filled.map_or(NULL, |(_, value)| *value);
+        self.elements.get(&(table, index)).copied().unwrap_or(first)
     }
 }

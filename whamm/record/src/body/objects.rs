@@ -58,8 +58,8 @@ impl Writer<'_> {
     /// A local for elements of a table.
     fn object(&mut self, table: u32) -> u32 {
         let ty = self.app.declared.tables[table as usize].element_type;
-        let ty = RoundtripReencoder.ref_type(ty).expect("a valid module");
-        self.local(ValType::Ref(ty), 1)
+        let ty = self.app.val_type(wasmparser::ValType::Ref(ty)).expect("a valid module");
+        self.local(ty, 1)
     }
 
     /// Pushes an index or a length of a table as a number of 32 bits: no engine has larger tables.

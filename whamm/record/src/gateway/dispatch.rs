@@ -1,11 +1,14 @@
-//! Calls through tables whose elements may be functions of the host, in a program whose own
-//! functions have private types (`private.rs`): such a call tests the element's type first.
+//! Calls through tables and by references, which may be to functions of the host, in a program
+//! whose own functions have private types (`private.rs`): such a call tests the type first.
 //!
 //! ```text
 //!     call_indirect T ─▶ dispatch T ─┬─ private type of f ─▶ call_indirect, to the gateway of f
 //!                                    ├─ T ─▶ call_ref, recorded as a call of the host
 //!                                    └─ null, another type, no element ─▶ call_indirect T, a trap
+//!     call_ref T ─────▶ dispatch T, the same with call_ref
 //! ```
+//!
+//! The functions f are those that the program declares with the type T or a subtype of it.
 
 use super::{Callee, Maker};
 use crate::Error;
@@ -14,8 +17,15 @@ use crate::trap::Reason;
 use std::collections::BTreeMap;
 use wasm_encoder::{BlockType, Function, HeapType, InstructionSink, RefType, ValType};
 
+/// Pushes the first locals.
+fn args(sink: &mut InstructionSink<'_>, count: u32) {
+    (0..count).for_each(|local| {
+        sink.local_get(local);
+    });
+}
+
 impl Maker<'_, '_> {
-    /// Defines the functions that replace calls through tables.
+    /// Defines the functions that replace calls through tables and by references.
     pub(super) fn dispatch(&mut self) -> Result<(), Error> {
         if !self.app.takes_functions {
             return Ok(());
@@ -28,6 +38,11 @@ impl Maker<'_, '_> {
             let first = self.app.types.first_equal(ty);
             let dispatch = self.dispatch_by(first, table, foreign.get(&first).copied())?;
             self.made.dispatch.insert((ty, table), dispatch);
+        }
+        for ty in self.app.referenced.clone() {
+            let first = self.app.types.first_equal(ty);
+            let dispatch = self.dispatch_reference(first, foreign.get(&first).copied())?;
+            self.made.calls.insert(ty, dispatch);
         }
         Ok(())
     }
@@ -54,11 +69,6 @@ impl Maker<'_, '_> {
         let count = self.app.types.get(ty).params().len() as u32;
         let is_wide = self.app.is_wide_table(table);
         let (index, element) = (count, count + 1);
-        let args = |sink: &mut InstructionSink<'_>| {
-            (0..count).for_each(|local| {
-                sink.local_get(local);
-            });
-        };
         let mut code = Function::new([(1, ValType::Ref(RefType::FUNCREF))]);
         let sink = &mut code.instructions();
         sink.local_get(index).table_size(table);
@@ -68,31 +78,13 @@ impl Maker<'_, '_> {
             sink.i32_lt_u()
         };
         sink.if_(BlockType::Empty).local_get(index).table_get(table).local_set(element);
-        let is = |sink: &mut InstructionSink<'_>, ty: u32| {
-            sink.local_get(element).ref_test_non_null(HeapType::Concrete(ty));
-            sink.if_(BlockType::Empty);
-        };
-        for (function, private) in &self.private {
-            let of = self.app.declared.type_of(*function).expect("a valid module");
-            if self.app.types.first_equal(of) == ty {
-                is(sink, *private);
-                self.via(sink, table, index);
-                args(sink);
-                sink.local_get(index).call_indirect(table, *private);
-                // Its gateway has not been entered: it is another instance's.
-                sink.global_get(self.runtime.via).if_(BlockType::Empty);
-                sink.call(self.made.foreign).end().return_().end();
-            }
-        }
+        self.dispatch_own(sink, ty, element, |this, sink, private| {
+            this.via(sink, table, index);
+            args(sink, count);
+            sink.local_get(index).call_indirect(table, private);
+        });
         self.finds(sink, table, index, element);
-        is(sink, ty);
-        match foreign {
-            Some(foreign) => {
-                args(sink);
-                sink.local_get(element).call(foreign).return_();
-            }
-            None => self.stop(sink, Why::Reference, false),
-        }
+        self.dispatch_foreign(sink, ty, element, foreign);
         sink.else_();
         self.traps_if_file(sink, Reason::Mismatch, |sink| {
             sink.local_get(element).ref_is_null().i32_eqz();
@@ -105,12 +97,76 @@ impl Maker<'_, '_> {
             sink.i32_const(1);
         });
         sink.end();
-        args(sink);
+        self.typed_args(sink, self.app.types.get(ty).params());
         sink.local_get(index).call_indirect(table, ty).end();
         let [mut params, results] = self.shape(ty)?;
         params.push(if is_wide { ValType::I64 } else { ValType::I32 });
         let signature = self.signature(&params, &results);
         Ok(self.add(signature, &format!("dispatch.{ty}.{table}"), code))
+    }
+
+    /// Defines the function that calls a function by a reference, the last argument.
+    fn dispatch_reference(&mut self, ty: u32, foreign: Option<u32>) -> Result<u32, Error> {
+        let reference = self.app.types.get(ty).params().len() as u32;
+        let mut code = Function::new([]);
+        let sink = &mut code.instructions();
+        self.dispatch_own(sink, ty, reference, |this, sink, private| {
+            sink.i32_const(-1).global_set(this.runtime.via);
+            args(sink, reference);
+            let concrete = HeapType::Concrete(private);
+            sink.local_get(reference).ref_cast_non_null(concrete).call_ref(private);
+        });
+        self.dispatch_foreign(sink, ty, reference, foreign);
+        sink.else_();
+        self.traps_if_file(sink, Reason::NullReference, |sink| {
+            sink.i32_const(1);
+        });
+        sink.end();
+        self.typed_args(sink, self.app.types.get(ty).params());
+        sink.local_get(reference).ref_cast_nullable(HeapType::Concrete(ty)).call_ref(ty).end();
+        let [mut params, results] = self.shape(ty)?;
+        params.push(ValType::Ref(RefType::FUNCREF));
+        let signature = self.signature(&params, &results);
+        Ok(self.add(signature, &format!("dispatch.{ty}"), code))
+    }
+
+    /// If a reference is to one of the program's functions of a type, calls that and returns.
+    /// `call` calls a function of a private type.
+    fn dispatch_own(
+        &self,
+        sink: &mut InstructionSink<'_>,
+        ty: u32,
+        reference: u32,
+        call: impl Fn(&Self, &mut InstructionSink<'_>, u32),
+    ) {
+        for (_, private) in self.private_of(ty) {
+            sink.local_get(reference).ref_test_non_null(HeapType::Concrete(private));
+            sink.if_(BlockType::Empty);
+            call(self, sink, private);
+            // Its gateway has not been entered: it is another instance's.
+            sink.global_get(self.runtime.via).if_(BlockType::Empty);
+            sink.call(self.made.foreign).end().return_().end();
+        }
+    }
+
+    /// If a reference is to a function of a type, calls that as a function of the host and returns,
+    /// or ends the trace. It leaves the block open in which the reference is to none.
+    fn dispatch_foreign(
+        &self,
+        sink: &mut InstructionSink<'_>,
+        ty: u32,
+        reference: u32,
+        foreign: Option<u32>,
+    ) {
+        sink.local_get(reference).ref_test_non_null(HeapType::Concrete(ty));
+        sink.if_(BlockType::Empty);
+        match foreign {
+            Some(foreign) => {
+                args(sink, self.app.types.get(ty).params().len() as u32);
+                sink.local_get(reference).call(foreign).return_();
+            }
+            None => self.stop(sink, Why::Reference, false),
+        }
     }
 
     /// Marks that a function of the program is called next, through a table.

@@ -16,9 +16,15 @@ impl Maker<'_, '_> {
         left: impl Fn(&mut InstructionSink<'_>),
     ) {
         let call = |sink: &mut InstructionSink<'_>| {
-            (0..args).for_each(|local| {
-                sink.local_get(local);
-            });
+            match callee {
+                Callee::Import(import) => {
+                    let ty = self.app.declared.function(import).expect("a valid module");
+                    self.typed_args(sink, ty.params());
+                }
+                _ => (0..args).for_each(|local| {
+                    sink.local_get(local);
+                }),
+            }
             match callee {
                 Callee::Own(function) | Callee::Import(function) => {
                     sink.call(self.plan.indices.function(function))
@@ -63,8 +69,8 @@ impl Maker<'_, '_> {
     pub(super) fn thrown_with(&mut self) -> Result<(), Error> {
         let mut tags = Vec::new();
         for (tag, ty) in (0..).map_while(|tag| Some((tag, self.app.declared.tag(tag)?))) {
-            let params = ty.params().iter().map(|ty| RoundtripReencoder.val_type(*ty));
-            let params = params.chain([Ok(ValType::I32)]).collect::<Result<Vec<_>, _>>()?;
+            let mut params = self.app.val_types(ty.params())?;
+            params.push(ValType::I32);
             let kind = ty.params().len() as u32;
             let mut code = Function::new([]);
             let sink = &mut code.instructions();
@@ -98,12 +104,11 @@ impl Maker<'_, '_> {
             .collect();
         let mut locals = Vec::new();
         for ty in tags.iter().copied().flatten() {
-            locals.push((1, RoundtripReencoder.val_type(*ty)?));
+            locals.push((1, self.app.val_type(*ty)?));
         }
         let mut blocks = Vec::new();
         for tag in &tags {
-            let all: Vec<ValType> =
-                tag.iter().map(|ty| RoundtripReencoder.val_type(*ty)).collect::<Result<_, _>>()?;
+            let all = self.app.val_types(tag)?;
             blocks.push(match all[..] {
                 [] => BlockType::Empty,
                 [one] => BlockType::Result(one),

@@ -11,7 +11,7 @@ impl Maker<'_, '_> {
         self.calls_out(sink, &ty, Callee::Import(import), |sink| {
             sink.i64_const(import.into());
         });
-        let own = self.app.declared.type_of(import).expect("a valid module");
+        let own = self.own_type(import);
         Ok(self.add(own, &format!("import.{import}"), code))
     }
 
@@ -58,9 +58,7 @@ impl Maker<'_, '_> {
             sink.local_get(results).i32_eqz().if_(BlockType::Empty);
             sink.local_get(1).local_get(2).call(filled).end();
         }
-        (results..saved).for_each(|local| {
-            sink.local_get(local);
-        });
+        self.results(sink, results, ty.results());
         sink.end();
     }
 
@@ -97,7 +95,8 @@ impl Maker<'_, '_> {
             all(sink);
             sink.call(stand_in).return_().end();
         }
-        all(sink);
+        let ty = self.app.declared.function(import).expect("a valid module");
+        self.typed_args(sink, ty.params());
         sink.call(self.plan.indices.function(import)).end();
         let own = self.type_of_gateway(import);
         Ok(self.add(own, &format!("import.reference.{import}"), code))

@@ -25,13 +25,12 @@ use crate::runtime::{Why, variable};
 use crate::trap::Reason;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
 use wasm_encoder::{BlockType, Function, InstructionSink, ValType};
 
 /// The variables of pending calls.
 #[derive(Debug)]
 pub(super) struct Pending {
-    /// The type of the call, plus 1.
+    /// The type of the call, plus 1; or 0, if no trace describes functions of that type.
     ty: u32,
     /// Whether a gateway has returned directly, and the program does not run yet.
     returned: u32,
@@ -79,10 +78,7 @@ impl Maker<'_, '_> {
     /// Parameters and results of a type of functions.
     pub(super) fn shape(&self, ty: u32) -> Result<[Vec<ValType>; 2], Error> {
         let own = self.app.types.get(ty);
-        let all = |types: &[wasmparser::ValType]| {
-            types.iter().map(|ty| RoundtripReencoder.val_type(*ty)).collect::<Result<Vec<_>, _>>()
-        };
-        Ok([all(own.params())?, all(own.results())?])
+        Ok([self.app.val_types(own.params())?, self.app.val_types(own.results())?])
     }
 
     /// Defines the variables of pending calls, and the function that records one.
@@ -113,6 +109,7 @@ impl Maker<'_, '_> {
             commits.push((ty, self.commit_of(ty, &pending)?));
         }
         pending.commit = self.commit(&commits, &pending);
+        self.made.pending_ty = Some(pending.ty);
         self.made.finish = Some(self.finish(&pending));
         self.pending = Some(pending);
         for (ty, table) in calls {
@@ -174,6 +171,9 @@ impl Maker<'_, '_> {
             sink.global_get(pending.ty).i32_const(ty.cast_signed() + 1).i32_eq();
             sink.if_(BlockType::Empty).call(*commit).end();
         }
+        sink.global_get(pending.ty).i32_eqz().if_(BlockType::Empty);
+        self.stop(sink, Why::Reference, false);
+        sink.end();
         sink.i32_const(0).global_set(self.runtime.inside).end();
         sink.i32_const(0).global_set(via).end();
         let signature = self.signature(&[ValType::I32], &[]);
@@ -282,9 +282,12 @@ impl Maker<'_, '_> {
         let of = self.app.declared.type_of(function).expect("a valid module");
         let first = self.app.types.first_equal(of);
         sink.global_get(via).i32_const(-1).i32_eq();
-        let Some(args) = pending.args.get(&first) else { return Ok(()) };
-        let [params, _] = self.shape(first)?;
         sink.global_get(via).i32_const(0).i32_gt_s();
+        let Some(args) = pending.args.get(&first) else {
+            sink.global_get(pending.ty).i32_eqz().i32_and().i32_or();
+            return Ok(());
+        };
+        let [params, _] = self.shape(first)?;
         sink.global_get(pending.ty).i32_const(first.cast_signed() + 1).i32_eq().i32_and();
         for (local, (ty, global)) in (0..).zip(params.iter().zip(args)) {
             if !matches!(ty, ValType::Ref(_)) {
@@ -323,9 +326,8 @@ impl Maker<'_, '_> {
                     sink.local_get(local).global_set(*global);
                 }
             }
-            results.for_each(|local| {
-                sink.local_get(local);
-            });
+            let ty = self.app.declared.function(function).expect("a valid module");
+            self.results(sink, results.start, ty.results());
             sink.return_().end();
         }
         sink.global_get(via).i32_const(0).i32_gt_s();
