@@ -5,6 +5,10 @@
 mod host_functions;
 #[path = "../trace/tests/replays/micro.rs"]
 mod micro;
+#[path = "rewritten_recording/subtypes.rs"]
+mod subtypes;
+#[path = "rewritten_recording/typed_references.rs"]
+mod typed_references;
 
 use std::collections::BTreeSet;
 use test_support::Folder;

@@ -7,7 +7,7 @@ use wasm_aot::{Engine, Func, FuncType, Instance, Linker, Module, Store, Table, V
 use whamm_record::{Options, record};
 
 /// A program that records itself.
-fn rewritten(engine: &Engine, text: &str) -> Module {
+pub(super) fn rewritten(engine: &Engine, text: &str) -> Module {
     let original = wat::parse_str(text).expect("it is text");
     let recording = record(&original, &Options::default()).expect("it can be recorded");
     Module::new(engine, &recording.module).expect("a module")
@@ -35,7 +35,7 @@ fn element(store: &mut Store<()>, table: &Table, index: u64) -> Func {
 }
 
 /// The events of a program's trace, and how it ends.
-fn told(store: &mut Store<()>, instance: Instance) -> (Vec<String>, String) {
+pub(super) fn told(store: &mut Store<()>, instance: Instance) -> (Vec<String>, String) {
     let trace = fetched(store, instance);
     let mut reader = Reader::new(&trace[..]).expect("a trace");
     let events: Result<Vec<Event>, _> = reader.by_ref().collect();
@@ -110,7 +110,12 @@ fn taking(store: &mut Store<()>, module: &Module, engine: &Engine) -> Instance {
     linker.instantiate(store, module).expect("an instance")
 }
 
-fn call(store: &mut Store<()>, instance: Instance, name: &str, args: &[Val]) -> Vec<Val> {
+pub(super) fn call(
+    store: &mut Store<()>,
+    instance: Instance,
+    name: &str,
+    args: &[Val],
+) -> Vec<Val> {
     let function = instance.get_func(&mut *store, name).expect(name);
     function.call(store, args).expect(name)
 }

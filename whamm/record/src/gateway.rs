@@ -149,12 +149,12 @@ impl Gateways {
         maker.typed()?;
         maker.asking = maker.asking()?;
         maker.identifying();
-        maker.casts();
         maker.sizes()?;
         maker.objects();
         maker.globals()?;
         maker.stop_function();
         maker.traps();
+        maker.casts();
         match (app.throws, app.is_older) {
             (true, false) => maker.thrown()?,
             (true, true) => maker.thrown_with()?,
