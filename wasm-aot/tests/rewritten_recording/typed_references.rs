@@ -156,6 +156,59 @@ fn a_call_by_a_reference_to_another_instance_of_the_program_ends_the_trace() {
     );
 }
 
+/// Counts down by tail calls, by references and through a table.
+const TAILS: &str = r#"(module (type $t (func (param i32) (result i32))) TAKES
+    (table $t (export "t") 2 funcref) (elem (i32.const 0) $by_table $by_reference)
+    (func $by_table (type $t)
+        (if (i32.eqz (local.get 0)) (then (return (i32.const 1))))
+        (return_call_indirect $t (type $t) (i32.sub (local.get 0) (i32.const 1)) (i32.const 1)))
+    (func $by_reference (type $t)
+        (if (i32.eqz (local.get 0)) (then (return (i32.const 2))))
+        (return_call_ref $t (i32.sub (local.get 0) (i32.const 1)) (ref.func $by_table)))
+    (func (export "run") (param i32) (result i32)
+        (return_call_ref $t (local.get 0) (ref.func $by_table))))"#;
+
+#[test]
+fn tail_calls_leave_no_frames_behind() {
+    let engine = Engine::default();
+    // The host may pass functions, or cannot.
+    for takes in [r#"(func (export "take") (param funcref))"#, ""] {
+        let text = TAILS.replace("TAKES", takes);
+        let text = if takes.is_empty() { text.replace(r#"(export "t")"#, "") } else { text };
+        let module = rewritten(&engine, &text);
+        let mut store = Store::new(&engine, ());
+        let instance = Instance::new(&mut store, &module, &[]).expect("an instance");
+        for (count, result) in [(1_000_000, 1), (1_000_001, 2)] {
+            let found = call(&mut store, instance, "run", &[Val::I32(count)]);
+            assert_eq!(found[0].i32(), Some(result), "{takes}");
+        }
+        let (events, ending) = told(&mut store, instance);
+        assert_eq!(events.len(), 4, "{ending}: {events:?}");
+    }
+}
+
+#[test]
+fn a_tail_call_to_another_instance_of_the_program_ends_the_trace() {
+    let engine = Engine::default();
+    let text = r#"(module (type $t (func (result i32))) (elem declare func $own)
+        (import "h" "f" (func $f)) (func $own (type $t) (i32.const 4))
+        (func (export "give") (result (ref $t)) (ref.func $own))
+        (func $tail (param funcref) (result i32)
+            (return_call_ref $t (ref.cast (ref $t) (local.get 0))))
+        (func (export "run") (param funcref) (result i32) (call $tail (local.get 0)) (call $f)))"#;
+    let module = rewritten(&engine, text);
+    let mut store = Store::new(&engine, ());
+    let mut linker = Linker::new(&engine);
+    linker.func_wrap("h", "f", || ()).expect("it is new");
+    let [one, other] =
+        [(); 2].map(|()| linker.instantiate(&mut store, &module).expect("an instance"));
+    let given = call(&mut store, other, "give", &[]);
+    assert_eq!(call(&mut store, one, "run", &given)[0].i32(), Some(4));
+    let (events, ending) = told(&mut store, one);
+    assert!(ending.contains("not the program's"), "{ending}");
+    assert_eq!(events, ["enter 4 export \"run\" func:1"]);
+}
+
 #[test]
 fn a_trace_in_a_file_is_whole_where_a_typed_reference_traps() {
     let (engine, folder) = (Engine::default(), Folder::new("wasm-aot-typed-traps-in-files"));

@@ -54,6 +54,9 @@ pub(crate) struct App {
     /// objects that are neither functions nor of the host.
     accesses_functions: bool,
     accesses_others: bool,
+    /// Whether the program has tail calls: then engines have them, and code that was added must not
+    /// leave frames behind.
+    pub(crate) has_tail_calls: bool,
     /// Whether exceptions may pass through gateways: the program has tags.
     pub(crate) throws: bool,
     /// Whether it catches them by the older instructions, which a module must not mix with the
@@ -148,6 +151,7 @@ impl App {
             changed: BTreeSet::new(),
             accesses_functions: false,
             accesses_others: false,
+            has_tail_calls: false,
             throws,
             is_older: false,
         }
@@ -364,6 +368,12 @@ impl App {
 
     fn operator(&mut self, operator: &Operator<'_>) {
         self.types.operator(operator);
+        self.has_tail_calls |= matches!(
+            operator,
+            Operator::ReturnCall { .. }
+                | Operator::ReturnCallIndirect { .. }
+                | Operator::ReturnCallRef { .. }
+        );
         match operator {
             Operator::RefFunc { function_index } => {
                 self.referred.insert(*function_index);

@@ -429,7 +429,7 @@ impl Maker<'_, '_> {
         if self.pending.is_some() {
             self.pending_entry(sink, function, params..saved, call)?;
         } else {
-            self.entry(sink, function, call);
+            self.entry(sink, function, params);
         }
         self.check_params(sink, function);
         let name = self.app.declared.exported_function(function);
@@ -450,14 +450,9 @@ impl Maker<'_, '_> {
         Ok(self.add(own, &format!("gateway.{function}"), code))
     }
 
-    /// The beginning of a gateway: if the program calls, `call` calls the function. Behind it the
-    /// host calls.
-    fn entry(
-        &self,
-        sink: &mut InstructionSink<'_>,
-        function: u32,
-        call: impl Fn(&mut InstructionSink<'_>),
-    ) {
+    /// The beginning of a gateway: if the program calls, it calls the function. Behind it the host
+    /// calls.
+    fn entry(&self, sink: &mut InstructionSink<'_>, function: u32, params: u32) {
         let (via, depth) = (self.runtime.via, self.runtime.depth);
         sink.global_get(self.runtime.inside).if_(BlockType::Empty);
         // Either the host continues after a trap, in the only call that there was, or the program
@@ -465,8 +460,15 @@ impl Maker<'_, '_> {
         sink.global_get(via).i32_eqz().global_get(depth).i32_const(1).i32_eq().i32_and();
         sink.if_(BlockType::Empty).i32_const(0).call(self.own("unwind")).else_();
         self.by_reference(sink, function);
-        call(sink);
-        sink.return_().end().end();
+        (0..params).for_each(|local| {
+            sink.local_get(local);
+        });
+        let inner = self.plan.indices.function(function);
+        match self.app.has_tail_calls {
+            true => sink.return_call(inner),
+            false => sink.call(inner).return_(),
+        };
+        sink.end().end();
     }
 
     /// Calls the program for the host, after the beginning of the event.
@@ -490,6 +492,7 @@ impl Maker<'_, '_> {
         sink.global_get(inside).i32_eqz().if_(BlockType::Empty);
         self.stop(sink, Why::Thrown, false);
         sink.end();
+        self.after_tail_calls(sink);
         sink.i32_const(0).global_set(inside).i32_const(0).global_set(self.runtime.via);
         sink.global_get(depth).i32_const(1).i32_sub().global_set(depth);
         self.begin(sink, 2, &[]);

@@ -81,7 +81,11 @@ impl Maker<'_, '_> {
         self.dispatch_own(sink, ty, element, |this, sink, private| {
             this.via(sink, table, index);
             args(sink, count);
-            sink.local_get(index).call_indirect(table, private);
+            sink.local_get(index);
+            match this.app.has_tail_calls {
+                true => sink.return_call_indirect(table, private),
+                false => sink.call_indirect(table, private),
+            };
         });
         self.finds(sink, table, index, element);
         self.dispatch_foreign(sink, ty, element, foreign);
@@ -114,7 +118,11 @@ impl Maker<'_, '_> {
             sink.i32_const(-1).global_set(this.runtime.via);
             args(sink, reference);
             let concrete = HeapType::Concrete(private);
-            sink.local_get(reference).ref_cast_non_null(concrete).call_ref(private);
+            sink.local_get(reference).ref_cast_non_null(concrete);
+            match this.app.has_tail_calls {
+                true => sink.return_call_ref(private),
+                false => sink.call_ref(private),
+            };
         });
         self.dispatch_foreign(sink, ty, reference, foreign);
         sink.else_();
@@ -131,7 +139,7 @@ impl Maker<'_, '_> {
     }
 
     /// If a reference is to one of the program's functions of a type, calls that and returns.
-    /// `call` calls a function of a private type.
+    /// `call` calls a function of a private type, by a tail call if the program has such calls.
     fn dispatch_own(
         &self,
         sink: &mut InstructionSink<'_>,
@@ -139,13 +147,31 @@ impl Maker<'_, '_> {
         reference: u32,
         call: impl Fn(&Self, &mut InstructionSink<'_>, u32),
     ) {
+        self.after_tail_calls(sink);
         for (_, private) in self.private_of(ty) {
             sink.local_get(reference).ref_test_non_null(HeapType::Concrete(private));
             sink.if_(BlockType::Empty);
             call(self, sink, private);
-            // Its gateway has not been entered: it is another instance's.
-            sink.global_get(self.runtime.via).if_(BlockType::Empty);
-            sink.call(self.made.foreign).end().return_().end();
+            if !self.app.has_tail_calls {
+                self.is_foreign(sink);
+                sink.return_();
+            }
+            sink.end();
+        }
+    }
+
+    /// A call of one of the program's functions has returned. If its gateway has not been entered,
+    /// it is another instance's: the trace ends.
+    fn is_foreign(&self, sink: &mut InstructionSink<'_>) {
+        sink.global_get(self.runtime.via).if_(BlockType::Empty);
+        sink.call(self.made.foreign).end();
+    }
+
+    /// The same before the next call of any kind, and where the program returns to the host: tail
+    /// calls do not return to the code that made them.
+    pub(super) fn after_tail_calls(&self, sink: &mut InstructionSink<'_>) {
+        if self.app.takes_functions && self.app.has_tail_calls {
+            self.is_foreign(sink);
         }
     }
 

@@ -33,6 +33,7 @@ impl Maker<'_, '_> {
         sink.global_get(inside).i32_eqz().if_(BlockType::Empty);
         self.stop(sink, Why::Thrown, false);
         sink.end();
+        self.after_tail_calls(sink);
         self.begin(sink, 3, &[]);
         number(sink);
         sink.call(self.own("number"));
