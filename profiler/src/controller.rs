@@ -18,6 +18,9 @@ use crate::{Clock, ClockEvidence, Costs, FuncId, Policy, Ticks};
 use adaptive::Adaptive;
 use slowdown::Slowdown;
 
+/// Taking in a timed call costs at most this many times what timing it does.
+const MOST_TAKING: f64 = 4.0;
+
 /// A timed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
@@ -252,6 +255,7 @@ impl Controller {
         if part.is_some_and(|part| matches!(part.mode, Mode::Sample(Draw { skip: Skip::None, .. })))
         {
             self.adaptive.spent += calls as f64 * (self.costs.pair - self.costs.count);
+            self.adaptive.paid += calls as f64 * self.adaptive.taking;
         }
     }
 
@@ -358,6 +362,14 @@ impl Controller {
     pub fn learn_toggle(&mut self, ticks: f64) {
         if ticks.is_finite() && ticks > 0.0 {
             self.costs.toggle = ticks;
+        }
+    }
+
+    /// The measured time, in ticks, that the caller's own thread needs to take in a timed call. The
+    /// budget pays for it, too.
+    pub fn learn_taking(&mut self, ticks: f64) {
+        if ticks.is_finite() && ticks > 0.0 {
+            self.adaptive.taking = ticks.min(MOST_TAKING * self.costs.pair);
         }
     }
 

@@ -27,16 +27,27 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// A quota that lasts from one poll of the agent to the next, unless a function is called much
-    /// more often than expected: then its timing ends by itself, even if the agent has to wait for
-    /// a processor.
-    pub const AMPLE: u32 = 1 << 14;
+    /// The least and the greatest quota that is renewed at every poll.
+    const RENEWED: (u32, u32) = (1 << 10, 1 << 14);
+
+    /// A plan that times every call: the quota lasts from one poll of the agent to the next, unless
+    /// a function is called much more often than the number of calls that is expected between two
+    /// polls. Then its timing ends by itself, even if the agent has to wait for a processor.
+    pub fn all(expected: f64) -> Self {
+        let (least, most) = Self::RENEWED;
+        let quota = (PATIENCE * expected).clamp(f64::from(least), f64::from(most)) as u32;
+        Self { quota, skip: Skip::None, then: Rest::Count }
+    }
 
     /// Whether each thread's quota is renewed at every poll.
     pub fn is_refilled(&self) -> bool {
-        self.quota == Self::AMPLE
+        let (least, most) = Self::RENEWED;
+        self.skip == Skip::None && self.then == Rest::Count && (least..=most).contains(&self.quota)
     }
 }
+
+/// How many times as often as expected a function may be called until its timing ends.
+const PATIENCE: f64 = 8.0;
 
 /// Skipped calls.
 #[derive(Clone, Copy, Debug, PartialEq)]

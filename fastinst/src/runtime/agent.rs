@@ -15,7 +15,7 @@ use super::{attached, clock, measure, modes, spans, target, threads, unloading};
 use crate::heap;
 use crate::names::Names;
 use crate::output::Unhindered;
-use looks::Looks;
+use looks::{Looks, Taking};
 use profiler::{Clock, Controller, Nesting};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -74,6 +74,7 @@ pub(crate) struct Agent {
     /// keeps busy.
     busy: f64,
     looks: Looks,
+    taking: Taking,
     written: Instant,
     /// When the profile is handed over to `fastinst run`.
     pace: Pace,
@@ -142,6 +143,7 @@ impl Agent {
             started: measure::Instants::now(),
             busy,
             looks: Looks::default(),
+            taking: Taking::default(),
             written: Instant::now(),
             pace: Pace::new(Instant::now()),
             samples: 0,
@@ -296,7 +298,9 @@ impl Agent {
         }
         let _unhindered = is_awaited.then(Unhindered::begin);
         let before = clocks::of_caller();
+        let samples = self.samples;
         let busy = self.drain_while_busy();
+        self.taking.took(clocks::of_caller().saturating_sub(before), self.samples - samples);
         let now = self.count_by_the_clock();
         self.report_retired();
         self.witness.take_samples();
@@ -304,6 +308,7 @@ impl Agent {
         self.looks.took(clocks::of_caller().saturating_sub(before));
         let mut changes = Changes::default();
         self.learn_toggle();
+        self.controller.learn_taking(self.taking.of_one().as_secs_f64() * hz);
         if is_awaited {
             return SOONEST;
         }

@@ -19,7 +19,9 @@
 //! ```
 //!
 //! Most functions of a large program are called a few times. The room beside the sums is enough
-//! for those: six cache lines, which the agent reads in one go.
+//! for those: six cache lines, which the agent reads in one go. It reads only those that were added
+//! to since: the lowest bit of the pointer to them says so. The thread sets it after it has added,
+//! the agent clears it before it reads.
 //!
 //! # Safety
 //!
@@ -132,18 +134,41 @@ fn increment(number: &AtomicU32) {
     unsafe { asm!("inc dword ptr [{}]", in(reg) number.as_ptr(), options(nostack)) }
 }
 
-/// Whether something may have been folded since the agent last looked here. Marks the look as done,
+/// The bit of a pointer to sums which says that they were added to since the agent last read them.
+const NEWS: usize = 1;
+
+/// Which sums may have been added to since the agent last looked at a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// Those that say so.
+    Marked,
+    /// Any: something is being folded, or a folding was left by `longjmp` before it said so.
+    Any,
+}
+
+/// What may have been folded since the agent last looked here, if anything. Marks the look as done,
 /// unless something is being folded meanwhile.
-pub(crate) fn is_news(block: &Header) -> bool {
+pub(crate) fn news(block: &Header) -> Option<News> {
     let done = block.done.load(Acquire);
     let begun = block.begun.load(Acquire);
     if begun == block.looked.load(Relaxed) {
-        return false;
+        return None;
     }
-    if begun == done {
-        block.looked.store(begun, Relaxed);
+    if begun != done {
+        return Some(News::Any);
     }
-    true
+    block.looked.store(begun, Relaxed);
+    Some(News::Marked)
+}
+
+/// Tells the agent that these sums were added to. By one instruction, as [`add`]: if the agent
+/// clears the bit meanwhile, it stays set, and the agent reads once more.
+fn announce(sums: &AtomicPtr<FunctionSums>) {
+    // SAFETY: (1) the place of an atomic, aligned; (2) the agent only clears this bit of it, and
+    // every reader masks it.
+    unsafe {
+        asm!("or qword ptr [{}], {}", in(reg) sums.as_ptr(), const NEWS, options(nostack));
+    }
 }
 
 /// Runs `act`, which folds, and records that.
@@ -162,9 +187,9 @@ pub(crate) fn fold(block: &Header, done: &Done) {
     let with_bucket = |sums: &'static FunctionSums| {
         Some((sums, sums.bucket(block, profiler::bucket(done.ticks))?))
     };
-    let Some((sums, bucket)) =
-        block.sums(done.record).and_then(|at| made(block, at)).and_then(with_bucket)
-    else {
+    let known = block.sums(done.record);
+    let found = known.and_then(|at| made(block, at).and_then(with_bucket).map(|both| (at, both)));
+    let Some((pointer, (sums, bucket))) = found else {
         block.lost.fetch_add(1, Relaxed);
         return;
     };
@@ -184,6 +209,7 @@ pub(crate) fn fold(block: &Header, done: &Done) {
     let from = call_site(block, sums, done.call_site);
     add(&from.calls.now, 1);
     add(&from.ticks.now, done.ticks);
+    announce(pointer);
 }
 
 /// Where calls from that place are added up.
@@ -215,9 +241,13 @@ fn among(all: &'static [CallSite], site: u64) -> Option<&'static CallSite> {
     })
 }
 
+fn without_news<T>(pointer: *mut T) -> *mut T {
+    pointer.map_addr(|address| address & !NEWS)
+}
+
 /// The target of a pointer, made of zeros if it does not exist yet; `None` if there is no memory.
 fn made<T>(block: &Header, pointer: &AtomicPtr<T>) -> Option<&'static T> {
-    let known = pointer.load(Acquire);
+    let known = without_news(pointer.load(Acquire));
     let found = if known.is_null() { allocate(block, pointer)? } else { known };
     // SAFETY: (1) made below, of zeroes, which every table here may consist of; (2) slabs are never
     // unmapped.
@@ -259,12 +289,24 @@ fn carve(block: &Header, size: usize) -> Option<usize> {
 }
 
 /// What a function's sums have had since the last time, if anything. By the agent.
-pub(crate) fn take_sums(block: &Header, id: Id, into: &mut profiler::SummedCalls) -> bool {
-    // SAFETY: (1) null, or sums, never unmapped.
-    let Some(sums) = block.sums(id.record()).and_then(|at| unsafe { at.load(Acquire).as_ref() })
-    else {
+pub(crate) fn take_sums(
+    block: &Header,
+    id: Id,
+    news: News,
+    into: &mut profiler::SummedCalls,
+) -> bool {
+    let Some(pointer) = block.sums(id.record()) else { return false };
+    let known = pointer.load(Acquire);
+    let is_marked = known.addr() & NEWS != 0;
+    if news == News::Marked && !is_marked {
         return false;
-    };
+    }
+    if is_marked {
+        // Before the sums are read: what is added afterwards is announced again.
+        pointer.swap(without_news(known), AcqRel);
+    }
+    // SAFETY: (1) null, or sums, never unmapped.
+    let Some(sums) = (unsafe { without_news(known).as_ref() }) else { return false };
     if sums.calls.untaken() == 0 {
         return false;
     }
@@ -386,5 +428,47 @@ impl FunctionSums {
         let tables = self.sites.iter().filter_map(|table| unsafe { table.load(Acquire).as_ref() });
         let known = self.near.iter().chain(tables.flatten());
         [&self.elsewhere].into_iter().chain(known.take_while(|from| from.site.load(Acquire) != 0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::functions;
+    use crate::runtime::target;
+    use crate::runtime::threads::{self, Caller};
+    use std::sync::mpsc;
+
+    /// The agent clears marks and reads sums while the thread adds to them.
+    #[test]
+    fn no_call_is_lost_if_marks_are_cleared_while_calls_are_folded() {
+        const CALLS: u64 = 300_000;
+        target::prepare_tables().unwrap();
+        target::activate_hooks_in_test();
+        let ids = [0x7357_0010, 0x7357_0020, 0x7357_0030].map(|at| functions::add(at).unwrap());
+        let (send, receive) = mpsc::channel();
+        let folding = std::thread::spawn(move || {
+            let Caller::Observed(block) = threads::caller() else { panic!("not observed") };
+            send.send(block).unwrap();
+            for call in 0..CALLS {
+                let record = ids[call as usize % ids.len()].record();
+                let done =
+                    Done { record, outermost: true, ticks: 50, children: 0, call_site: 0x40 };
+                super::folding(block, || fold(block, &done));
+            }
+        });
+        let block: &'static Header = receive.recv().unwrap();
+        let (mut taken, mut into) = (0, profiler::SummedCalls::default());
+        loop {
+            let is_over = folding.is_finished();
+            for id in ids {
+                taken += if take_sums(block, id, News::Marked, &mut into) { into.calls } else { 0 };
+            }
+            if is_over {
+                break;
+            }
+        }
+        folding.join().unwrap();
+        assert_eq!((taken, block.lost.load(Relaxed)), (CALLS, 0));
     }
 }

@@ -58,7 +58,9 @@ const WINDOW: f64 = 0.003;
 const FULL: f64 = 0.9;
 /// A function stays counted while its counting has cost less than this so far, in seconds, even if
 /// it is called very often now: many functions are called often for a short time and never again.
+/// At most, for one function; and for all functions together.
 const TRIFLE: f64 = 20e-6;
+const TRIFLES: f64 = 2e-3;
 /// Calls skipped on average before one that is timed: at least, at most.
 const SKIP: (f64, f64) = (10.0, 3000.0);
 /// Calls to time in a term: the least number, and the number for functions whose calls differ much.
@@ -105,9 +107,11 @@ pub(super) struct Adaptive {
     /// The same cost since the latest comparison with the plan; the factor by which the planned
     /// budget is reduced since then; and the time of that comparison. Rates change, and functions
     /// whose rates had just fallen are the first to be chosen.
-    paid: f64,
+    pub(super) paid: f64,
     thrift: f64,
     thrifty: Ticks,
+    /// What taking in a timed call costs the caller.
+    pub(super) taking: f64,
     /// When the first of the open windows is to be closed, if any is open; and whether calls of a
     /// windowed function are being timed, or a window was opened at a time that was not random.
     closes: Option<Ticks>,
@@ -181,6 +185,7 @@ impl Adaptive {
             paid: 0.0,
             thrift: 1.0,
             thrifty: now,
+            taking: 0.0,
             closes: None,
             is_unfit: false,
             deviation: slowdown.cost().deviation,
@@ -433,7 +438,7 @@ impl Controller {
         account.turn(now);
         plan.armed = now;
         let mode = match plan.way {
-            Way::Complete => Mode::Sample(Draw { quota: Draw::AMPLE, ..COMPLETELY }),
+            Way::Complete => Mode::Sample(Draw::all(plan.rate * TICK)),
             Way::Counted if plan.is_hopeless => Mode::Count,
             Way::Counted => Mode::Sample(plan.draw(Rest::Count)),
             Way::Windowed => Mode::Count,
@@ -458,8 +463,7 @@ impl Controller {
         let hz = self.clock.hz;
         self.adaptive.chosen = now;
         let thrift = self.thrift(now, budget);
-        let (ticks, costs) = (budget * hz, self.costs);
-        let trifle = self.clock.ticks(TRIFLE).0 as f64;
+        let (ticks, costs) = (budget * hz, self.costs_of_all());
         let mut order: Vec<Candidate> = Vec::new();
         for (at, part) in self.functions.iter_mut().enumerate().skip(1) {
             // It was not observed before it had probes.
@@ -469,7 +473,8 @@ impl Controller {
                 && let Some(Life { account, plan }) = part.life.as_deref_mut()
             {
                 plan.count(account.entries, began, now, hz, firm);
-                let is_long = account.mean(&costs).is_some_and(|mean| mean.value >= LONG_CALL * hz);
+                let is_long =
+                    account.mean(&self.costs).is_some_and(|mean| mean.value >= LONG_CALL * hz);
                 // Calls that are not being counted become part of the estimate at the end of the
                 // cycle.
                 let unseen = if plan.way == Way::Windowed {
@@ -496,8 +501,9 @@ impl Controller {
             candidate.passing = self.passing(candidate.at);
         }
         order.sort_by(|a, b| a.cost(&costs).total_cmp(&b.cost(&costs)));
-        let (complete, left) = self.time_completely(&order, ticks * COMPLETE * thrift);
+        let (complete, left) = self.time_completely(&order, &costs, ticks * COMPLETE * thrift);
         order.sort_by(|a, b| a.counting().total_cmp(&b.counting()));
+        let trifle = hz * TRIFLE.min(TRIFLES / order.len().max(1) as f64);
         let mut counting = ticks * COUNTING * thrift;
         let mut sampled = Vec::new();
         for candidate in order {
@@ -524,6 +530,11 @@ impl Controller {
         self.pace(&sampled, ticks * TERMS + unspent);
     }
 
+    /// The costs of probes, and of the caller that takes in what they have timed.
+    fn costs_of_all(&self) -> Costs {
+        Costs { pair: self.costs.pair + self.adaptive.taking, ..self.costs }
+    }
+
     /// The part of the budget that may be planned: less, if more was spent than planned before.
     fn thrift(&mut self, now: Ticks, budget: f64) -> f64 {
         let Adaptive { thrift, thrifty, paid, .. } = &mut self.adaptive;
@@ -544,14 +555,14 @@ impl Controller {
     /// Selects the functions that are timed completely: first those with long calls, then all, the
     /// cheapest first, as long as the budget pays for it. Also returns the rest of that budget.
     /// `order` is by cost.
-    fn time_completely(&self, order: &[Candidate], ticks: f64) -> (Vec<bool>, f64) {
+    fn time_completely(&self, order: &[Candidate], costs: &Costs, ticks: f64) -> (Vec<bool>, f64) {
         let mut chosen = vec![false; self.functions.len()];
         let mut left = ticks;
         for (only_long, kept) in [(true, ticks * (1.0 - LONG)), (false, 0.0)] {
             let can_be = |at: usize| !self.functions[at].only_counts;
             let order = order.iter().filter(|candidate| can_be(candidate.at));
             for candidate in order.filter(|candidate| candidate.is_long || !only_long) {
-                let cost = candidate.cost(&self.costs);
+                let cost = candidate.cost(costs);
                 if chosen[candidate.at] {
                     continue;
                 }
@@ -578,7 +589,7 @@ impl Controller {
         if sampled.is_empty() {
             return;
         }
-        let costs = self.costs;
+        let costs = self.costs_of_all();
         let share = ticks / sampled.len() as f64;
         for &at in sampled {
             let part = &mut self.functions[at];
@@ -645,9 +656,11 @@ impl Candidate {
         self.rate.min(self.average) * self.weight
     }
 
-    /// The cost of timing it completely, per second.
+    /// The cost of timing it completely, per second. A function that is called rarely now may soon
+    /// be called as often as before: programs have phases.
     fn cost(&self, costs: &Costs) -> f64 {
-        self.rate * (costs.pair + 2.0) + self.passing * costs.skip
+        let average = if self.average.is_finite() { self.average } else { 0.0 };
+        self.rate.max(average) * (costs.pair + 2.0) + self.passing * costs.skip
     }
 }
 

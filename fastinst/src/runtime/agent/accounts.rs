@@ -6,6 +6,7 @@ use crate::runtime::functions::{self, Id};
 use crate::runtime::layout::{RECORD, Record};
 use crate::runtime::registry::{ModuleRegistry, lock_registry};
 use crate::runtime::sites::SiteList;
+use crate::runtime::thread_sums::News;
 use crate::runtime::{modes, registered, scope, sharing, spans, target, thread_sums, threads};
 use profiler::Clock;
 use std::collections::BTreeSet;
@@ -71,7 +72,7 @@ impl Agent {
         for block in threads::all() {
             block.lost.store(0, Relaxed);
             for number in 1..threads::records_of(block).min(functions::count()) {
-                thread_sums::take_sums(block, Id(number), &mut past);
+                thread_sums::take_sums(block, Id(number), News::Any, &mut past);
             }
         }
         for (number, sum) in self.sums(|_, _| ()).into_iter().enumerate().skip(1) {

@@ -99,11 +99,9 @@ impl Agent {
 
     /// Takes what a thread has summed up itself.
     fn take_sums(&mut self, block: &Header) {
-        if !thread_sums::is_news(block) {
-            return;
-        }
+        let Some(news) = thread_sums::news(block) else { return };
         for number in 1..threads::records_of(block).min(functions::count()) {
-            if thread_sums::take_sums(block, Id(number), &mut self.summed) {
+            if thread_sums::take_sums(block, Id(number), news, &mut self.summed) {
                 self.controller.add_summed(&self.summed);
                 self.samples += self.summed.calls;
             }

@@ -1,4 +1,5 @@
-//! Looks at the program's counters, and the pauses between them, in proportion to their cost.
+//! Looks at the program's counters, and the pauses between them, in proportion to their cost; and
+//! the cost of taking in timed calls.
 
 use std::time::Duration;
 
@@ -29,6 +30,32 @@ impl Looks {
     }
 }
 
+/// What taking timed calls out of rings and sums costs, in CPU time of the agent.
+#[derive(Debug, Default)]
+pub(super) struct Taking {
+    time: Duration,
+    calls: u64,
+}
+
+/// Fewer calls show nothing: looking into empty rings takes time, too.
+const TELLING: u64 = 1_000;
+
+impl Taking {
+    /// So many calls were taken in so much time.
+    pub(super) fn took(&mut self, time: Duration, calls: u64) {
+        self.time += time;
+        self.calls += calls;
+    }
+
+    /// The time for a call; zero if it is not known yet.
+    pub(super) fn of_one(&self) -> Duration {
+        if self.calls < TELLING {
+            return Duration::ZERO;
+        }
+        Duration::from_nanos(self.time.as_nanos() as u64 / self.calls)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,6 +70,15 @@ mod tests {
         assert_eq!(looks.pause(false), 2 * LOOK * SHARE);
         looks.took(LOOK);
         assert_eq!(looks.pause(true), LOOK * SHARE_SOON);
+    }
+
+    #[test]
+    fn the_cost_of_a_call_is_told_once_enough_were_taken() {
+        let mut taking = Taking::default();
+        taking.took(Duration::from_micros(50), TELLING - 1);
+        assert_eq!(taking.of_one(), Duration::ZERO);
+        taking.took(Duration::from_micros(50), TELLING + 1);
+        assert_eq!(taking.of_one(), Duration::from_nanos(50));
     }
 
     #[test]

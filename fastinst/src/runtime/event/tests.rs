@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::runtime::layout::{FRAME_COUNT, RING_COUNT};
+use crate::runtime::thread_sums::News;
 use crate::runtime::{clock, measure, skip, stub};
 use profiler::{Draw, Mode, Rest, Skip};
 use std::sync::atomic::AtomicU64;
@@ -84,7 +85,8 @@ impl Stage {
     fn sums(&self) -> Vec<(usize, profiler::SummedCalls)> {
         let taken = self.functions.iter().filter_map(|&id| {
             let mut summed = profiler::SummedCalls::default();
-            thread_sums::take_sums(self.block, id, &mut summed).then(|| (self.number(id), summed))
+            let taken = thread_sums::take_sums(self.block, id, News::Marked, &mut summed);
+            taken.then(|| (self.number(id), summed))
         });
         taken.collect()
     }
