@@ -1,4 +1,4 @@
-// Runs a program that records itself, with a host written in JavaScript; writes its trace to a file.
+// Runs a program that records itself, with a host in JavaScript; writes its trace to a file.
 // Arguments: the program, a library whose functions the host passes, the host's script, the trace.
 const fs = require('fs');
 const [program, library, script, trace] = process.argv.slice(2);

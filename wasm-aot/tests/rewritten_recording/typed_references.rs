@@ -3,6 +3,7 @@
 
 use super::host_functions::{call, rewritten, told};
 use super::told_to_a_file;
+use std::sync::{Arc, Mutex};
 use test_support::Folder;
 use wasm_aot::trace::{End, Event, Generation, Reader, generate};
 use wasm_aot::{Engine, Func, FuncType, Instance, Linker, Module, Store, Val, ValType};
@@ -48,6 +49,47 @@ fn a_host_that_demands_a_type_gets_a_function_that_has_it() {
     assert_eq!(events.join("; "), expected, "{ending}");
 }
 
+/// The host may have to return one of the program's own functions as one of a final type.
+const RETURNED: &str = r#"(module (type $t (func (param i32) (result i32)))
+    (import "h" "f" (func $f (param funcref) (result (ref $t)))) (elem declare func $own)
+    (func $own (export "own") (type $t) (i32.mul (local.get 0) (i32.const 2)))
+    (func (export "give") (result (ref $t)) (ref.func $own))
+    (func (export "run") (param i32) (result i32)
+        (call_ref $t (call_ref $t (local.get 0) (ref.func $own)) (call $f (ref.func $own)))))"#;
+
+#[test]
+fn a_host_can_return_functions_of_the_program_as_those_of_a_final_type() {
+    let engine = Engine::default();
+    let module = rewritten(&engine, RETURNED);
+    let mut store = Store::new(&engine, ());
+    let given = Arc::new(Mutex::new(None));
+    let wasm_aot::ExternType::Func(ty) = module.imports().next().expect("one").ty else {
+        panic!("a function")
+    };
+    let mut linker = Linker::new(&engine);
+    let returned = Arc::clone(&given);
+    let gives = Func::new(&mut store, ty, move |_, args, results| {
+        results[0] = returned.lock().expect("one thread").clone().unwrap_or(args[0].clone());
+        Ok(())
+    });
+    linker.define("h", "f", gives).expect("it is new");
+    let instance = linker.instantiate(&mut store, &module).expect("an instance");
+    let exported = instance.get_func(&mut store, "own").expect("exported");
+    let result = call(&mut store, instance, "give", &[])[0].clone();
+    // The argument; an export; a result.
+    for own in [None, Some(Val::FuncRef(Some(exported))), Some(result)] {
+        *given.lock().expect("one thread") = own;
+        let found = call(&mut store, instance, "run", &[Val::I32(5)]);
+        assert_eq!(found[0].i32(), Some(20));
+    }
+    let (events, ending) = told(&mut store, instance);
+    let run = "enter 3 export \"run\" i32:5; call 0 func:1; return func:4; call 4 i32:10; \
+        enter 1 export \"own\" i32:10; leave i32:20; return i32:20; leave i32:20";
+    let first = run.replace("return func:4", "function i32 -> i32; return func:4");
+    let expected = format!("enter 2 export \"give\"; leave func:1; {first}; {run}; {run}");
+    assert_eq!(events.join("; "), expected, "{ending}");
+}
+
 #[test]
 fn its_replay_checks_itself() {
     let engine = Engine::default();
@@ -65,7 +107,6 @@ fn its_replay_checks_itself() {
     let instance = Instance::new(&mut store, &made, &[]).expect("an instance");
     call(&mut store, instance, "_start", &[]);
     let event = instance.get_global(&mut store, "replay:event").expect("it checks itself");
-    // The type of the host's function is no event of a replay.
     assert_eq!(event.get(&mut store).expect("a value").i64(), Some(count));
 }
 
@@ -100,7 +141,8 @@ fn a_function_of_a_type_that_no_trace_describes_ends_the_trace_and_the_program_g
     let library = r#"(module (type $open (sub (func (result i32)))) (type $t (func (result i32)))
         (type $takes (func (param (ref $t)) (result i32)))
         (func (export "open") (type $open) (i32.const 7))
-        (func (export "takes") (type $takes) (i32.add (call_ref $t (local.get 0)) (i32.const 1))))"#;
+        (func (export "takes") (type $takes)
+            (i32.add (call_ref $t (local.get 0)) (i32.const 1))))"#;
     let program = r#"(module (type $open (sub (func (result i32)))) (type $t (func (result i32)))
         (type $takes (func (param (ref $t)) (result i32))) (elem declare func $own)
         (func $own (type $t) (i32.const 30))

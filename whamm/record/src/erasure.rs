@@ -8,9 +8,11 @@
 //! What the host provides keeps its type, as the host gives the program nothing else. If an import
 //! takes a `(ref $type)`, it gets a function of that very type, which calls the gateway
 //! (`gateway/typed.rs`). If the host then passes this one back, it is recorded as a function of the
-//! host that calls the program: nothing in WebAssembly tells both apart. Where the host returns
-//! a `(ref $type)`, it may have to return one of the program's own functions: their private types
-//! are subtypes then. A final type has none, so such a program is not recorded this way.
+//! host that calls the program: nothing in WebAssembly tells both apart. If an import returns
+//! a `(ref $type)`, it may return one of the program's own functions: their private types are
+//! subtypes then. A final type has none, so functions of such a type are *disguised*: the host gets
+//! functions of their type from everything that the program calls or returns. What it finds in
+//! tables and globals cannot be exchanged, so programs that need both are not recorded this way.
 
 use crate::Error;
 use crate::app::App;
@@ -35,9 +37,10 @@ impl App {
         if self.changes_typed_imports() {
             return Some("an imported table of typed references to functions, which it changes");
         }
-        self.returned().iter().any(|ty| !self.can_return(*ty)).then_some(
+        let is_disguised = self.referred.iter().any(|own| self.is_disguised(*own));
+        (is_disguised && self.lends_by_places()).then_some(
             "an import that gives it references to functions of a final type which its own \
-             functions have, too",
+             functions have, too, and a table or a global in which the host may find those",
         )
     }
 
@@ -87,18 +90,28 @@ impl App {
         self.returned().into_iter().chain(params).collect()
     }
 
-    /// Whether the host can give references of this type to all of the program's functions that
-    /// have it, and that it may know.
-    fn can_return(&self, ty: u32) -> bool {
-        let typed = self.typed_exports();
-        let is_exported = |own: u32| {
+    /// Whether the host must not get a function's gateway, but another function that has its type:
+    /// it may have to give that back as a reference of a type which has no private subtypes.
+    pub(crate) fn is_disguised(&self, function: u32) -> bool {
+        let is_exported = || {
             let mut exports = self.declared.exports.iter();
-            exports.any(|(_, kind, index)| *kind == ExternalKind::Func && *index == own)
+            exports.any(|(_, kind, index)| *kind == ExternalKind::Func && *index == function)
         };
-        let lends = self.lends_functions();
-        let lent = self.referred.iter().filter(|own| lends || is_exported(**own));
-        let mut all = lent.chain(&typed);
-        all.all(|own| !self.is_of(*own, ty) || self.has_private_subtype(*own, ty))
+        let mut returned = self.returned().into_iter();
+        returned.any(|ty| self.is_of(function, ty) && !self.has_private_subtype(function, ty))
+            && (self.lends_functions() || is_exported())
+    }
+
+    /// Whether the host may find functions of the program in a table or a global.
+    fn lends_by_places(&self) -> bool {
+        let declared = &self.declared;
+        let is_of_functions =
+            |global: u32| declared.is_of_functions(declared.globals[global as usize].content_type);
+        let mut exports = declared.exports.iter();
+        self.function_tables().next().is_some()
+            || self.globals.iter().any(|global| is_of_functions(*global))
+            || exports.any(|export| export.1 == ExternalKind::Global && is_of_functions(export.2))
+            || self.tags().any(|tag| tag.params().iter().any(|ty| declared.is_of_functions(*ty)))
     }
 
     /// Whether a function has a type, or a subtype of it, by its declaration.

@@ -409,7 +409,8 @@ impl Maker<'_, '_> {
         }
         for (name, function) in exports {
             if let Some(gateway) = gateways.get(&function) {
-                self.plan.rerouted.insert(name, *gateway);
+                let exported = self.disguise_of(function).unwrap_or(*gateway);
+                self.plan.rerouted.insert(name, exported);
             }
         }
         Ok(())
@@ -502,7 +503,7 @@ impl Maker<'_, '_> {
             let last = if is_start { "finish" } else { "flush" };
             sink.global_get(depth).i32_eqz().if_(BlockType::Empty).call(self.own(last)).end();
         }
-        self.results(sink, params, ty.results());
+        self.results_for_the_host(sink, params, ty.results());
         sink.end();
     }
 

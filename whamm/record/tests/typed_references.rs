@@ -35,7 +35,8 @@ const CODE: [&str; 18] = [
     "(local.set 1 (ref.cast (ref null $T) (local.get 0)))",
     "(local.set 1 (ref.cast (ref $T) (local.get 0)))",
     "(drop (block $l (result (ref $T)) (br_on_cast $l funcref (ref $T) (local.get 0)) (return)))",
-    "(drop (block $l (result funcref) (br_on_cast $l funcref (ref null $T) (local.get 0)) (return)))",
+    "(drop (block $l (result funcref)
+        (br_on_cast $l funcref (ref null $T) (local.get 0)) (return)))",
     "(drop (block $l (result funcref)
         (local.set 1 (br_on_cast_fail $l funcref (ref $T) (local.get 0))) (ref.null func)))",
     "(drop (block $l (result (ref func))
@@ -49,7 +50,7 @@ const CODE: [&str; 18] = [
     "(table.init $table $segment (i32.const 0) (i32.const 0) (i32.const 1))",
     "(global.set $global (local.get 1))",
     "(local.set 1 (select (result (ref null $T)) (local.get 1) (ref.null $T) (i32.const 1)))",
-    "(block (param) (result (ref null $T)) (local.get 1)) (loop (param (ref null $T)) (local.set 1))",
+    "(block (result (ref null $T)) (local.get 1)) (loop (param (ref null $T)) (local.set 1))",
     "(try_table (result (ref null $T)) (throw $tag (i32.const 3) (local.get 1))) (drop)",
     "(table.set $any (i32.const 0) (local.get 1)) (local.set 0 (table.get $any (i32.const 0)))",
 ];

@@ -21,6 +21,7 @@ impl Maker<'_, '_> {
                     let ty = self.app.declared.function(import).expect("a valid module");
                     self.typed_args(sink, ty.params());
                 }
+                Callee::Reference(ty) => self.typed_args(sink, self.app.types.get(ty).params()),
                 _ => (0..args).for_each(|local| {
                     sink.local_get(local);
                 }),
