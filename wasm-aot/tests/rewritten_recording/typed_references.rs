@@ -5,6 +5,7 @@ use super::host_functions::{call, rewritten, told};
 use super::told_to_a_file;
 use std::sync::{Arc, Mutex};
 use test_support::Folder;
+use wasm_aot::replaying::replay;
 use wasm_aot::trace::{End, Event, Generation, Reader, generate};
 use wasm_aot::{Engine, Func, FuncType, Instance, Linker, Module, Store, Val, ValType};
 use whamm_record::{Options, record};
@@ -101,6 +102,11 @@ fn its_replay_checks_itself() {
     let trace = super::fetched(&mut store, instance);
     let events: Vec<_> = Reader::new(&trace[..]).expect("a trace").collect();
     let count = events.len() as i64;
+    let again: Vec<Event> =
+        events.iter().map(|event| event.as_ref().expect("whole").clone()).collect();
+    let program = Module::new(&engine, &original).expect("a module");
+    let done = replay(&mut Store::new(&engine, ()), &program, again.into_iter().map(Ok), None);
+    done.expect("the engine follows the trace");
     let made = generate(&original, events.into_iter(), Generation { is_checked: true });
     let made = Module::new(&engine, made.expect("a replay")).expect("valid");
     let mut store = Store::new(&engine, ());
