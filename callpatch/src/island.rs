@@ -181,7 +181,7 @@ impl Islands {
         bytes: usize,
         kept: &[Range<CodeAddr>],
     ) -> Result<Option<Range<CodeAddr>>, IslandError> {
-        let mappings = wordpatch::os::maps::mappings();
+        let mappings = wordpatch::os::maps::mappings_and_heap();
         let mappings =
             mappings.map_err(|error| IslandError::Os { module: self.module.clone(), error })?;
         let len = round_up(bytes.max(ISLAND));

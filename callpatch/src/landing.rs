@@ -110,11 +110,11 @@ impl Landings {
 
     /// Reads the current mappings. Call it before requesting landings.
     pub fn survey(&mut self) -> Result<(), OsError> {
-        self.survey_of(&maps::mappings()?);
+        self.survey_of(&maps::mappings_and_heap()?);
         Ok(())
     }
 
-    /// The same, from mappings that the caller has just read.
+    /// The same, from [mappings](maps::mappings_and_heap) that the caller has just read.
     pub fn survey_of(&mut self, mappings: &[Mapping]) {
         self.bearable = BEARABLE.saturating_sub(mappings.len());
         self.span = if pages::untouched_is_free() { SPAN } else { PAGE };

@@ -26,7 +26,7 @@ impl Reach {
         map: fn(CodeAddr, usize) -> Result<CodeMemory, OsError>,
     ) -> Result<Option<CodeMemory>, OsError> {
         for _ in 0..ATTEMPTS {
-            let mappings = maps::mappings()?;
+            let mappings = maps::mappings_and_heap()?;
             let mut taken_meanwhile = false;
             for place in self.free_places(len, grid, &mappings, &[]) {
                 match map(place, len) {

@@ -172,3 +172,30 @@ fn addresses_that_are_not_random_are_counted_exactly() {
         }
     }
 }
+
+/// In a program that is not position-independent, and whose addresses are fixed, the heap begins
+/// right behind the data, where places near its code are, too.
+#[test]
+fn a_heap_at_a_fixed_address_has_room_to_grow() {
+    if !has("gcc") || !has("setarch") {
+        return;
+    }
+    let common = ["-O1", "-no-pie", "-fno-builtin"];
+    for hooks in [&["-finstrument-functions"][..], &[]] {
+        let made = |flags: &[&str]| {
+            compile("heap.c", &folder("heap"), &[&common[..], hooks, flags].concat())
+        };
+        let (usual, own) = (made(&[]), made(&["-DOWN_ALLOCATOR"]));
+        let [usual, own] = [&usual, &own].map(|program| program.to_str().unwrap());
+        for words in [&["setarch", "-R", usual, "100"][..], &[own, "700", "again"]] {
+            let plain = patiently(Command::new(words[0]).args(&words[1..]));
+            assert_eq!(plain.status.code(), Some(3), "{plain:?}");
+            for policy in POLICIES {
+                let path = folder("heap").join(policy);
+                let mut command = preloaded(Path::new(words[0]), policy, &path);
+                command.args(&words[1..]).env("FASTINST_PLANT", "all");
+                assert_same(&patiently(&mut command), &plain, policy);
+            }
+        }
+    }
+}

@@ -463,7 +463,9 @@ impl Controller {
         let hz = self.clock.hz;
         self.adaptive.chosen = now;
         let thrift = self.thrift(now, budget);
-        let (ticks, costs) = (budget * hz, self.costs_of_all());
+        // Calls that are timed completely are so many that taking them in counts, too.
+        let pair = self.costs.pair + self.adaptive.taking;
+        let (ticks, costs) = (budget * hz, Costs { pair, ..self.costs });
         let mut order: Vec<Candidate> = Vec::new();
         for (at, part) in self.functions.iter_mut().enumerate().skip(1) {
             // It was not observed before it had probes.
@@ -530,11 +532,6 @@ impl Controller {
         self.pace(&sampled, ticks * TERMS + unspent);
     }
 
-    /// The costs of probes, and of the caller that takes in what they have timed.
-    fn costs_of_all(&self) -> Costs {
-        Costs { pair: self.costs.pair + self.adaptive.taking, ..self.costs }
-    }
-
     /// The part of the budget that may be planned: less, if more was spent than planned before.
     fn thrift(&mut self, now: Ticks, budget: f64) -> f64 {
         let Adaptive { thrift, thrifty, paid, .. } = &mut self.adaptive;
@@ -589,7 +586,7 @@ impl Controller {
         if sampled.is_empty() {
             return;
         }
-        let costs = self.costs_of_all();
+        let costs = self.costs;
         let share = ticks / sampled.len() as f64;
         for &at in sampled {
             let part = &mut self.functions[at];

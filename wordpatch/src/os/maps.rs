@@ -2,10 +2,19 @@
 //! process's first thread has ended.
 
 use super::OsError;
+use super::pages::PAGE;
 use crate::addr::CodeAddr;
 use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The heap, in the kernel's table.
+const HEAP: &str = "[heap]";
+
+/// Programs that are not position-independent lie below this address.
+pub const LOW: usize = 1 << 32;
 
 /// One mapping of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +79,60 @@ pub fn mappings() -> Result<Vec<Mapping>, OsError> {
     read("/proc/thread-self/maps", "open /proc/thread-self/maps")
 }
 
+/// The same, with the heap (brk(2)) where the program has none yet: the kernel lists no heap before
+/// it is used, so an empty mapping stands where it will begin. In a program that is not
+/// position-independent, or runs at fixed addresses (`setarch -R`, debuggers), this is right behind
+/// its data. After [`keep_low_addresses_for_heap`] the heap reaches as far as it may grow.
+pub fn mappings_and_heap() -> Result<Vec<Mapping>, OsError> {
+    let mut mappings = mappings()?;
+    insert_heap(&mut mappings, program_break());
+    if LOW_ADDRESSES_ARE_HEAP.load(Relaxed) {
+        extend_heap(&mut mappings);
+    }
+    Ok(mappings)
+}
+
+static LOW_ADDRESSES_ARE_HEAP: AtomicBool = AtomicBool::new(false);
+
+/// From now on [`mappings_and_heap`] says that a heap below four gigabytes reaches to there, or to
+/// the next mapping: some programs have no other memory, and no use for one that is elsewhere.
+pub fn keep_low_addresses_for_heap() {
+    LOW_ADDRESSES_ARE_HEAP.store(true, Relaxed);
+}
+
+fn extend_heap(mappings: &mut [Mapping]) {
+    let Some(at) = mappings.iter().position(|mapping| mapping.path == HEAP) else { return };
+    let next = mappings.get(at + 1).map_or(LOW, |next| next.start.get().min(LOW));
+    let heap = &mut mappings[at];
+    heap.end = heap.end.max(CodeAddr::new(next));
+}
+
+/// Where the heap ends: at its beginning, if there is none yet.
+pub fn program_break() -> CodeAddr {
+    // SAFETY: (1) no heap ends at zero: the kernel changes nothing, and returns where it ends.
+    #[allow(unsafe_code)]
+    let end = unsafe { libc::syscall(libc::SYS_brk, 0) };
+    CodeAddr::new((end as usize).next_multiple_of(PAGE))
+}
+
+fn insert_heap(mappings: &mut Vec<Mapping>, end: CodeAddr) {
+    let at = mappings.partition_point(|mapping| mapping.end <= end);
+    let is_listed = mappings.iter().any(|mapping| mapping.path == HEAP);
+    if is_listed || mappings.get(at).is_some_and(|mapping| mapping.start < end) {
+        return;
+    }
+    let heap = Mapping {
+        start: end,
+        end,
+        read: true,
+        write: true,
+        execute: false,
+        offset: 0,
+        path: HEAP.to_owned(),
+    };
+    mappings.insert(at, heap);
+}
+
 /// All mappings of another process, through any of its threads: the first may have ended.
 pub fn mappings_of(process: i32, thread: i32) -> Result<Vec<Mapping>, OsError> {
     read(&format!("/proc/{process}/task/{thread}/maps"), "open /proc/PID/task/TID/maps")
@@ -102,6 +165,32 @@ mod tests {
         assert_eq!((mapping.read, mapping.write, mapping.execute), (true, false, true));
         assert_eq!((mapping.offset, mapping.path.as_str()), (0x1f000, "/usr/lib/with a blank.so"));
         assert_eq!(Mapping::parse("1000-2000 rw-p 00000000 00:00 0").unwrap().path, "");
+    }
+
+    #[test]
+    fn a_heap_that_is_not_used_yet_stands_where_it_will_begin() {
+        let parse = |lines: &[&str]| -> Vec<Mapping> {
+            lines.iter().map(|line| Mapping::parse(line).unwrap()).collect()
+        };
+        let program = "18000-20000 rw-p 00000000 fe:00 7 /bin/x";
+        let library = "7f0000-7f1000 r-xp 00000000 fe:00 8 /lib/y.so";
+        let mut mappings = parse(&[program, library]);
+        insert_heap(&mut mappings, CodeAddr::new(0x20000));
+        let places: Vec<_> =
+            mappings.iter().map(|m| (m.start.get(), m.end.get(), m.path.as_str())).collect();
+        assert_eq!(places[1], (0x20000, 0x20000, "[heap]"));
+        assert_eq!((places.len(), places[0].2, places[2].2), (3, "/bin/x", "/lib/y.so"));
+        extend_heap(&mut mappings);
+        assert_eq!(mappings[1].end.get(), 0x7f0000);
+        mappings.pop();
+        mappings[1].end = CodeAddr::new(0x20000);
+        extend_heap(&mut mappings);
+        assert_eq!(mappings[1].end.get(), LOW);
+        let mut used = parse(&[program, "20000-41000 rw-p 00000000 00:00 0 [heap]", library]);
+        let known = used.clone();
+        insert_heap(&mut used, CodeAddr::new(0x41000));
+        assert_eq!(used, known);
+        assert!(mappings_and_heap().unwrap().iter().any(|mapping| mapping.path == HEAP));
     }
 
     #[test]

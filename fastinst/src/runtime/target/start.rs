@@ -152,6 +152,9 @@ static PREPARED: AtomicBool = AtomicBool::new(false);
 /// Prepares tables, and registers handlers with the C library: once in a process.
 pub(in crate::runtime) fn prepare_for_good() -> Result<(), String> {
     PREPARED.store(true, Release);
+    if heap_is_all_memory() {
+        os::maps::keep_low_addresses_for_heap();
+    }
     prepare_tables()?;
     // Everything that queries the loader or makes keys of thread data: later that might allocate.
     loader::find_published_state();
@@ -164,6 +167,22 @@ pub(in crate::runtime) fn prepare_for_good() -> Result<(), String> {
     // SAFETY: (1) three functions that live as long as the process.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
     Ok(())
+}
+
+/// Whether the program may have no other memory than a heap right behind its data: it has an
+/// allocator of its own, and has asked the kernel for addresses that are not random, as Lisp systems
+/// do that save their memory to a file. Its own code gets no probes, as these need memory near it.
+fn heap_is_all_memory() -> bool {
+    const AS_IT_IS: libc::c_ulong = 0xffff_ffff;
+    // SAFETY: (1) changes nothing; (2) a name, and no library that is loaded for it.
+    let (personality, malloc) = unsafe {
+        let malloc = libc::dlsym(libc::RTLD_DEFAULT, c"malloc".as_ptr()) as usize;
+        (libc::personality(AS_IT_IS), malloc)
+    };
+    let is_low = |address: usize| address < os::maps::LOW;
+    personality & libc::ADDR_NO_RANDOMIZE != 0
+        && is_low(malloc)
+        && is_low(os::maps::program_break().get())
 }
 
 /// Installs the sites of the loaded modules, for these settings: first of those that stay as long

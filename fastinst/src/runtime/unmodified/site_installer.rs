@@ -349,7 +349,7 @@ pub(super) fn require_unchanged(
 /// Reads the process's mappings, for landings and for sites. Once for all modules: programs have
 /// thousands of mappings, and the agent installs probes many times a second in the beginning.
 pub(super) fn look(landings: &mut Landings, policy: &Policy) -> Result<Survey, String> {
-    let mappings = maps::mappings().map_err(|error| error.to_string())?;
+    let mappings = maps::mappings_and_heap().map_err(|error| error.to_string())?;
     landings.survey_of(&mappings);
     Ok(Survey::over(*policy, mappings))
 }
