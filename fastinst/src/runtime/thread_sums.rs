@@ -447,20 +447,20 @@ mod tests {
         target::activate_hooks_in_test();
         let ids = [0x7357_0010, 0x7357_0020, 0x7357_0030].map(|at| functions::add(at).unwrap());
         let (send, receive) = mpsc::channel();
-        let folding = std::thread::spawn(move || {
+        let writer = std::thread::spawn(move || {
             let Caller::Observed(block) = threads::caller() else { panic!("not observed") };
             send.send(block).unwrap();
             for call in 0..CALLS {
                 let record = ids[call as usize % ids.len()].record();
                 let done =
                     Done { record, outermost: true, ticks: 50, children: 0, call_site: 0x40 };
-                super::folding(block, || fold(block, &done));
+                folding(block, || fold(block, &done));
             }
         });
         let block: &'static Header = receive.recv().unwrap();
         let (mut taken, mut into) = (0, profiler::SummedCalls::default());
         loop {
-            let is_over = folding.is_finished();
+            let is_over = writer.is_finished();
             for id in ids {
                 taken += if take_sums(block, id, News::Marked, &mut into) { into.calls } else { 0 };
             }
@@ -468,7 +468,7 @@ mod tests {
                 break;
             }
         }
-        folding.join().unwrap();
+        writer.join().unwrap();
         assert_eq!((taken, block.lost.load(Relaxed)), (CALLS, 0));
     }
 }
