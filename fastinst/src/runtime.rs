@@ -24,7 +24,8 @@
 //!   `fastinst run`; `request_queue` holds other threads' requests to the agent. [`target`] is the
 //!   target process: start, end, fork; `attached` is how the profiler enters a running process, and
 //!   leaves it. [`interposed`] has the interposed functions of the C library, `sandbox` those that
-//!   install filters of system calls, which `filter` judges.
+//!   install filters of system calls, which `filter` judges, `credentials` those that change users
+//!   and groups.
 //! - [`witness`] is the sampling clock: it shows which functions used the CPU time, independently
 //!   of probes.
 
@@ -34,6 +35,7 @@ mod attached;
 mod cancellation;
 pub(crate) mod clock;
 mod complaint;
+mod credentials;
 pub(crate) mod drain;
 pub(crate) mod event;
 mod execution;

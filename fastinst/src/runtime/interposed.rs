@@ -16,7 +16,8 @@
 //!
 //! Other files interpose `longjmp` and its like ([scope](super::scope)), `syscall` and `prctl`
 //! ([sandbox](super::sandbox)), [`mprotect`](super::protection),
-//! [`sigaltstack`](super::signal_stack) and [`pthread_setcanceltype`](super::cancellation).
+//! [`sigaltstack`](super::signal_stack), [`pthread_setcanceltype`](super::cancellation), and
+//! `setuid` and its like ([credentials](super::credentials)).
 //!
 //! # Safety
 //!
@@ -25,8 +26,8 @@
 #![allow(unreachable_pub, reason = "the loader reaches them, by name")]
 
 use super::{
-    agent, cancellation, execution, load_handshake, loader, protection, sandbox, scope,
-    signal_stack, stub, target, unloading,
+    agent, cancellation, credentials, execution, load_handshake, loader, protection, sandbox,
+    scope, signal_stack, stub, target, unloading,
 };
 use std::arch::naked_asm;
 use std::ffi::CStr;
@@ -146,7 +147,7 @@ pub(super) fn resolve() {
     for ((name, _), next) in INTERPOSED.iter().zip(&NEXT) {
         look_up(next, name);
     }
-    for (next, name) in OTHERS.iter().chain(&scope::INTERPOSED) {
+    for (next, name) in OTHERS.iter().chain(&scope::INTERPOSED).chain(&credentials::INTERPOSED) {
         look_up(next, name);
     }
 }
@@ -300,7 +301,7 @@ pub unsafe extern "C" fn setns(fd: libc::c_int, kind: libc::c_int) -> libc::c_in
 }
 
 /// Runs `act` while the agent's thread does not exist.
-fn alone(act: impl FnOnce() -> libc::c_int) -> libc::c_int {
+pub(super) fn alone(act: impl FnOnce() -> libc::c_int) -> libc::c_int {
     if !agent::is_there() {
         return act();
     }

@@ -7,7 +7,8 @@
 //! calls is tolerated. The profile ends in the same way where the program forbids its threads the
 //! time stamp counter, without which no hook works. A bare `syscall` instruction calls no
 //! interposed function, and is not seen. A signal stack that changes through the function `syscall`
-//! invalidates what is [known](super::signal_stack) of them.
+//! invalidates what is [known](super::signal_stack) of them, and one that changes the calling
+//! thread's capabilities concerns its [credentials](super::credentials).
 //!
 //! Every call of either name passes the interposed function, so these compare a number and
 //! continue; everything else is done in Rust.
@@ -21,7 +22,7 @@
 
 use super::filter::{self, Instruction};
 use super::interposed::PassedRegisters;
-use super::{agent, interposed, signal_stack, target};
+use super::{agent, credentials, interposed, signal_stack, target};
 use std::arch::naked_asm;
 use std::ffi::CStr;
 use std::sync::atomic::AtomicUsize;
@@ -32,7 +33,8 @@ pub(super) static PRCTL: AtomicUsize = AtomicUsize::new(0);
 const NAMES: [(&AtomicUsize, &CStr); 2] = [(&SYSCALL, c"syscall"), (&PRCTL, c"prctl")];
 
 macro_rules! interposed {
-    ($number:literal $name:ident $next:ident $watched:path, $also:path, $third:path) => {
+    ($number:literal $name:ident $next:ident
+        $watched:path, $also:path, $third:path, $fourth:path) => {
         #[doc = concat!("Looks whether a filter is coming, and goes on to the C library's `", stringify!($name), "`.")]
         ///
         /// # Safety
@@ -47,6 +49,8 @@ macro_rules! interposed {
                 "cmp edi, {also}",
                 "je 2f",
                 "cmp edi, {third}",
+                "je 2f",
+                "cmp edi, {fourth}",
                 "je 2f",
                 "mov r11, [rip + {next}]",
                 "test r11, r11",
@@ -76,6 +80,7 @@ macro_rules! interposed {
                 watched = const $watched,
                 also = const $also,
                 third = const $third,
+                fourth = const $fourth,
                 next = sym $next,
                 pass = sym pass,
             )
@@ -83,8 +88,10 @@ macro_rules! interposed {
     };
 }
 
-interposed!(0 syscall SYSCALL libc::SYS_seccomp, libc::SYS_prctl, libc::SYS_sigaltstack);
-interposed!(1 prctl PRCTL libc::PR_SET_SECCOMP, libc::PR_SET_TSC, libc::PR_SET_TSC);
+interposed!(0 syscall SYSCALL
+    libc::SYS_seccomp, libc::SYS_prctl, libc::SYS_sigaltstack, libc::SYS_capset);
+interposed!(1 prctl PRCTL
+    libc::PR_SET_SECCOMP, libc::PR_SET_TSC, libc::PR_SET_KEEPCAPS, libc::PR_SET_SECUREBITS);
 
 const FILTERED: &str =
     "the program's system-call filter forbids calls that profiling needs: the profile ends there";
@@ -101,12 +108,16 @@ extern "C" fn pass(number: u32, given: &PassedRegisters) -> usize {
             libc::SECCOMP_SET_MODE_FILTER => is_deadly(given.rcx).then_some(FILTERED),
             _ => None,
         },
-        (0, libc::SYS_prctl) => end_by_prctl(given.rsi, given.rdx, given.rcx),
+        (0, libc::SYS_prctl) => before_prctl(given.rsi, given.rdx, given.rcx),
         (0, libc::SYS_sigaltstack) => {
             signal_stack::know_nothing();
             None
         }
-        (1, _) => end_by_prctl(given.rdi, given.rsi, given.rdx),
+        (0, libc::SYS_capset) => {
+            credentials::differ();
+            None
+        }
+        (1, _) => before_prctl(given.rdi, given.rsi, given.rdx),
         _ => None,
     };
     if let Some(why) = end {
@@ -133,13 +144,17 @@ fn installs_filter(number: u32, given: &PassedRegisters) -> bool {
 }
 
 /// Why the profile ends with this call of `prctl`, if it does.
-fn end_by_prctl(option: usize, value: usize, filter: usize) -> Option<&'static str> {
+fn before_prctl(option: usize, value: usize, filter: usize) -> Option<&'static str> {
     match (option as libc::c_int, value as libc::c_int) {
         (libc::PR_SET_SECCOMP, mode) if mode as u32 == libc::SECCOMP_MODE_STRICT => Some(FILTERED),
         (libc::PR_SET_SECCOMP, mode) if mode as u32 == libc::SECCOMP_MODE_FILTER => {
             is_deadly(filter).then_some(FILTERED)
         }
         (libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) => Some(NO_COUNTER),
+        (libc::PR_SET_KEEPCAPS | libc::PR_SET_SECUREBITS, _) => {
+            credentials::differ();
+            None
+        }
         _ => None,
     }
 }

@@ -199,3 +199,22 @@ fn a_heap_at_a_fixed_address_has_room_to_grow() {
         }
     }
 }
+
+/// The C library changes the credentials of all threads, and ends the program where only some may.
+#[test]
+fn a_thread_that_keeps_its_capabilities_may_change_its_user() {
+    let Some(trial) = Trial::of("users.c", &["-O1"]) else { return };
+    for way in ["function", "number"] {
+        let trial = trial.clone().told(&[way]);
+        let plain = trial.plain();
+        assert_eq!(plain.status.code(), Some(3), "{plain:?}");
+        for policy in POLICIES {
+            // The profile is written by the command, which is still the same user.
+            let with = trial.within_run(policy);
+            assert_same(&with.output, &plain, &format!("{way} {policy}"));
+            if policy == "exact" || policy == "count" {
+                assert_eq!(all_calls(&with.profiles, "can"), 8.0, "{way} {policy}");
+            }
+        }
+    }
+}
