@@ -49,9 +49,10 @@ macro_rules! interposed {
             /// As for the C library's.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($argument: $kind),*) -> c_int {
+                type Next = unsafe extern "C" fn($($kind),*) -> c_int;
+                let next = interposed::next(&NEXT[$number], $text);
                 // SAFETY: (1) the C library's function has this type.
-                let next: unsafe extern "C" fn($($kind),*) -> c_int =
-                    unsafe { std::mem::transmute(interposed::next(&NEXT[$number], $text)) };
+                let next = unsafe { std::mem::transmute::<usize, Next>(next) };
                 // SAFETY: (1) the caller.
                 of_all(|| unsafe { next($($argument),*) })
             }
