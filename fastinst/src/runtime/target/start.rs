@@ -177,7 +177,7 @@ fn heap_is_all_memory() -> bool {
     // SAFETY: (1) changes nothing; (2) a name, and no library that is loaded for it.
     let (personality, malloc) = unsafe {
         let malloc = libc::dlsym(libc::RTLD_DEFAULT, c"malloc".as_ptr()) as usize;
-        (libc::personality(AS_IT_IS), malloc)
+        (libc::syscall(libc::SYS_personality, AS_IT_IS) as libc::c_int, malloc)
     };
     let is_low = |address: usize| address < os::maps::LOW;
     personality & libc::ADDR_NO_RANDOMIZE != 0
