@@ -25,6 +25,7 @@
 #![allow(unsafe_code)]
 #![allow(unreachable_pub, reason = "the loader reaches them, by name")]
 
+use super::stub::jump_if_foreign;
 use super::{
     agent, cancellation, credentials, execution, load_handshake, loader, protection, sandbox,
     scope, signal_stack, stub, target, unloading,
@@ -54,6 +55,8 @@ macro_rules! interposed {
             pub unsafe extern "C" fn $name() {
                 naked_asm!(
                     "endbr64",
+                    jump_if_foreign!("r11", "3f"),
+                    "2:",
                     "push rdi",
                     "push rsi",
                     "push rdx",
@@ -74,7 +77,13 @@ macro_rules! interposed {
                     "pop rsi",
                     "pop rdi",
                     "jmp r11",
+                    "3:",
+                    "mov r11, qword ptr [rip + {next} + 8*{number}]",
+                    "test r11, r11",
+                    "jz 2b",
+                    "jmp r11",
                     number = const $number,
+                    next = sym NEXT,
                     pass = sym pass,
                     slowly = sym stub::slowly,
                 )

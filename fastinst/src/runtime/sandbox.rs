@@ -22,6 +22,7 @@
 
 use super::filter::{self, Instruction};
 use super::interposed::PassedRegisters;
+use super::stub::jump_if_foreign;
 use super::{agent, credentials, interposed, signal_stack, target};
 use std::arch::naked_asm;
 use std::ffi::CStr;
@@ -52,11 +53,14 @@ macro_rules! interposed {
                 "je 2f",
                 "cmp edi, {fourth}",
                 "je 2f",
+                "3:",
                 "mov r11, [rip + {next}]",
                 "test r11, r11",
-                "jz 2f",
+                "jz 4f",
                 "jmp r11",
                 "2:",
+                jump_if_foreign!("r11", "3b"),
+                "4:",
                 "push rdi",
                 "push rsi",
                 "push rdx",

@@ -43,7 +43,7 @@ mod thread_block;
 
 pub(crate) use slow_path::{NO_SITE, slow, user};
 use slow_path::{enough, inside_slow_enter, inside_slow_exit};
-pub(super) use slow_path::{slow_enter, slow_exit, slowly};
+pub(super) use slow_path::{jump_if_foreign, slow_enter, slow_exit, slowly};
 pub(crate) use thread_block::{set_thread, thread, thread_offset};
 
 /// What a site leads to.

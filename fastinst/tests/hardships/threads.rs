@@ -1,6 +1,7 @@
 //! Threads, their stacks and their signals.
 
 use super::trial::*;
+use std::process::Command;
 
 #[test]
 fn thousands_of_threads_on_the_smallest_stacks_are_counted_exactly() {
@@ -101,5 +102,27 @@ fn threads_that_block_every_signal_are_switched_safely() {
         trial.behaves_as(&plain, "paper", |command| {
             command.env("FASTINST_EPOCH", "1ms").env("FASTINST_SAMPLES", "1");
         });
+    }
+}
+
+/// What such a child calls is not counted: it has no thread data that could hold a counter.
+#[test]
+fn a_child_without_thread_data_is_left_alone() {
+    for hooks in [true, false] {
+        let without = ["-O1", "-fno-instrument-functions"];
+        let Some(trial) = Trial::of("foreign.c", &without[..if hooks { 1 } else { 2 }]) else {
+            return;
+        };
+        let plain = trial.plain();
+        assert_eq!((text(&plain.stdout), plain.status.code()), ("1150\n".to_owned(), Some(3)));
+        for policy in POLICIES {
+            let way = |command: &mut Command| {
+                command.env("FASTINST_PROVIDER", "auto").env("FASTINST_PLANT", "all");
+            };
+            let profiles = trial.behaves_as(&plain, policy, way);
+            if policy == "exact" || policy == "count" {
+                assert_eq!(all_calls(&profiles, "work"), 1050.0, "{hooks} {policy}");
+            }
+        }
     }
 }

@@ -62,14 +62,43 @@ pub(super) extern "C" fn enough() {
     naked_asm!("mov edi, r11d", "lea rax, [rip + {}]", "jmp {}", sym event::enough, sym slowly)
 }
 
+/// Instructions that jump to a label where the calling thread is none that the C library has made:
+/// thread data would lie anywhere. The C library's threads have their own address in the first
+/// word and in the third (glibc, tcbhead_t). Sandboxes make children that share the memory and have
+/// a block of zeros instead, and end by `_exit`.
+macro_rules! jump_if_foreign {
+    ($register:literal, $label:literal) => {
+        concat!(
+            "mov ",
+            $register,
+            ", qword ptr fs:[0]\n",
+            "test ",
+            $register,
+            ", ",
+            $register,
+            "\n",
+            "jz ",
+            $label,
+            "\n",
+            "cmp ",
+            $register,
+            ", qword ptr fs:[16]\n",
+            "jne ",
+            $label,
+        )
+    };
+}
+pub(in crate::runtime) use jump_if_foreign;
+
 /// Jumps to the function that rax holds, on a stack with room for it: the one for signals may have
-/// hardly any. Its fifth argument is the kernel's answer about that stack. Where the page is known
+/// hardly any. Returns instead if the thread is none of the C library's. Its fifth argument is the kernel's answer about that stack. Where the page is known
 /// not to be part of it, this is an earlier answer
 /// ([`signal_stack`](crate::runtime::signal_stack)). Where the profiler is not running, no system
 /// call is made, and the argument is null.
 #[unsafe(naked)]
 pub(in crate::runtime) extern "C" fn slowly() {
     naked_asm!(
+        jump_if_foreign!("r9", "3f"),
         "cmp byte ptr [rip + {running}], 0",
         "je 2f",
         "mov r8, qword ptr [rip + fastinst_thread@GOTTPOFF]",
@@ -90,6 +119,8 @@ pub(in crate::runtime) extern "C" fn slowly() {
         "2:",
         "xor r8d, r8d",
         "jmp rax",
+        "3:",
+        "ret",
         running = sym crate::runtime::target::RUNNING,
         page = const PAGE.trailing_zeros(),
         term = const offset_of!(Header, stack_term),
