@@ -91,10 +91,10 @@ macro_rules! jump_if_foreign {
 pub(in crate::runtime) use jump_if_foreign;
 
 /// Jumps to the function that rax holds, on a stack with room for it: the one for signals may have
-/// hardly any. Returns instead if the thread is none of the C library's. Its fifth argument is the kernel's answer about that stack. Where the page is known
+/// hardly any. Its fifth argument is the kernel's answer about that stack. Where the page is known
 /// not to be part of it, this is an earlier answer
 /// ([`signal_stack`](crate::runtime::signal_stack)). Where the profiler is not running, no system
-/// call is made, and the argument is null.
+/// call is made, and the argument is null. Returns at once if the thread is none of the C library's.
 #[unsafe(naked)]
 pub(in crate::runtime) extern "C" fn slowly() {
     naked_asm!(
