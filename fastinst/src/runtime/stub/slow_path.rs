@@ -94,7 +94,8 @@ pub(in crate::runtime) use jump_if_foreign;
 /// hardly any. Its fifth argument is the kernel's answer about that stack. Where the page is known
 /// not to be part of it, this is an earlier answer
 /// ([`signal_stack`](crate::runtime::signal_stack)). Where the profiler is not running, no system
-/// call is made, and the argument is null. Returns at once if the C library has not made the thread.
+/// call is made, and the argument is null. It returns at once if the C library has not made the
+/// thread.
 #[unsafe(naked)]
 pub(in crate::runtime) extern "C" fn slowly() {
     naked_asm!(
