@@ -47,7 +47,8 @@ impl Reach {
     }
 
     /// The free places for `len` bytes (whole pages), nearest first. `mappings` are those of the
-    /// process [with its heap](wordpatch::os::maps::mappings_and_heap), in order; nor is a place used that is `kept` for others.
+    /// process [with its heap](wordpatch::os::maps::mappings_and_heap), in order; nor is a place
+    /// used that is `kept` for others.
     pub fn free_places(
         &self,
         len: usize,

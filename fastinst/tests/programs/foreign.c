@@ -1,5 +1,5 @@
-/* Makes children that share its memory and have zeros where threads of the C library have their data, as Chromium's sandbox does: they
-   call a function, and end by _exit. */
+/* Makes children that share its memory and have zeros where threads of the C library have their data, as Chromium's
+   sandbox does: they call a function, and end by _exit. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdio.h>
@@ -31,8 +31,8 @@ int main(void) {
         work();
     for (int i = 0; i < CHILDREN; i++) {
         memset(thread_data, 0, sizeof thread_data);
-        int pid = clone(child, stack + sizeof stack, CLONE_VM | CLONE_VFORK | CLONE_FS | CLONE_SETTLS | SIGCHLD, NULL, NULL,
-                        thread_data + ROOM, NULL);
+        int flags = CLONE_VM | CLONE_VFORK | CLONE_FS | CLONE_SETTLS | SIGCHLD;
+        int pid = clone(child, stack + sizeof stack, flags, NULL, NULL, thread_data + ROOM, NULL);
         int status = 0;
         if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status) || WEXITSTATUS(status) != 7) {
             printf("child %d: %x\n", i, status);

@@ -1,5 +1,5 @@
-/* Has no memory but what it asks the kernel for at the end of its heap. The first argument says how many megabytes it needs. With a second
-   one it has an allocator of its own, and starts again at addresses that are not random, as some Lisp systems do. */
+/* Has no memory but what it asks the kernel for at the end of its heap. The first argument says how many megabytes it
+   needs. With a second one it starts again at addresses that are not random, as some Lisp systems do. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
-/* Becomes another user, keeps its capabilities, and uses one of them: as a daemon does that needs a port or its groups later. The C library
-   ends the program if one thread may do that and another may not. Says what it could do; without privileges, that is nothing. */
+/* Becomes another user, keeps its capabilities, and uses one of them: as a daemon does that needs a port or its groups
+   later. The C library ends the program if one thread may do that and another may not. Says what it could do; without
+   privileges, that is nothing. */
 #define _GNU_SOURCE
 #include <grp.h>
 #include <linux/capability.h>

@@ -178,7 +178,8 @@ fn a_trace_in_a_file_is_whole_where_a_call_through_the_host_s_table_traps() {
     ] {
         let text = format!(
             r#"(module (type $t (func)) (type $other (func (result i32)))
-                (memory (export "memory") 1) (table (export "t") 4 funcref) (elem (i32.const 0) $fine $other)
+                (memory (export "memory") 1)
+                (table (export "t") 4 funcref) (elem (i32.const 0) $fine $other)
                 (func $fine (type $t)) (func $other (type $other) (i32.const 1)) {more}
                 (func (export "_start") (call_indirect (type $t) (i32.const 0))
                     (call_indirect (type $t) (i32.const {index}))))"#

@@ -1,8 +1,9 @@
 //! Gaps: unused bytes of executable pages, in which a stopped thread makes its first system call.
 //!
 //! They are zeroes at the end of a mapping, behind the segment of a module that is never unloaded:
-//! bytes that only fill the page. A command that is killed while a thread needs its [way back](super::way_back) leaves it in the
-//! gap; the next command clears it once that thread has left it.
+//! bytes that only fill the page. A command that is killed while a thread needs its
+//! [way back](super::way_back) leaves it in the gap; the next command clears it once that thread
+//! has left it.
 //!
 //! # Safety
 //!

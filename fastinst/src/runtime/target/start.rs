@@ -170,19 +170,18 @@ pub(in crate::runtime) fn prepare_for_good() -> Result<(), String> {
 }
 
 /// Whether the program may have no other memory than a heap right behind its data: it has an
-/// allocator of its own, and has asked the kernel for addresses that are not random, as Lisp systems
-/// do that save their memory to a file. Its own code gets no probes, as these need memory near it.
+/// allocator of its own, and has asked the kernel for addresses that are not random, as Lisp
+/// systems do that save their memory to a file. No place near such a heap is used.
 fn heap_is_all_memory() -> bool {
     const AS_IT_IS: libc::c_ulong = 0xffff_ffff;
-    // SAFETY: (1) changes nothing; (2) a name, and no library that is loaded for it.
-    let (personality, malloc) = unsafe {
-        let malloc = libc::dlsym(libc::RTLD_DEFAULT, c"malloc".as_ptr()) as usize;
-        (libc::syscall(libc::SYS_personality, AS_IT_IS) as libc::c_int, malloc)
-    };
-    let is_low = |address: usize| address < os::maps::LOW;
-    personality & libc::ADDR_NO_RANDOMIZE != 0
-        && is_low(malloc)
-        && is_low(os::maps::program_break().get())
+    // SAFETY: (1) changes nothing.
+    let personality = unsafe { libc::syscall(libc::SYS_personality, AS_IT_IS) } as libc::c_int;
+    if personality & libc::ADDR_NO_RANDOMIZE == 0 {
+        return false;
+    }
+    // SAFETY: (1) a name, and no library that is loaded for it.
+    let malloc = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"malloc".as_ptr()) } as usize;
+    [malloc, os::maps::program_break().get()].iter().all(|address| *address < os::maps::LOW)
 }
 
 /// Installs the sites of the loaded modules, for these settings: first of those that stay as long

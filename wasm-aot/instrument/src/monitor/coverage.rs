@@ -76,7 +76,8 @@ impl HookedMonitor for Coverage {
         if outdated > 0 {
             report.notes.push(format!(
                 "a monitor that was attached later replaces instructions (functions: {outdated}); \
-                 what control went around there may be reported as covered: attach coverage after it"
+                 what control went around there may be reported as covered: attach coverage after \
+                 it"
             ));
         }
         report

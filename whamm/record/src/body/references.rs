@@ -30,7 +30,8 @@ impl Writer<'_> {
             }
             Operator::RefTestNullable { hty } => {
                 let Some(cast) = cast(*hty) else { return false };
-                self.nullable_test(cast);
+                let local = self.referenced();
+                self.push_nullable_test(local, cast);
             }
             Operator::RefCastNonNull { hty } => {
                 let Some(cast) = cast(*hty) else { return false };
@@ -73,8 +74,8 @@ impl Writer<'_> {
         }
     }
 
-    fn nullable_test(&mut self, cast: Cast) {
-        let local = self.referenced();
+    /// Pushes whether the reference has the type, or is null.
+    fn push_nullable_test(&mut self, local: u32, cast: Cast) {
         self.put().local_get(local).call(cast.test).local_get(local).ref_is_null().i32_or();
     }
 
@@ -83,8 +84,8 @@ impl Writer<'_> {
         let local = self.referenced();
         if to {
             self.push(local, from);
-            self.put().local_get(local).call(cast.test).local_get(local).ref_is_null().i32_or();
             // Null is of the type.
+            self.push_nullable_test(local, cast);
             self.put().br_if(depth).drop();
             return self.push(local, false);
         }
