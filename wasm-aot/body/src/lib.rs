@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod counter_placement;
+pub mod data;
 pub mod events;
 mod graph;
 mod loops;

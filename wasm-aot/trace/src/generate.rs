@@ -27,6 +27,7 @@ use objects::Encoder;
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
+use wasm_aot_body::data::with_room_for_data;
 use wasm_encoder::reencode::{Error as Unwritten, Reencode, RoundtripReencoder};
 use wasm_encoder::{
     CodeSection, ConstExpr, DataCountSection, DataSection, ElementSection, Elements, ExportKind,
@@ -81,6 +82,13 @@ pub fn generate(
         builder.push(event?)?;
     }
     let mut replay = builder.finish()?;
+    let own_segments = usize::from(!replay.data.bytes.is_empty());
+    let roomy =
+        with_room_for_data(module, own_segments).map_err(|why| Error::event(0, why.to_string()))?;
+    if let Some(roomy) = &roomy {
+        declared = Declared::read(roomy)?;
+    }
+    let module = roomy.as_deref().unwrap_or(module);
     if !replay.untold_exits.is_empty() {
         let first = declared.imports.len() as u32;
         replay.exits.extend(calls_that_may_reach(module, first, &replay.untold_exits)?);

@@ -230,6 +230,25 @@ fn what_is_alike_is_made_once_and_what_is_large_is_divided() {
 }
 
 #[test]
+fn a_program_with_as_many_data_segments_as_may_be_has_a_replay() {
+    let segments = (0..100_000).map(|at| format!("(data (i32.const {}) \"ab\")", 64 + at * 9));
+    let module = format!(
+        "(module (memory 16) {} (func (export \"run\")))",
+        segments.collect::<Vec<_>>().join("\n")
+    );
+    let trace = format!("write 0 950000 {}\nenter 0 export \"run\"\nleave\n", "05".repeat(500));
+    let replay = made(&module, &trace, true).expect("a replay");
+    assert_eq!(run(&replay), Ended { trapped: false, event: 3, wrong: 0 });
+    // Segments that have numbers cannot be joined, and need not be if the host writes nothing.
+    let numbered = module.replace("(func (export", "(func (data.drop 3)) (func (export");
+    let idle = "enter 1 export \"run\"\nleave\n";
+    let replay = made(&numbered, idle, true).expect("a replay");
+    assert_eq!(run(&replay), Ended { trapped: false, event: 2, wrong: 0 });
+    let refused = made(&numbered, &trace.replace("enter 0", "enter 1"), true).unwrap_err();
+    assert!(refused.to_string().contains("100000 data segments"), "{refused}");
+}
+
+#[test]
 fn a_trace_that_is_cut_off_gives_the_replay_of_its_beginning() {
     let module = r#"(module (import "h" "f" (func $f (param i32) (result i32)))
         (global $last (export "last") (mut i32) (i32.const 0))

@@ -5,6 +5,7 @@ use crate::indices::Indices;
 use crate::plan::{BodyPlan, Part, Plan};
 use crate::{Error, debug, moves, names, source_map};
 use std::collections::BTreeSet;
+use wasm_aot_body::data::with_room_for_data;
 use wasm_encoder::reencode::{Reencode, utils};
 use wasm_encoder::{
     CodeSection, CompositeInnerType, CompositeType, ConstExpr, CustomSection, DataCountSection,
@@ -51,7 +52,8 @@ struct Sections {
 pub fn emit(program: &Program<'_>, plan: &Plan) -> Result<Emitted, Error> {
     let mut indices = plan.indices.clone();
     let mut sections = Sections::default();
-    sections.copy(program.bytes, plan, &mut indices)?;
+    let roomy = with_room_for_data(program.bytes, plan.data.len())?;
+    sections.copy(roomy.as_deref().unwrap_or(program.bytes), plan, &mut indices)?;
     let moved = sections.bodies(program, plan, &mut indices)?;
     sections.declare_rerouted(program, &mut indices)?;
     sections.add(plan);

@@ -70,6 +70,9 @@ pub enum Error {
     /// Something in it cannot be written.
     #[error("{0}")]
     Unwritten(#[from] wasm_encoder::reencode::Error),
+    /// There is no room for the plan's data.
+    #[error("{0}")]
+    NoRoom(#[from] wasm_aot_body::data::NoRoom),
     /// A plan keeps an instruction where the program has none.
     #[error("there is no instruction at {} to {} of the program", .0.start, .0.end)]
     Place(Range<u64>),

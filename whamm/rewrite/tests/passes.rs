@@ -116,6 +116,21 @@ fn imports_move_what_is_behind_them_and_names_follow() {
 }
 
 #[test]
+fn a_program_with_as_many_data_segments_as_may_be_gets_others() {
+    let segments = (0..100_000).map(|at| format!("(data (i32.const {}) \"ab\")", 64 + at * 9));
+    let segments: Vec<String> = segments.collect();
+    let text =
+        PROGRAM.replace("\"memory\") 1)", &format!("\"memory\") 16) {}", segments.join(" ")));
+    let bytes = wat::parse_str(text).expect("it is text");
+    let program = Program::decode(&bytes).expect("it is read");
+    let mut plan = unchanged(&program);
+    plan.data = vec![(0, 8, vec![1, 0, 0, 0]), (0, 950_000, vec![7])];
+    let more = emit(&program, &plan).expect("it is written").module;
+    valid(&more);
+    assert_eq!(run(&more).0, run(&bytes).0);
+}
+
+#[test]
 fn an_instruction_that_is_left_out_is_gone() {
     let bytes = program();
     let program = Program::decode(&bytes).expect("a module");
