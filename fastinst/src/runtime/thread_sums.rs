@@ -258,11 +258,11 @@ fn made<T>(block: &Header, pointer: &AtomicPtr<T>) -> Option<&'static T> {
 fn allocate<T>(block: &Header, pointer: &AtomicPtr<T>) -> Option<*mut T> {
     let new: *mut T =
         std::ptr::with_exposed_provenance_mut(carve(block, size_of::<T>().next_multiple_of(LINE))?);
-    // A handler may have made it meanwhile: then ours is left unused.
+    // A handler may have made it meanwhile, and added to it: then ours is left unused.
     Some(
         pointer
             .compare_exchange(std::ptr::null_mut(), new, AcqRel, Acquire)
-            .map_or_else(|made| made, |_| new),
+            .map_or_else(without_news, |_| new),
     )
 }
 
@@ -438,6 +438,22 @@ mod tests {
     use crate::runtime::target;
     use crate::runtime::threads::{self, Caller};
     use std::sync::mpsc;
+
+    #[test]
+    fn sums_that_a_handler_has_made_meanwhile_are_where_it_put_them() {
+        target::prepare_tables().unwrap();
+        target::activate_hooks_in_test();
+        let by_both = std::thread::spawn(|| {
+            let Caller::Observed(block) = threads::caller() else { panic!("not observed") };
+            let pointer = AtomicPtr::<FunctionSums>::default();
+            // A signal arrives when the thread has found no sums and is about to make some.
+            let by_handler = std::ptr::from_ref(made(block, &pointer).unwrap()).addr();
+            announce(&pointer);
+            (by_handler, allocate(block, &pointer).unwrap().addr())
+        });
+        let (by_handler, by_thread) = by_both.join().unwrap();
+        assert_eq!(by_handler, by_thread);
+    }
 
     /// The agent clears marks and reads sums while the thread adds to them.
     #[test]
