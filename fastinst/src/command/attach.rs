@@ -69,8 +69,10 @@ single-threaded process takes its locks for real from then on.";
 
 /// The interval of the checks whether the process lives.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long a process may take to begin its program, and the time between two checks of it.
+/// How long a process may take to begin its program, how long it may go on executing one program
+/// after another, and the time between two checks of it.
 const READY: Duration = Duration::from_secs(1);
+const LAST: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(2);
 /// How long the profiler may take to leave.
 const LEAVING: Duration = Duration::from_secs(30);
@@ -158,17 +160,27 @@ fn inject(
     place: &Path,
     settings: impl Fn(&Target) -> Vec<String>,
 ) -> Result<(Target, Injected), Failure> {
-    let end = Instant::now() + READY;
+    let begun = Instant::now();
+    let mut executed = begun;
     loop {
         let program = Vector::of(process, process).ok();
         let refused = match inject_once(process, force, place, &settings) {
             Ok(injected) => return Ok(injected),
             Err(refused) => refused,
         };
-        let is_another = program.is_some_and(|program| {
-            !program.is_whole() || Vector::of(process, process).is_ok_and(|now| now != program)
-        });
-        if !(is_another || refused.is_unready()) || Instant::now() >= end {
+        let may_begin =
+            refused.is_unready() || program.as_ref().is_some_and(|program| !program.is_whole());
+        let is_another = program
+            .is_some_and(|program| Vector::of(process, process).is_ok_and(|now| now != program));
+        if is_another {
+            executed = Instant::now();
+            if begun.elapsed() >= LAST {
+                return Err(Failure::Refused(format!(
+                    "process {process} executes one program after another: try again when it has \
+                     begun the last"
+                )));
+            }
+        } else if !may_begin || executed.elapsed() >= READY {
             return Err(refused.into_failure());
         }
         std::thread::sleep(AGAIN);
