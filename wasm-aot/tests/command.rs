@@ -146,7 +146,8 @@ fn traps_and_exceptions_exit_with_134_and_say_where() {
     let deep = place.file("deep.wat", "(module (func $f (export \"_start\") (call $f)))");
     let output = place.run(&["run", "--max-stack", "200000", &deep]);
     assert!(
-        output.status.code() == Some(134) && errors(&output).contains("call stack exhausted"),
+        output.status.code() == Some(134)
+            && errors(&output).contains("call stack exhausted (--max-stack allows more)\n"),
         "{}",
         errors(&output)
     );

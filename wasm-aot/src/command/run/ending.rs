@@ -75,6 +75,11 @@ pub(crate) fn ended(path: &Path, error: &Error) -> Result<(), Failure> {
                 None => Err(Failure::with_code(format!("{path}: its time is over: {error}"), 134)),
             }
         }
+        Error::Trap(report) if report.trap == Trap::StackOverflow => {
+            let (trap, backtrace) = (report.trap, &report.backtrace);
+            let why = format!("{path}: wasm trap: {trap} (--max-stack allows more){backtrace}");
+            Err(Failure::with_code(why, 134))
+        }
         Error::Trap(report) => Err(Failure::with_code(format!("{path}: {report}"), 134)),
         Error::Exception(report) => {
             Err(Failure::with_code(format!("{path}: uncaught exception{report}"), 134))
