@@ -178,7 +178,7 @@ impl Steering {
         let reports = self.session.reports(Some(&client.name)).map_err(said)?;
         let profile = reports.into_iter().find_map(|(_, report)| report?.profile);
         let profile = profile.ok_or_else(|| format!("{} has no results yet", client.name))?;
-        Ok(profile.to_bytes(Packing::Plain))
+        Ok(profile.make().to_bytes(Packing::Plain))
     }
 
     /// Reports of built-in monitors so far.

@@ -30,6 +30,8 @@ mod traces;
 mod values;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wasm_aot::monitor::{Cell, Choices, MonitorSet, Report};
 use wasm_aot::{Config, Engine, Linker, Module, Store, Val};
 
@@ -207,7 +209,7 @@ fn ways(notes: &[Note], args: usize) -> BTreeMap<String, u64> {
 /// The contents of a file that a monitor's option names.
 fn written(template: &str, args: &[i32], monitor: &str, option: &str) -> String {
     static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-    let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let number = NUMBER.fetch_add(1, Relaxed);
     let path =
         std::env::temp_dir().join(format!("wasm-aot-hooked-{}-{number}", std::process::id()));
     observed(template, args, &[&format!("{monitor},{option}={}", path.display())]);

@@ -34,7 +34,9 @@ impl Table<'_> {
     pub(crate) fn words(&self, name: &str) -> Vec<String> {
         let at = self.column(name);
         let word = |row: &Vec<Cell>| match &row[at] {
-            cell @ (Cell::Text(_) | Cell::Function { .. } | Cell::Place { .. }) => cell.shown(),
+            cell @ (Cell::Text(_) | Cell::Function { .. } | Cell::Place { .. } | Cell::Path(_)) => {
+                cell.shown()
+            }
             Cell::Count(count) => count.to_string(),
             Cell::Counts(counts) => format!("{counts:?}"),
             other => panic!("{name}: {other:?}"),

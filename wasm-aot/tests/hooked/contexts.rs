@@ -93,6 +93,93 @@ fn short_calls_are_counted_and_their_time_is_their_callers() {
 }
 
 #[test]
+fn calls_are_the_same_whoever_counts_them() {
+    // Small functions that are counted in their caller's context or in their own, functions that
+    // call nothing and have loops, and more callees of one function than a context has places.
+    let small: String =
+        (0..8).map(|i| format!("(func $small{i} (result i32) (i32.const {i}))")).collect();
+    let turns = "(loop $l (br_if $l (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))";
+    let loops: String = (0..20).map(|i| format!("(func $loops{i} (param i32) {turns})")).collect();
+    let calls: String = (0..20)
+        .map(|i| format!("(call $loops{i} (i32.const {})) (drop (call $small{}))", i + 1, i % 8))
+        .collect();
+    let text = format!(
+        r#"(module {small} {loops}
+            (func $all (param i32)
+                (if (local.get 0) (then
+                    {calls} (drop (call $small3))
+                    (call $all (i32.sub (local.get 0) (i32.const 1)))
+                    (drop (call $small5)))))
+            (func (export "f") (param i32) (result i32)
+                (local $i i32)
+                (loop $l
+                    (call $all (local.get 0))
+                    (br_if $l (i32.lt_s (local.tee $i (i32.add (local.get $i) (i32.const 1)))
+                                        (i32.const 20))))
+                (call $small1)))"#
+    );
+    let of = |name: &str, monitor: &str| -> BTreeMap<String, u64> {
+        let report = &observed(&text, &[3, 0, 5], &[monitor])[0];
+        let mut calls = BTreeMap::new();
+        for (name, count) in words(report, name).into_iter().zip(counts(report, "calls")) {
+            *calls.entry(name).or_default() += count;
+        }
+        calls
+    };
+    let expected = of("way", "profile,time-all");
+    assert_eq!((expected["f"], expected["f;all;small3"]), (3, 20 * 2 * 4));
+    assert_eq!(of("way", "profile"), expected);
+    let (expected, mut beyond) = (of("function", "profile"), of("function", "profile,contexts=9"));
+    beyond.remove("[contexts beyond memory]").expect("there are more than nine");
+    assert_eq!(beyond, expected);
+}
+
+/// Calls in each context while a monitor comes and goes, every few calls of `tick`, or not.
+fn ways_beside(monitor: &str, other: Option<&'static str>) -> BTreeMap<String, u64> {
+    const LOOPS: &str = r#"(module (import "host" "tick" (func $tick))
+        (func $inner (param $left i32)
+            (loop $l (call $tick)
+                (br_if $l (local.tee $left (i32.sub (local.get $left) (i32.const 1))))))
+        (func $small) (func $smaller)
+        (func $outer (param $left i32)
+            (loop $l (call $inner (i32.const 5)) (call $after) (call $small)
+                (br_if $l (local.tee $left (i32.sub (local.get $left) (i32.const 1))))))
+        (func $after (local $left i32)
+            (local.set $left (i32.const 3))
+            (loop $l (br_if $l (local.tee $left (i32.sub (local.get $left) (i32.const 1))))))
+        (func (export "f") (call $outer (i32.const 40)) (call $after) (call $smaller)
+            (call $outer (i32.const 9)) (call $smaller) (call $small)))"#;
+    let monitors = MonitorSet::new(Choices::new([monitor]).expect("known")).expect("ready");
+    let monitors = Arc::new(monitors);
+    let engine = Engine::new(monitors.configure(&mut Config::new())).expect("an engine");
+    let module = monitors.compile(&engine, LOOPS).expect("a module");
+    let (mut store, mut linker) = (Store::new(&engine, ()), Linker::new(&engine));
+    let (own, turns) = (Arc::clone(&monitors), AtomicU64::new(0));
+    let tick = move || match (other, turns.fetch_add(1, Relaxed) % 14) {
+        (Some(other), 3) => drop(own.attach(other).expect("it can be attached")),
+        (Some(other), 11) => drop(own.detach(other).expect("it can be detached")),
+        _ => {}
+    };
+    linker.func_wrap("host", "tick", tick).expect("new");
+    let instance = linker.instantiate(&mut store, &module).expect("an instance");
+    let function = instance.get_func(&mut store, "f").expect("exported");
+    function.call(&mut store, &[]).expect("it returns");
+    let report = &monitors.reports(Some("profile"))[0];
+    words(report, "way").into_iter().zip(counts(report, "calls")).collect()
+}
+
+#[test]
+fn contexts_stay_right_when_other_monitors_come_and_go_in_the_middle_of_loops() {
+    let expected = ways_beside("profile", None);
+    assert_eq!((expected["f;outer;inner"], expected["f;outer;inner;tick"]), (49, 5 * 49));
+    for monitor in ["profile", "profile,time-all"] {
+        for other in ["hotness", "memory"] {
+            assert_eq!(ways_beside(monitor, Some(other)), expected, "{monitor} beside {other}");
+        }
+    }
+}
+
+#[test]
 fn time_until_a_trap_is_told() {
     let reports = observed(SHORT_CALLS, &[1, 1], &["profile", "functions"]);
     let words = words(&reports[0], "total ns");

@@ -8,7 +8,9 @@
 #![allow(unsafe_code)]
 
 use crate::compile::Call;
-use crate::vm::context::{AccountClock, ContextNode, ENOUGH, MOST, NO_FUNCTION, PLACES};
+use crate::vm::context::{
+    AccountClock, ContextNode, ENOUGH, MOST, NO_CONTEXT, NO_FUNCTION, PLACES,
+};
 use std::mem::offset_of;
 
 std::arch::global_asm!(
@@ -49,7 +51,6 @@ std::arch::global_asm!(
     "push rcx",
     "push rdx",
     "push r8",
-    "2:",
     "mov rcx, [rdi]",
     "mov edx, esi",
     "shr edx, 1",
@@ -106,17 +107,30 @@ std::arch::global_asm!(
     "pop r9",
     "pop rdi",
     "pop rsi",
-    "test eax, eax",
-    "jnz 2b",
+    "mov rcx, [rdi]",
+    "mov r8, rax",
+    "test rax, rax",
+    "jnz 4b",
     "jmp 6b",
     ".globl fastinst_wasm_leave_context",
     ".type fastinst_wasm_leave_context,@function",
-    // rdi: a clock, rsi: the context that the present one was entered from
+    // rdi: a clock, rsi: the context that the present one was entered from, NO_CONTEXT, or 0 if it
+    // is not known; rdx: the function that ends. If it is not known, the present context is left
+    // if it is the function's.
     "fastinst_wasm_leave_context:",
     "push rax",
     "push rcx",
     "push rdx",
+    "push rsi",
     "mov rcx, [rdi]",
+    "cmp rsi, {no_context}",
+    "je 4f",
+    "test rsi, rsi",
+    "jnz 2f",
+    "cmp [rcx + {function}], edx",
+    "jne 4f",
+    "mov rsi, [rcx + {parent}]",
+    "2:",
     "cmp dword ptr [rcx + {timed}], 0",
     "je 3f",
     "fastinst_wasm_read_clock",
@@ -139,6 +153,8 @@ std::arch::global_asm!(
     "mov dword ptr [rcx + {timed}], 0",
     "3:",
     "mov [rdi], rsi",
+    "4:",
+    "pop rsi",
     "pop rdx",
     "pop rcx",
     "pop rax",
@@ -153,22 +169,24 @@ std::arch::global_asm!(
     entered = const offset_of!(ContextNode, entered),
     spent = const offset_of!(ContextNode, spent),
     samples = const offset_of!(ContextNode, samples),
+    parent = const offset_of!(ContextNode, parent),
     places = const offset_of!(ContextNode, places),
     mask = const PLACES - 1,
+    no_context = const NO_CONTEXT,
     none = const NO_FUNCTION.cast_signed(),
     enough = const ENOUGH,
     most = const MOST.ilog2(),
     make = sym make,
 );
 
-/// Has a receiver make the context of a function that is called from the present one; returns
-/// whether it exists now.
-extern "C" fn make(call: *const Call, vmctx: usize, present: u64, frame: usize) -> u32 {
+/// Has a receiver make the context of a function that is called from the present one; returns its
+/// address, or 0.
+extern "C" fn make(call: *const Call, vmctx: usize, present: u64, frame: usize) -> u64 {
     let mut values = [[present, 0]];
     // SAFETY: (1) machine code is kept together with the plan that it was made from; (2) there is
     // room for a word, and it captures nothing else.
     unsafe { super::hooks::fire(&*call, vmctx, frame, values.as_mut_ptr()) };
-    u32::from(values[0][0] != 0)
+    values[0][0]
 }
 
 const _: () =
@@ -185,6 +203,11 @@ unsafe extern "C" {
         make: usize,
         vmctx: usize,
     );
-    /// Leaves the present context for the one that it was entered from. Changes no register.
-    pub(super) fn fastinst_wasm_leave_context(clock: *mut AccountClock, before: *mut ContextNode);
+    /// Leaves the present context for the one that it was entered from, when a function ends.
+    /// Changes no register.
+    pub(super) fn fastinst_wasm_leave_context(
+        clock: *mut AccountClock,
+        before: *mut ContextNode,
+        function: u64,
+    );
 }

@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
 /// How many buckets a context has for its callees' contexts; a power of two.
 pub const PLACES: u32 = 16;
+/// How many callees a context counts itself.
+pub const COUNTS: u32 = 4;
 
 /// A calling context.
 #[derive(Debug)]
@@ -31,6 +33,10 @@ pub struct ContextNode {
     pub spent: AtomicU64,
     /// How many calls were timed.
     pub samples: AtomicU64,
+    /// The context that it is entered from.
+    pub parent: AtomicUsize,
+    /// The calls of callees that have no contexts of their own.
+    pub counts: [AtomicU64; COUNTS as usize],
     /// The contexts of functions called from here, by the numbers of their functions.
     pub places: [AtomicUsize; PLACES as usize],
 }
@@ -50,8 +56,10 @@ pub struct AccountClock {
     pub least: u64,
 }
 
-/// A timed call counts at most this many times the least: a longer one may have waited for a CPU. A
-/// power of two.
+/// What an activation that has no context leaves. One that has come from another variant of the
+/// code, and so does not know what it has entered, leaves 0.
+pub const NO_CONTEXT: usize = 2;
+/// The number of no function.
 pub const NO_FUNCTION: u32 = u32::MAX;
 /// How many times as much as the least one call may have taken: a longer one may have waited for a
 /// processor. A power of two.

@@ -1,10 +1,11 @@
 //! Profiles in formats of other tools: folded stacks, flame graphs, pprof, Graphviz.
 
+use super::context_table::Table;
 use super::kept::Run;
-use super::profile::Table;
 use profiler::protobuf::{Message, Strings};
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 /// The maximal depth of written stacks: deeper frames are folded into their caller.
 pub(super) const DEEPEST: u32 = 256;
@@ -34,11 +35,11 @@ impl Form {
     }
 }
 
-impl Table<'_> {
+impl Table {
     /// The profile of a run in a form.
     pub(super) fn drawn(&self, form: Form, run: &Run) -> Vec<u8> {
-        let sum = self.sum.clone().cut(DEEPEST);
-        let table = Table::new(&sum, self.hz, self.reading, self.name, self.source);
+        let sum = self.sum.cut(DEEPEST);
+        let table = Table::new(sum, self.hz, self.reading, Arc::clone(&self.labels));
         match form {
             Form::Folded => table.folded().into_bytes(),
             Form::Svg => table.profile(run).svg().into_bytes(),
@@ -52,7 +53,7 @@ impl Table<'_> {
     /// A line for each context: its frames, and nanoseconds.
     fn folded(&self) -> String {
         let mut out = String::new();
-        for i in self.sum.in_order() {
+        for &i in &self.order {
             let _ = writeln!(
                 out,
                 "{} {}",
@@ -65,9 +66,10 @@ impl Table<'_> {
 
     fn dot(&self) -> String {
         let mut out = String::from("digraph profile {\n  node [shape=box];\n");
-        for i in self.sum.in_order() {
+        for &i in &self.order {
             let context = &self.sum.contexts[i];
-            let name = (self.name)(context.function).replace('\\', "\\\\").replace('"', "\\\"");
+            let name =
+                self.labels.name(context.function).replace('\\', "\\\\").replace('"', "\\\"");
             let share = if self.total[0] == 0 {
                 0.0
             } else {
@@ -98,7 +100,7 @@ impl Table<'_> {
             profile.message(1, &value);
         }
         let mut functions: HashMap<u32, u64> = HashMap::new();
-        for i in self.sum.in_order() {
+        for &i in &self.order {
             let context = &self.sum.contexts[i];
             let next = functions.len() as u64 + 1;
             functions.entry(context.function).or_insert(next);
@@ -119,7 +121,7 @@ impl Table<'_> {
             location.message(4, &line);
             profile.message(4, &location);
             named.number(1, *id);
-            named.number(2, names.number(&(self.name)(*function)));
+            named.number(2, names.number(self.labels.name(*function)));
             profile.message(5, &named);
         }
         names.write(6, &mut profile);

@@ -61,7 +61,7 @@ impl HookedMonitor for Functions {
                     meter,
                     account: accounts.plus(2 * (function + 1)),
                 }))),
-                Span::End => Action::Inline(Sequence(Arc::new(CloseAccount(meter)))),
+                Span::End(_) => Action::Inline(Sequence(Arc::new(CloseAccount(meter)))),
             });
         }
         // Planned once.

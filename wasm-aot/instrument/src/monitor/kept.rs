@@ -9,8 +9,8 @@
 //! where they exceed the CPU time, the profile is reconciled with the CPU time, as those of native
 //! programs are.
 
+use super::context_table::Table;
 use super::flame::DEEPEST;
-use super::profile::Table;
 use profiler::{
     Arc, ClockEvidence, Figure, FuncId, Function, Header, How, Label, Module, Packing, Policy,
     Profile, Spent, Stack, Timed,
@@ -119,7 +119,7 @@ struct Graph {
     arcs: BTreeMap<u32, BTreeMap<u32, Sums>>,
 }
 
-impl Table<'_> {
+impl Table {
     /// The file of the profile.
     pub(super) fn kept(&self, run: &Run) -> Vec<u8> {
         self.profile(run).to_bytes(Packing::Deflated)
@@ -163,7 +163,7 @@ impl Table<'_> {
         let mut graph = Graph::default();
         let mut way: Vec<u32> = Vec::new();
         let mut active: HashMap<u32, u32> = HashMap::new();
-        for at in self.sum.in_order() {
+        for &at in &self.order {
             let context = &self.sum.contexts[at];
             while way.len() >= context.depth as usize {
                 let left = way.pop().unwrap_or_default();
@@ -189,7 +189,7 @@ impl Table<'_> {
     }
 
     fn label(&self, id: u32) -> Label {
-        label_of((self.name)(id - 1), id - 1, &(self.source)(id - 1))
+        label_of(self.labels.name(id - 1).to_owned(), id - 1, self.labels.source(id - 1))
     }
 
     fn function(&self, id: u32, sums: &Sums, graph: &Graph) -> Function {
@@ -246,8 +246,7 @@ impl Table<'_> {
                 samples: context.calls,
             }
         };
-        let mut order = self.sum.in_order();
-        order.retain(|at| self.sum.contexts[*at].own > 0);
-        order.into_iter().map(stack).collect()
+        let timed = self.order.iter().filter(|at| self.sum.contexts[**at].own > 0);
+        timed.map(|at| stack(*at)).collect()
     }
 }

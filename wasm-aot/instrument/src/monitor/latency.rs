@@ -27,6 +27,7 @@ use super::hooked::{HookedMonitor, ask_where, fingerprint};
 use super::kept::{self, ObservedSpan, ProfileFile};
 use super::meter::Speed;
 use super::outline::{Function, Outline};
+use super::report::LateProfile;
 use super::{Cell, Choice, MonitorError, Report};
 use calls::{LatencyProbe, TimedInstance};
 use cranelift_codegen::ir::{InstBuilder, condcodes::IntCC, types};
@@ -281,7 +282,7 @@ impl HookedMonitor for Latency {
         if let Some(Err(error)) = self.file.as_ref().map(|file| file.write_whole(&profile)) {
             report.remark(format!("file: {error}"));
         }
-        report.profile = Some(Box::new(profile));
+        report.profile = Some(LateProfile::new(move || profile.clone()));
         report
     }
 }

@@ -152,7 +152,7 @@ pub(super) enum Span {
     /// A call of a function begins.
     Begin(u32),
     /// It ends, by whichever way.
-    End,
+    End(u32),
 }
 
 /// Puts hooks where a function is entered and left, and around its calls of imported functions. A
@@ -165,9 +165,9 @@ pub(super) fn put_spans(
     mut action: impl FnMut(Span) -> Action,
 ) {
     draft.hook_function(function.index, Mode::Entry, action(Span::Begin(function.index)));
-    draft.hook_function(function.index, Mode::Exit, action(Span::End));
+    draft.hook_function(function.index, Mode::Exit, action(Span::End(function.index)));
     if outline.needs_unwinding(function.index) {
-        draft.hook_function(function.index, Mode::Unwind, action(Span::End));
+        draft.hook_function(function.index, Mode::Unwind, action(Span::End(function.index)));
     }
     for instruction in &function.instructions {
         if let Operator::Call { function_index } = instruction.op
@@ -177,9 +177,9 @@ pub(super) fn put_spans(
                 draft.hook(function.index, instruction.at, mode, action(span));
             };
             put(Mode::Before, Span::Begin(function_index));
-            put(Mode::After, Span::End);
+            put(Mode::After, Span::End(function_index));
             if outline.catches() {
-                put(Mode::Thrown, Span::End);
+                put(Mode::Thrown, Span::End(function_index));
             }
         }
     }

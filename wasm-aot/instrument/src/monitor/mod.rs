@@ -9,7 +9,9 @@
 mod alloc;
 mod built_in;
 mod constant;
+mod context_table;
 mod counted;
+mod counted_callees;
 mod coverage;
 mod flame;
 mod functions;
@@ -35,7 +37,7 @@ mod tree;
 
 pub(crate) use one_shot::OneShotProbes;
 pub use options::{Choice, Choices, MonitorError, TOP};
-pub use report::{Cell, Report};
+pub use report::{CallPath, Cell, LateProfile, Report};
 pub(crate) use report::{field, table};
 pub use set::{AttachError, MonitorSet};
 

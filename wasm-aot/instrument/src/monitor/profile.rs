@@ -9,24 +9,26 @@
 //! short, callees included, is only counted from then on: its machine code finds the node, counts,
 //! and makes it the current one, and at the end returns to the node before. Functions of few
 //! instructions that call nothing are counted without becoming current. Where all their calls are
-//! known, their callers count them, so that their own code does not change. `time-all` times them
-//! all.
+//! known, their callers count them, so that their own code does not change; as far as possible in
+//! the caller's node ([`counted_callees`](super::counted_callees)). `time-all` times them all.
 //!
-//! An activation keeps its caller's node, with the lowest bit set if its end needs no clock; 0 if
-//! it has come here from another variant of the code, or has no node.
+//! An activation keeps its caller's node, with the lowest bit set if its end needs no clock, or
+//! [`NO_CONTEXT`] if it has no node. If it has come here from another variant of the code, it has
+//! 0: at its end, the runtime leaves the current node if that is the function's.
 
+use super::context_table::{Labels, Table};
+use super::counted_callees::CountedCallees;
 use super::flame;
 use super::hooked::{HookedMonitor, fingerprint};
 use super::kept::{NAMELESS, Run};
 use super::meter::{Meter, Span, Speed, put_spans, shown};
 use super::outline::Outline;
-use super::tree::{BEYOND, NODES, Sum, Trees};
-use super::{Cell, Choice, MonitorError, Report};
+use super::report::LateProfile;
+use super::tree::{NODES, Trees};
+use super::{Choice, MonitorError, Report};
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use parking_lot::Mutex;
-use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
-use std::fmt::Write as _;
+use std::collections::HashSet;
 use std::fs::File;
 use std::mem::offset_of;
 use std::sync::{Arc, OnceLock};
@@ -36,13 +38,11 @@ use wasm_aot_engine::CompileError;
 use wasm_aot_engine::instrument::compile::{
     Action, Call, Draft, Emitter, Firing, Inline, InstanceSlots, Mode, Receiver, Sequence,
 };
-use wasm_aot_engine::instrument::runtime::{Module, Places};
+use wasm_aot_engine::instrument::runtime::Module;
 use wasm_aot_engine::instrument::vm::Builtin;
-use wasm_aot_engine::instrument::vm::context::{ContextNode, PLACES};
+use wasm_aot_engine::instrument::vm::context::{ContextNode, NO_CONTEXT, PLACES};
 use wordpatch::os::replace::overwrite;
 
-/// How many functions of a call path are named.
-const WAY: usize = 64;
 /// Functions of fewer instructions that call nothing, and have no loop, are only counted.
 const BRIEF: usize = 100;
 /// Calls that take less than this many readings of the clock are only counted: two readings would
@@ -100,15 +100,28 @@ impl HookedMonitor for Profile {
             } else {
                 put_spans(draft, outline, function, |span| match span {
                     Span::Begin(function) => enter(function, false),
-                    Span::End => Action::Inline(Sequence(Arc::new(Leave(meter)))),
+                    Span::End(function) => {
+                        Action::Inline(Sequence(Arc::new(Leave { meter, function })))
+                    }
                 });
             }
         }
-        for (caller, at, callee) in outline.direct_calls() {
-            if by_callers.contains(&callee) {
-                draft.hook(caller, at, Mode::Before, enter(callee, true));
-            }
+        let chosen: HashSet<u32> = outline.chosen(&self.choice).map(|f| f.index).collect();
+        let is_counted = |callee: u32| by_callers.contains(&callee);
+        let counted = CountedCallees::new(outline, |f| chosen.contains(&f), is_counted);
+        for (caller, at, callee) in outline.direct_calls().filter(|(_, _, f)| is_counted(*f)) {
+            let action = match counted.word(caller, callee) {
+                Some(word) => Action::Inline(Sequence(Arc::new(Count { meter, word }))),
+                None => enter(callee, true),
+            };
+            draft.hook(caller, at, Mode::Before, action);
         }
+        self.trees.lock().count_callees(counted);
+    }
+
+    fn events(&self, _module: &Module) -> u64 {
+        let (sum, _) = self.trees.lock().sum(self.meter.get().copied());
+        sum.contexts.iter().map(|context| context.calls).sum()
     }
 
     fn report(&self, module: &Module) -> Report {
@@ -116,23 +129,8 @@ impl HookedMonitor for Profile {
         if let Some(depth) = self.choice.number("depth") {
             sum = sum.cut(depth as u32);
         }
-        let places = Places::of(module);
-        let names: RefCell<HashMap<u32, String>> = RefCell::default();
-        let name = |function| {
-            names
-                .borrow_mut()
-                .entry(function)
-                .or_insert_with(|| match function {
-                    BEYOND => "[contexts beyond memory]".to_owned(),
-                    function => module.inner().label(function),
-                })
-                .clone()
-        };
-        let source = |function| match function {
-            BEYOND => String::new(),
-            function => places.of_function(function),
-        };
-        let table = Table::new(&sum, self.speed.hz(), self.reading, &name, &source);
+        let labels = Arc::new(Labels::of(module, &sum));
+        let table = Arc::new(Table::new(sum, self.speed.hz(), self.reading, labels));
         let processor = self.worked.get().map_or(Duration::ZERO, |before| {
             wordpatch::os::clocks::of_process().saturating_sub(*before)
         });
@@ -140,7 +138,8 @@ impl HookedMonitor for Profile {
         report.total([("cpu nanoseconds", processor.as_nanos() as u64)]);
         let program = self.choice.program().or(module.name()).unwrap_or(NAMELESS).to_owned();
         let run = Run { program, processor };
-        report.profile = Some(Box::new(table.profile(&run)));
+        let (kept, its_run) = (Arc::clone(&table), run.clone());
+        report.profile = Some(LateProfile::new(move || kept.profile(&its_run)));
         let worked = shown(processor.as_secs_f64());
         report.notes.push(format!("by the wall clock; CPU time of the process: {worked}"));
         if without > 0 {
@@ -168,11 +167,12 @@ impl HookedMonitor for Profile {
 
 impl Receiver for Profile {
     fn fire(&self, firing: &mut Firing<'_>) {
-        // The word is the node that is left; on return, it says whether there is one to enter.
+        // The word is the node that is left; on return, it is the one to enter, or 0.
         let [value, _] = &mut firing.values[0];
         let (function, is_brief) = ((firing.number >> 1) as u32, firing.number & 1 != 0);
         let mut trees = self.trees.lock();
-        *value = trees.child(firing.vmctx, *value as usize, function, is_brief).into();
+        let child = trees.child(firing.vmctx, *value as usize, function, is_brief);
+        *value = child.unwrap_or_default() as u64;
     }
 
     fn begin(&self, slots: InstanceSlots) {
@@ -199,154 +199,6 @@ impl Receiver for Profile {
 
     fn end(&self, slots: InstanceSlots) {
         self.trees.lock().end(slots.vmctx);
-    }
-}
-
-/// A sum, and the data for showing it.
-pub(super) struct Table<'a> {
-    pub(super) sum: &'a Sum,
-    pub(super) total: Vec<u64>,
-    pub(super) hz: f64,
-    /// The cost of a reading of the clock, in ticks; it is subtracted.
-    pub(super) reading: u64,
-    pub(super) name: &'a dyn Fn(u32) -> String,
-    /// File and line of a function, where they are known.
-    pub(super) source: &'a dyn Fn(u32) -> String,
-}
-
-impl<'a> Table<'a> {
-    /// Of a sum.
-    pub(super) fn new(
-        sum: &'a Sum,
-        hz: f64,
-        reading: u64,
-        name: &'a dyn Fn(u32) -> String,
-        source: &'a dyn Fn(u32) -> String,
-    ) -> Self {
-        let mut total = sum.totals();
-        // Time outside of all functions belongs to no function.
-        total[0] -= sum.contexts[0].own;
-        Self { sum, total, hz, reading, name, source }
-    }
-
-    /// Nanoseconds of ticks.
-    pub(super) fn nanoseconds(&self, ticks: u64) -> u64 {
-        (ticks as f64 / self.hz * 1e9).round() as u64
-    }
-
-    /// The functions on the path to a context, the outermost first; of a long path, the last ones.
-    pub(super) fn way(&self, context: usize, most: usize) -> String {
-        let functions = self.sum.way(context, most);
-        let is_whole = functions.len() == self.sum.contexts[context].depth as usize;
-        let names: Vec<String> =
-            functions.into_iter().map(|function| (self.name)(function).replace(';', ":")).collect();
-        format!("{}{}", if is_whole { "" } else { "…;" }, names.join(";"))
-    }
-
-    /// How many calls were timed.
-    pub(super) fn timed(&self) -> u64 {
-        self.sum.contexts.iter().map(|context| context.timed).sum()
-    }
-
-    /// Whether nothing is known of a context's time.
-    fn is_untimed(&self, at: usize) -> bool {
-        self.sum.contexts[at].is_counted && self.sum.contexts[at].own == 0
-    }
-
-    fn report(&self) -> Report {
-        let mut report = Report::new(
-            "profile",
-            &["depth", "function", "calls", "self ns", "total ns", "share", "way", "source"],
-        );
-        for i in self.sum.in_order() {
-            let context = &self.sum.contexts[i];
-            let way = self.way(i, WAY);
-            let time = |ticks: u64, is_known: bool| match is_known {
-                true => Cell::from(self.nanoseconds(ticks)),
-                false => Cell::from(""),
-            };
-            let (has_own, has_total) = (!self.is_untimed(i), self.has_total(i));
-            report.row([
-                context.depth.into(),
-                Cell::Function { name: (self.name)(context.function), index: context.function },
-                context.calls.into(),
-                time(context.own, has_own),
-                time(self.total[i], has_total),
-                Cell::share(self.total[i], self.total[0]),
-                way.into(),
-                (self.source)(context.function).into(),
-            ]);
-        }
-        let calls: u64 = self.sum.contexts.iter().map(|context| context.calls).sum();
-        let contexts = self.sum.contexts.len() - 1;
-        report.total([
-            ("calls", calls),
-            ("contexts", contexts as u64),
-            ("nanoseconds", self.nanoseconds(self.total[0])),
-        ]);
-        report.notes.push(format!(
-            "{} in {}, {}",
-            several(calls, "call"),
-            several(contexts as u64, "context"),
-            shown(self.total[0] as f64 / self.hz)
-        ));
-        let timed = self.timed();
-        let (reading, all) = (self.reading as f64 / self.hz, 2.0 * timed as f64);
-        report.notes.push(format!(
-            "{} timed; reading the clock takes {}, {} in all, which is subtracted",
-            several(timed, "call"),
-            shown(reading),
-            shown(reading * all)
-        ));
-        if self.sum.contexts.iter().any(|context| context.is_counted) {
-            report.notes.push(
-                "* counted and not timed, as timing would take too large a part (time-all times \
-                 all): its time is its caller's self time"
-                    .to_owned(),
-            );
-        }
-        report
-    }
-
-    /// Whether the time of a context or of its callees is known.
-    fn has_total(&self, at: usize) -> bool {
-        !self.is_untimed(at) || self.total[at] > 0
-    }
-
-    /// For people: a line for each context, indented below its caller's.
-    fn text(&self, report: &Report, top: Option<usize>) -> String {
-        let order = self.sum.in_order();
-        let shown_rows = top.unwrap_or(usize::MAX).min(order.len());
-        let mut out = format!(
-            "== profile ==\n{:>12} {:>12} {:>7} {:>12}  function\n",
-            "total", "self", "share", "calls"
-        );
-        for i in &order[..shown_rows] {
-            let context = &self.sum.contexts[*i];
-            let time = |ticks: u64, is_known: bool| match is_known {
-                true => shown(ticks as f64 / self.hz),
-                false => "-".to_owned(),
-            };
-            let mark = if context.is_counted { " *" } else { "" };
-            let share = if self.total[0] == 0 {
-                0.0
-            } else {
-                self.total[*i] as f64 / self.total[0] as f64 * 100.0
-            };
-            let indent = "  ".repeat((context.depth as usize - 1).min(40));
-            let (total, own) =
-                (time(self.total[*i], self.has_total(*i)), time(context.own, !self.is_untimed(*i)));
-            let (calls, name) = (context.calls, (self.name)(context.function));
-            let _ = writeln!(
-                out,
-                "{total:>12} {own:>12} {share:>6.1}% {calls:>12}  {indent}{name}{mark}"
-            );
-        }
-        if shown_rows < order.len() {
-            let _ = writeln!(out, "… and {} more (top=all shows them)", order.len() - shown_rows);
-        }
-        report.notes.iter().for_each(|note| out.extend([note, "\n"]));
-        out
     }
 }
 
@@ -432,14 +284,39 @@ impl Enter {
         }
         let now = self.meter.current(at);
         let is_unknown = at.builder().ins().icmp(IntCC::Equal, now, before);
-        let nothing = at.builder().ins().iconst(types::I64, 0);
+        let nothing = at.builder().ins().iconst(types::I64, NO_CONTEXT as i64);
         at.builder().ins().select(is_unknown, nothing, before)
+    }
+}
+
+/// The code that counts a call in its caller's node.
+#[derive(Debug, Hash)]
+struct Count {
+    meter: Meter,
+    word: u32,
+}
+
+impl Inline for Count {
+    fn fingerprint(&self) -> u64 {
+        fingerprint("profile: count", self)
+    }
+
+    fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {
+        let (node, flags) = (self.meter.current(at), at.flags());
+        let word = offset_of!(ContextNode, counts) as i32 + 8 * self.word as i32;
+        let count = at.builder().ins().load(types::I64, flags, node, word);
+        let count = at.builder().ins().iadd_imm_s(count, 1);
+        at.builder().ins().store(flags, count, node, word);
+        Ok(())
     }
 }
 
 /// The code that leaves a node.
 #[derive(Debug, Hash)]
-struct Leave(Meter);
+struct Leave {
+    meter: Meter,
+    function: u32,
+}
 
 impl Inline for Leave {
     fn fingerprint(&self) -> u64 {
@@ -447,23 +324,21 @@ impl Inline for Leave {
     }
 
     fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {
-        let variable = self.0.before(at);
+        let variable = self.meter.before(at);
         let state = at.builder().use_var(variable);
         let is_counted = at.builder().ins().band_imm_u(state, 1);
-        let [counted, other, timed, done] = [(); 4].map(|()| at.builder().create_block());
-        [other, timed].into_iter().for_each(|block| at.builder().set_cold_block(block));
+        let [counted, other, done] = [(); 3].map(|()| at.builder().create_block());
+        at.builder().set_cold_block(other);
         at.builder().ins().brif(is_counted, counted, &[], other, &[]);
         at.builder().seal_block(other);
         at.builder().switch_to_block(other);
-        at.builder().ins().brif(state, timed, &[], done, &[]);
-        at.builder().seal_block(timed);
-        at.builder().switch_to_block(timed);
-        self.0.builtin(at, Builtin::LeaveContext, &[state]);
+        let function = at.builder().ins().iconst(types::I64, i64::from(self.function));
+        self.meter.builtin(at, Builtin::LeaveContext, &[state, function]);
         at.builder().ins().jump(done, &[]);
         at.builder().seal_block(counted);
         at.builder().switch_to_block(counted);
         let before = at.builder().ins().iadd_imm_s(state, -1);
-        self.0.replace(at, before);
+        self.meter.replace(at, before);
         at.builder().ins().jump(done, &[]);
         at.builder().seal_block(done);
         at.builder().switch_to_block(done);

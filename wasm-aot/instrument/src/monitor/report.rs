@@ -2,7 +2,8 @@
 //! JSON.
 
 use serde_json::{Map, Value, json};
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
 
 /// A value in a report.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +24,8 @@ pub enum Cell {
         /// From the beginning of the module.
         module: u32,
     },
+    /// The calls that lead to a context.
+    Path(CallPath),
     /// A count or an amount.
     Count(u64),
     /// A number that is not a count: it may be negative, or a fraction.
@@ -31,6 +34,72 @@ pub enum Cell {
     Share(f64),
     /// Several counts.
     Counts(Vec<u64>),
+}
+
+/// The functions on the path of calls to a context. It is written when it is shown: all paths
+/// together take much more memory than the contexts.
+#[derive(Clone)]
+pub struct CallPath {
+    contexts: Arc<dyn Paths>,
+    at: usize,
+}
+
+/// Contexts whose paths can be written.
+pub(super) trait Paths: Send + Sync {
+    /// The names on the path to a context, the outermost first.
+    fn path(&self, context: usize) -> String;
+}
+
+impl CallPath {
+    /// The path to the context `at`.
+    pub(super) fn new(contexts: Arc<dyn Paths>, at: usize) -> Self {
+        Self { contexts, at }
+    }
+}
+
+impl fmt::Display for CallPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.contexts.path(self.at))
+    }
+}
+
+impl fmt::Debug for CallPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.to_string())
+    }
+}
+
+impl PartialEq for CallPath {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+/// A profile that is made when it is asked for.
+#[derive(Clone)]
+pub struct LateProfile(Arc<dyn Fn() -> profiler::Profile + Send + Sync>);
+
+impl LateProfile {
+    pub(super) fn new(make: impl Fn() -> profiler::Profile + Send + Sync + 'static) -> Self {
+        Self(Arc::new(make))
+    }
+
+    /// Makes it.
+    pub fn make(&self) -> profiler::Profile {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for LateProfile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LateProfile").finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for LateProfile {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 impl From<u64> for Cell {
@@ -82,13 +151,14 @@ impl Cell {
             Self::Text(_)
             | Self::Function { .. }
             | Self::Place { .. }
+            | Self::Path(_)
             | Self::Number(_)
             | Self::Share(_) => 0,
         }
     }
 
     fn is_text(&self) -> bool {
-        matches!(self, Self::Text(_) | Self::Function { .. } | Self::Place { .. })
+        matches!(self, Self::Text(_) | Self::Function { .. } | Self::Place { .. } | Self::Path(_))
     }
 
     /// As people read it.
@@ -96,6 +166,7 @@ impl Cell {
         match self {
             Self::Text(text) | Self::Function { name: text, .. } => text.clone(),
             Self::Place { offset, .. } => format!("+{offset}"),
+            Self::Path(path) => path.to_string(),
             Self::Count(count) => count.to_string(),
             Self::Number(number) => number.to_string(),
             Self::Share(share) => format!("{:.1}%", share * 100.0),
@@ -110,9 +181,12 @@ impl Cell {
         let more = match self {
             Self::Function { index, .. } => Some((format!("{column} index"), json!(index))),
             Self::Place { module, .. } => Some((format!("{column} offset"), json!(module))),
-            Self::Text(_) | Self::Count(_) | Self::Number(_) | Self::Share(_) | Self::Counts(_) => {
-                None
-            }
+            Self::Text(_)
+            | Self::Path(_)
+            | Self::Count(_)
+            | Self::Number(_)
+            | Self::Share(_)
+            | Self::Counts(_) => None,
         };
         [(column.to_owned(), self.json())].into_iter().chain(more).collect()
     }
@@ -121,6 +195,7 @@ impl Cell {
         match self {
             Self::Text(text) | Self::Function { name: text, .. } => json!(text),
             Self::Place { offset, .. } => json!(offset),
+            Self::Path(path) => json!(path.to_string()),
             Self::Count(count) => json!(count),
             Self::Number(number) => json!(number),
             Self::Share(share) => json!(share),
@@ -198,7 +273,7 @@ pub struct Report {
     /// A drawing, or text that is not a table, which is shown to people instead of the rows.
     pub drawing: Option<String>,
     /// The profile that it shows, if it has times.
-    pub profile: Option<Box<profiler::Profile>>,
+    pub profile: Option<LateProfile>,
 }
 
 impl Report {

@@ -9,12 +9,13 @@
 //! If timing the calls of a node would cost too much, it is only counted: its time belongs to the
 //! nearest timed node above it. So it does not matter which of these is charged.
 
+use super::counted_callees::CountedCallees;
 use super::meter::Meter;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use wasm_aot_engine::instrument::compile::InstanceSlots;
-use wasm_aot_engine::instrument::vm::context::{ContextNode as Node, NO_FUNCTION, PLACES};
+use wasm_aot_engine::instrument::vm::context::{COUNTS, ContextNode as Node, NO_FUNCTION, PLACES};
 
 /// The most nodes by default.
 pub(super) const NODES: usize = 1 << 20;
@@ -32,6 +33,8 @@ const fn unused() -> Node {
         entered: AtomicU64::new(0),
         spent: AtomicU64::new(0),
         samples: AtomicU64::new(0),
+        parent: AtomicUsize::new(0),
+        counts: [const { AtomicU64::new(0) }; COUNTS as usize],
         places: [const { AtomicUsize::new(0) }; PLACES as usize],
     }
 }
@@ -50,6 +53,7 @@ fn clear(node: &Node, function: u32, is_timed: bool) {
     node.function.store(function, Relaxed);
     node.timed.store(is_timed.into(), Relaxed);
     node.next.store(none(), Relaxed);
+    node.counts.iter().for_each(|count| count.store(0, Relaxed));
     node.places.iter().for_each(|place| place.store(none(), Relaxed));
 }
 
@@ -67,8 +71,10 @@ pub(super) struct Trees {
     /// The trees of living instances, by the address of the instance.
     trees: HashMap<usize, Tree>,
     ended: Sum,
-    /// Calls that found no node, by their functions.
-    without: BTreeMap<u32, u64>,
+    /// How many nodes stand for all contexts of a function beyond memory.
+    beyond: usize,
+    /// The callees that nodes count.
+    counted: CountedCallees,
 }
 
 const ROW: usize = 256;
@@ -78,13 +84,25 @@ const ROW: usize = 256;
 struct Tree {
     slots: InstanceSlots,
     nodes: Vec<(u32, u32)>,
+    /// The nodes that stand for the further contexts of a function, when there is no memory left.
+    /// They are never timed. `entered` of such a node is the address of the node that it was last
+    /// entered from, through others of these: so it tells which node its time belongs to.
+    beyond: BTreeMap<u32, u32>,
 }
 
 impl Trees {
     /// No trees yet, with at most this many nodes, except for the roots of instances.
     pub(super) fn new(most: usize, times_all: bool) -> Self {
-        let (rows, numbers, used, free, trees, ended, without) = Default::default();
-        Self { rows, numbers, used, most, free, times_all, trees, ended, without }
+        let (rows, numbers, used, free, trees, ended, beyond, counted) = Default::default();
+        Self { rows, numbers, used, most, free, times_all, trees, ended, beyond, counted }
+    }
+
+    /// The callees that nodes count, from now on. Code that is made for a program that runs already
+    /// has none, and leaves to nodes what they have counted before.
+    pub(super) fn count_callees(&mut self, counted: CountedCallees) {
+        if !counted.is_empty() {
+            self.counted = counted;
+        }
     }
 
     fn node(&self, number: u32) -> &Node {
@@ -111,37 +129,70 @@ impl Trees {
     /// Begins an instance; returns the address of its root.
     pub(super) fn begin(&mut self, slots: InstanceSlots) -> usize {
         let root = self.add_node(NO_FUNCTION, true);
-        self.trees.insert(slots.vmctx, Tree { slots, nodes: vec![(root, root)] });
+        let tree = Tree { slots, nodes: vec![(root, root)], beyond: BTreeMap::new() };
+        self.trees.insert(slots.vmctx, tree);
         self.address(root)
     }
 
     /// Called when a function is entered from a node at some address for the first time: returns
-    /// whether it has a node there now. Otherwise the call is counted without a node.
+    /// the address of its node, which counts the call. If there is no memory left, that is a node
+    /// for all further contexts of the function.
     pub(super) fn child(
         &mut self,
         instance: usize,
         parent: usize,
         function: u32,
         is_brief: bool,
-    ) -> bool {
-        let from = self.numbers.get(&parent).copied();
-        let has_room = self.used - self.free.len() < self.most;
-        let Some(from) = from.filter(|_| has_room && self.trees.contains_key(&instance)) else {
-            *self.without.entry(function).or_default() += 1;
-            return false;
-        };
+    ) -> Option<usize> {
+        let from = *self.numbers.get(&parent)?;
+        let tree = self.trees.get(&instance)?;
+        let above = self.node(from).function.load(Relaxed);
+        let is_beyond = tree.beyond.get(&above) == Some(&from);
+        if is_beyond || self.used - self.free.len() - self.beyond >= self.most {
+            return self.beyond_memory(instance, function, from, is_beyond);
+        }
         let is_timed = self.times_all || (!is_brief && self.node(from).timed.load(Relaxed) != 0);
         let child = self.add_node(function, is_timed);
         let address = self.address(child);
+        self.node(child).parent.store(parent, Relaxed);
         let mut place = &self.node(from).places[(function % PLACES) as usize];
         while let Some(taken) = self.numbers.get(&place.load(Relaxed)) {
             place = &self.node(*taken).next;
         }
         place.store(address, Relaxed);
-        if let Some(tree) = self.trees.get_mut(&instance) {
-            tree.nodes.push((child, from));
+        self.trees.get_mut(&instance)?.nodes.push((child, from));
+        Some(address)
+    }
+
+    /// The address of the node of all contexts of a function for which there is no memory.
+    fn beyond_memory(
+        &mut self,
+        instance: usize,
+        function: u32,
+        from: u32,
+        is_beyond: bool,
+    ) -> Option<usize> {
+        let known = self.trees.get(&instance)?.beyond.get(&function).copied();
+        let number = match known {
+            Some(number) => number,
+            None => {
+                let number = self.add_node(function, false);
+                self.beyond += 1;
+                self.trees.get_mut(&instance)?.beyond.insert(function, number);
+                number
+            }
+        };
+        let parent = self.address(from);
+        let owner = match is_beyond {
+            true => self.node(from).entered.load(Relaxed),
+            false => parent as u64,
+        };
+        let node = self.node(number);
+        node.entered.store(owner, Relaxed);
+        if number != from {
+            node.parent.store(parent, Relaxed);
         }
-        true
+        Some(self.address(number))
     }
 
     /// Charges a node.
@@ -157,7 +208,9 @@ impl Trees {
         let mut ended = std::mem::take(&mut self.ended);
         self.add(&tree, (0, 0), &mut ended);
         self.ended = ended;
+        self.beyond -= tree.beyond.len();
         self.free.extend(tree.nodes.iter().map(|(node, _)| node));
+        self.free.extend(tree.beyond.values());
     }
 
     /// Adds a tree to a sum, and ticks that the node at some address is to be charged with.
@@ -175,21 +228,49 @@ impl Trees {
                 None => (sum.root(), 0),
             };
             places.insert(*number, (place, owner));
-            let calls = node.calls.load(Relaxed);
-            let due = if self.address(*number) == due.0 { due.1 } else { 0 };
-            // A charge is the difference of two readings of the time stamp counter. On another CPU
-            // the counter may be a little behind, and the difference below zero.
-            let ticks = node.ticks.load(Relaxed).wrapping_add(due).cast_signed();
-            let own = &mut sum.contexts[owner].own;
-            *own = own.saturating_add_signed(ticks);
-            let context = &mut sum.contexts[place];
-            context.calls += calls;
-            context.timed += node.samples.load(Relaxed);
-            context.is_counted |= !is_timed && calls > 0;
+            self.add_node_to(*number, (place, owner), due, sum);
+        }
+        for (function, number) in &tree.beyond {
+            let from = self.node(*number).entered.load(Relaxed) as usize;
+            let owner = self.numbers.get(&from).and_then(|from| places.get(from));
+            let owner = owner.map_or(0, |(_, owner)| *owner);
+            let beyond = sum.place(0, BEYOND);
+            let place = sum.place(beyond, *function);
+            self.add_node_to(*number, (place, owner), due, sum);
         }
     }
 
-    /// The sum of all instances' trees at the moment, and how many calls have no node.
+    /// Adds a node to a context, and its time to another one.
+    fn add_node_to(
+        &self,
+        number: u32,
+        (place, owner): (usize, usize),
+        due: (usize, u64),
+        sum: &mut Sum,
+    ) {
+        let node = self.node(number);
+        let due = if self.address(number) == due.0 { due.1 } else { 0 };
+        // A charge is the difference of two readings of the time stamp counter. On another CPU the
+        // counter may be a little behind, and the difference below zero.
+        let ticks = node.ticks.load(Relaxed).wrapping_add(due).cast_signed();
+        let own = &mut sum.contexts[owner].own;
+        *own = own.saturating_add_signed(ticks);
+        let (calls, is_timed) = (node.calls.load(Relaxed), node.timed.load(Relaxed) != 0);
+        let context = &mut sum.contexts[place];
+        context.calls += calls;
+        context.timed += node.samples.load(Relaxed);
+        context.is_counted |= !is_timed && calls > 0;
+        for (callee, word) in self.counted.of_caller(node.function.load(Relaxed)) {
+            let calls = node.counts[word as usize].load(Relaxed);
+            if calls > 0 {
+                let callee = sum.place(place, callee);
+                sum.contexts[callee].calls += calls;
+                sum.contexts[callee].is_counted = true;
+            }
+        }
+    }
+
+    /// The sum of all instances' trees at the moment, and how many calls have no node of their own.
     pub(super) fn sum(&self, meter: Option<Meter>) -> (Sum, u64) {
         let mut sum = self.ended.clone();
         sum.root();
@@ -197,15 +278,8 @@ impl Trees {
             let due = meter.map_or((0, 0), |meter| meter.due(tree.slots));
             self.add(tree, due, &mut sum);
         }
-        if !self.without.is_empty() {
-            let beyond = sum.place(0, BEYOND);
-            for (function, calls) in &self.without {
-                let context = sum.place(beyond, *function);
-                sum.contexts[context].calls += calls;
-                sum.contexts[context].is_counted = true;
-            }
-        }
-        (sum, self.without.values().sum())
+        let without = sum.calls_beyond_memory();
+        (sum, without)
     }
 }
 
@@ -248,8 +322,20 @@ impl Sum {
         })
     }
 
+    /// How many calls are below [`BEYOND`].
+    fn calls_beyond_memory(&self) -> u64 {
+        let beyond = self.contexts.iter().position(|context| context.function == BEYOND);
+        // Callers come before callees.
+        let mut below = vec![false; self.contexts.len()];
+        for (at, context) in self.contexts.iter().enumerate().skip(1) {
+            below[at] = Some(context.parent) == beyond || below[context.parent];
+        }
+        let calls = self.contexts.iter().zip(below).filter(|(_, is_below)| *is_below);
+        calls.map(|(context, _)| context.calls).sum()
+    }
+
     /// Deeper frames are folded into their caller.
-    pub(super) fn cut(self, depth: u32) -> Self {
+    pub(super) fn cut(&self, depth: u32) -> Self {
         let mut cut = Self::default();
         let mut places = Vec::with_capacity(self.contexts.len());
         for (i, context) in self.contexts.iter().enumerate() {
@@ -278,9 +364,9 @@ impl Sum {
         totals
     }
 
-    /// All contexts except the outside, each followed by its callees, those that took longer first.
-    pub(super) fn in_order(&self) -> Vec<usize> {
-        let totals = self.totals();
+    /// All contexts except the outside, each followed by its callees, those that took longer by
+    /// `totals` first.
+    pub(super) fn in_order(&self, totals: &[u64]) -> Vec<usize> {
         let mut called = vec![Vec::new(); self.contexts.len()];
         (1..self.contexts.len()).for_each(|i| called[self.contexts[i].parent].push(i));
         for list in &mut called {
@@ -331,8 +417,9 @@ mod tests {
     }
 
     fn child(trees: &mut Trees, parent: usize, function: u32) -> usize {
-        assert!(trees.child(1, parent, function, false), "there is room");
-        known(trees, parent, function).expect("it was put there")
+        let child = trees.child(1, parent, function, false).expect("the instance has a tree");
+        assert_eq!(known(trees, parent, function), Some(child), "it was put there");
+        child
     }
 
     fn set(trees: &Trees, node: usize, calls: u64, is_timed: bool) {
@@ -343,7 +430,7 @@ mod tests {
     }
 
     fn ways(sum: &Sum) -> Vec<(Vec<u32>, u64)> {
-        let order = sum.in_order().into_iter();
+        let order = sum.in_order(&sum.totals()).into_iter();
         order.map(|i| (sum.way(i, 9), sum.contexts[i].calls)).collect()
     }
 
@@ -414,19 +501,29 @@ mod tests {
 
     #[test]
     fn contexts_beyond_room_are_counted_by_function() {
-        let mut trees = Trees::new(2, false);
+        let mut trees = Trees::new(3, false);
         let root = trees.begin(InstanceSlots::of_vmctx(1));
         let main = child(&mut trees, root, 7);
-        for _ in 0..3 {
-            assert!(!trees.child(1, main, 8, false));
+        let called = child(&mut trees, main, 8);
+        let enter = |trees: &mut Trees, from, function, calls: u64| {
+            let node = trees.child(1, from, function, false).expect("the instance has a tree");
+            trees.node(trees.numbers[&node]).calls.fetch_add(calls, Relaxed);
+            node
+        };
+        let beyond = enter(&mut trees, called, 8, 3);
+        assert_eq!(enter(&mut trees, beyond, 8, 1), beyond, "one node for all contexts");
+        let other = enter(&mut trees, beyond, 9, 1);
+        trees.charge(other, 5);
+        for ended in [false, true] {
+            let (sum, without) = trees.sum(None);
+            assert_eq!(without, 5, "ended: {ended}");
+            let beyond = [(vec![BEYOND], 0), (vec![BEYOND, 8], 4), (vec![BEYOND, 9], 1)];
+            assert_eq!(ways(&sum)[2..], beyond);
+            assert_eq!(sum.contexts.iter().map(|it| it.own).sum::<u64>(), 5);
+            assert_eq!(sum.contexts[2].own, 5, "the time is that of the last context with memory");
+            trees.end(1);
         }
-        assert!(!trees.child(1, main, 9, false));
-        let (sum, without) = trees.sum(None);
-        assert_eq!(without, 4);
-        assert_eq!(
-            ways(&sum)[1..],
-            [(vec![BEYOND], 0), (vec![BEYOND, 8], 3), (vec![BEYOND, 9], 1)]
-        );
+        assert_eq!((trees.free.len(), trees.beyond), (5, 0));
         // Further instances begin all the same.
         let other = trees.begin(InstanceSlots::of_vmctx(2));
         assert!(trees.numbers.contains_key(&other));
