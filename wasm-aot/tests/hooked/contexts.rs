@@ -149,10 +149,16 @@ fn ways_beside(monitor: &str, other: Option<&'static str>) -> BTreeMap<String, u
             (loop $l (br_if $l (local.tee $left (i32.sub (local.get $left) (i32.const 1))))))
         (func (export "f") (call $outer (i32.const 40)) (call $after) (call $smaller)
             (call $outer (i32.const 9)) (call $smaller) (call $small)))"#;
+    let report = beside(LOOPS, monitor, other);
+    words(&report, "way").into_iter().zip(counts(&report, "calls")).collect()
+}
+
+/// What a monitor reports of `f`, while another one comes and goes, every few calls of `tick`.
+fn beside(text: &str, monitor: &str, other: Option<&'static str>) -> Report {
     let monitors = MonitorSet::new(Choices::new([monitor]).expect("known")).expect("ready");
     let monitors = Arc::new(monitors);
     let engine = Engine::new(monitors.configure(&mut Config::new())).expect("an engine");
-    let module = monitors.compile(&engine, LOOPS).expect("a module");
+    let module = monitors.compile(&engine, text).expect("a module");
     let (mut store, mut linker) = (Store::new(&engine, ()), Linker::new(&engine));
     let (own, turns) = (Arc::clone(&monitors), AtomicU64::new(0));
     let tick = move || match (other, turns.fetch_add(1, Relaxed) % 14) {
@@ -164,8 +170,8 @@ fn ways_beside(monitor: &str, other: Option<&'static str>) -> BTreeMap<String, u
     let instance = linker.instantiate(&mut store, &module).expect("an instance");
     let function = instance.get_func(&mut store, "f").expect("exported");
     function.call(&mut store, &[]).expect("it returns");
-    let report = &monitors.reports(Some("profile"))[0];
-    words(report, "way").into_iter().zip(counts(report, "calls")).collect()
+    let kind = monitor.split(',').next();
+    monitors.reports(kind).remove(0)
 }
 
 #[test]
@@ -175,6 +181,33 @@ fn contexts_stay_right_when_other_monitors_come_and_go_in_the_middle_of_loops() 
     for monitor in ["profile", "profile,time-all"] {
         for other in ["hotness", "memory"] {
             assert_eq!(ways_beside(monitor, Some(other)), expected, "{monitor} beside {other}");
+        }
+    }
+}
+
+#[test]
+fn time_belongs_to_the_callers_again_when_other_monitors_come_and_go_in_the_middle_of_loops() {
+    const LOOPS: &str = r#"(module (import "host" "tick" (func $tick))
+        (func $inner (param $left i32)
+            (loop $l (call $tick)
+                (br_if $l (local.tee $left (i32.sub (local.get $left) (i32.const 1))))))
+        (func $outer (local $left i32)
+            (call $inner (i32.const 5))
+            (local.set $left (i32.const 20000000))
+            (loop $l (br_if $l (local.tee $left (i32.sub (local.get $left) (i32.const 1))))))
+        (func (export "f") (local $left i32)
+            (call $outer)
+            (local.set $left (i32.const 20000000))
+            (loop $l (br_if $l (local.tee $left (i32.sub (local.get $left) (i32.const 1)))))))"#;
+    for monitor in ["functions", "profile,time-all"] {
+        for other in ["hotness", "memory"] {
+            let report = beside(LOOPS, monitor, Some(other));
+            let column = if monitor == "functions" { "nanoseconds" } else { "self ns" };
+            let times: BTreeMap<String, u64> =
+                words(&report, "function").into_iter().zip(counts(&report, column)).collect();
+            let most = times["outer"].max(times["f"]);
+            let least = times["outer"].min(times["f"]);
+            assert!(least > most / 5 && times["inner"] < most / 5, "{other}: {report:?}");
         }
     }
 }

@@ -143,13 +143,7 @@ impl<'a> Emitter<'_, 'a> {
     /// A variable of 64 bits of the activation, for hooks alone, by any number; it is zero at
     /// first.
     pub fn variable(&mut self, number: u64) -> Variable {
-        let builder = &mut self.translator.builder;
-        *self
-            .translator
-            .hooking
-            .variables
-            .entry((self.hook.base, number))
-            .or_insert_with(|| builder.declare_var(types::I64))
+        self.translator.hook_variable(self.hook.base, number)
     }
 
     /// Where a word is in the vmctx.

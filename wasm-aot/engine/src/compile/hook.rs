@@ -13,7 +13,7 @@ use super::plan::{Action, Hook, Mode, Plan, Word};
 use super::replacing::Over;
 use crate::error::CompileError;
 use crate::types::ValType;
-use cranelift_codegen::ir::{Block, InstBuilder, StackSlot, Value, types};
+use cranelift_codegen::ir::{Block, InstBuilder, MemFlagsData, StackSlot, Value, types};
 use cranelift_frontend::Variable;
 use std::collections::HashMap;
 use wasm_aot_body::Way;
@@ -95,6 +95,49 @@ impl<'a> Translator<'a> {
     pub(super) fn know_local(&mut self, ty: ValType) {
         if !self.hooking.hooks.is_empty() {
             self.hooking.locals.push(ty);
+        }
+    }
+
+    /// A variable of the hooks of a plan.
+    pub(super) fn hook_variable(&mut self, base: u32, number: u64) -> Variable {
+        let builder = &mut self.builder;
+        let variables = self.hooking.variables.entry((base, number));
+        *variables.or_insert_with(|| builder.declare_var(types::I64))
+    }
+
+    /// The variables of hooks that a thread takes along when it changes variants, and where their
+    /// words are in the vmctx.
+    fn carried(&mut self) -> Vec<(Variable, i32)> {
+        let carried = |hook: &Hook| match &hook.action {
+            Action::Inline(sequence) => Some((hook.base, sequence.0.carried()?)),
+            Action::Call(_) | Action::OneShot(_) => None,
+        };
+        let at_exit = self.hooking.hooks.iter().filter(|hook| hook.mode == Mode::Exit);
+        let all: Vec<_> = at_exit.filter_map(carried).collect();
+        let place = |(base, (number, word)): (u32, (u64, Word))| {
+            (self.hook_variable(base, number), self.hook_word(word.plus(base)))
+        };
+        all.into_iter().map(place).collect()
+    }
+
+    /// Stores the variables that the next variant loads.
+    pub(super) fn store_carried(&mut self) {
+        for (variable, at) in self.carried() {
+            let value = self.builder.use_var(variable);
+            let flags = MemFlagsData::trusted().with_alias_region(Some(self.regions.counters));
+            self.builder.ins().store(flags, value, self.vmctx, at);
+        }
+    }
+
+    /// Loads the variables that the variant before has stored. The words are cleared: a variant
+    /// that does not have the variables stores nothing.
+    pub(super) fn load_carried(&mut self) {
+        for (variable, at) in self.carried() {
+            let flags = MemFlagsData::trusted().with_alias_region(Some(self.regions.counters));
+            let value = self.builder.ins().load(types::I64, flags, self.vmctx, at);
+            let nothing = self.builder.ins().iconst(types::I64, 0);
+            self.builder.ins().store(flags, nothing, self.vmctx, at);
+            self.builder.def_var(variable, value);
         }
     }
 

@@ -288,6 +288,7 @@ impl Translator<'_> {
         let leaving = self.shared_block();
         self.write_shared_blocks(&all, 0, leaving);
         let [buffer, number] = self.begin_shared_block(leaving);
+        self.store_carried();
         let flags = self.changing();
         let entries = self.builder.ins().load(types::I64, flags, self.vmctx, at::ENTRIES);
         let distance = self.builder.ins().ishl_imm_u(number, 3);
@@ -517,6 +518,7 @@ impl Translator<'_> {
                 *below = self.stack[..height].to_vec();
             }
         }
+        self.load_carried();
         self.reachable = true;
         let ty = self.block_type(*blockty)?;
         let start = self.block(ty.params());

@@ -233,6 +233,12 @@ pub trait Inline: Debug + Send + Sync {
         None
     }
 
+    /// The number of a [variable](Emitter::variable) that a thread takes along, in this word, when
+    /// it changes variants in the middle of a loop. It is asked of hooks at a function's exit.
+    fn carried(&self) -> Option<(u64, Word)> {
+        None
+    }
+
     /// Whether its code may trap.
     fn may_trap(&self) -> bool {
         false

@@ -116,7 +116,7 @@ impl Meter {
     pub(super) fn close(self, at: &mut Emitter<'_, '_>) {
         let variable = self.before(at);
         let before = at.builder().use_var(variable);
-        // An activation that has come here from another variant has opened no account.
+        // An activation that has come here from a variant without these hooks has opened no account.
         let present = self.current(at);
         let to = at.builder().ins().select(before, before, present);
         self.switch(at, to);
@@ -125,7 +125,12 @@ impl Meter {
     /// The variable in which the activation saves the account that was charged before. An account
     /// that is opened at an instruction is closed there; others are closed by the function.
     pub(super) fn before(self, at: &mut Emitter<'_, '_>) -> Variable {
-        at.variable(u64::from(self.current.0) << 32 | u64::from(at.hook().offset))
+        at.variable(self.before_of_function() | u64::from(at.hook().offset))
+    }
+
+    /// The number of that variable for an account that the function opens.
+    pub(super) fn before_of_function(self) -> u64 {
+        u64::from(self.current.0) << 32
     }
 }
 
