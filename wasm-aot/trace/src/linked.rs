@@ -8,7 +8,9 @@
 //! An import that an earlier module exports is resolved to that export; an import from the host
 //! occurs once. In each index space the modules follow one another. Segments that instantiation
 //! copies become passive: for each module a function copies them and calls its start function, so
-//! that a host that acts between two instantiations finds the state that it would have found.
+//! that a host that acts between two instantiations finds the state that it would have found. Those
+//! of data become one segment for each module, since engines accept 100,000 of them, as many as one
+//! of the modules may have. Instructions that name them find it empty afterwards, as they should.
 
 use crate::error::Error;
 use std::collections::HashMap;
@@ -19,9 +21,12 @@ use wasm_encoder::{
     NameMap, NameSection, TableSection, TagSection, TypeSection,
 };
 use wasmparser::{
-    Data, DataKind, ElementItems, ElementKind, ExportSectionReader, ExternalKind,
+    DataKind, DataSectionReader, ElementItems, ElementKind, ExportSectionReader, ExternalKind,
     ImportSectionReader, KnownCustom, Name, Parser, Payload, TypeRef, Validator, WasmFeatures,
 };
+
+/// The most data segments of linked modules: one less than engines accept, since a replay adds one.
+const DATA_SEGMENTS: u32 = 99_999;
 
 /// A module, and the name by which others import from it.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +66,8 @@ pub struct PartIndices {
     /// Its imports from the host that no earlier part imports: space and own index.
     pub first: Vec<(ExternalKind, u32)>,
     types: u32,
-    data: u32,
+    /// Data segments: those that instantiation copies are one.
+    data: Vec<u32>,
     elements: u32,
 }
 
@@ -108,6 +114,11 @@ impl Linked {
             linking.write(at, part, is_last)?;
         }
         linking.instantiations(parts)?;
+        if linking.data.len() > DATA_SEGMENTS {
+            let (count, most) = (linking.data.len(), DATA_SEGMENTS);
+            let why = format!("they need {count} data segments, and a replay may have {most}");
+            return Err(Error::Unlinked(why));
+        }
         Ok(linking.finish())
     }
 
@@ -297,8 +308,21 @@ impl Linking {
                 Payload::GlobalSection(section) => (3, section.count()),
                 Payload::TagSection(section) => (4, section.count()),
                 Payload::DataSection(section) => {
-                    self.layout.parts[at].data = self.next[6];
-                    self.next[6] += section.count();
+                    let mut copied = None;
+                    for datum in section {
+                        let place = match (datum?.kind, copied) {
+                            (DataKind::Active { .. }, Some(place)) => place,
+                            (kind, _) => {
+                                let place = self.next[6];
+                                self.next[6] += 1;
+                                if matches!(kind, DataKind::Active { .. }) {
+                                    copied = Some(place);
+                                }
+                                place
+                            }
+                        };
+                        self.layout.parts[at].data.push(place);
+                    }
                     continue;
                 }
                 Payload::ElementSection(section) => {
@@ -350,9 +374,7 @@ impl Linking {
                     indices.parse_function_body(&mut self.code, body)?;
                 }
                 Payload::DataSection(section) => {
-                    for (segment, datum) in (indices.data..).zip(section) {
-                        does |= self.datum(indices, segment, datum?, &mut begin)?;
-                    }
+                    does |= self.write_data(indices, section, &mut begin)?;
                 }
                 Payload::StartSection { func, .. } => {
                     start = Some(indices.function_index(func)?);
@@ -415,26 +437,44 @@ impl Linking {
         Ok(())
     }
 
-    /// Writes a data segment; returns whether instantiation has to act on it.
-    fn datum(
+    /// Writes the data segments of a part; returns whether instantiation has to act on them.
+    fn write_data(
         &mut self,
         indices: &mut PartIndices,
-        segment: u32,
-        datum: Data<'_>,
+        section: DataSectionReader<'_>,
         begin: &mut Function,
     ) -> Result<bool, Error> {
-        self.data.passive(datum.data.iter().copied());
-        let DataKind::Active { memory_index, offset_expr } = datum.kind else { return Ok(false) };
-        offset(indices, &offset_expr, begin)?;
-        begin
-            .instruction(&Instruction::I32Const(0))
-            .instruction(&Instruction::I32Const(datum.data.len() as i32))
-            .instruction(&Instruction::MemoryInit {
-                mem: indices.memory_index(memory_index)?,
-                data_index: segment,
-            })
-            .instruction(&Instruction::DataDrop(segment));
-        Ok(true)
+        let (mut copied, mut bytes) = (None, Vec::new());
+        let mut segments = Vec::new();
+        for (own, datum) in section.into_iter().enumerate() {
+            let datum = datum?;
+            let place = indices.data[own];
+            let DataKind::Active { memory_index, offset_expr } = datum.kind else {
+                segments.push(Some(datum.data));
+                continue;
+            };
+            if copied.is_none() {
+                segments.push(None);
+                copied = Some(place);
+            }
+            offset(indices, &offset_expr, begin)?;
+            let [from, len] = [bytes.len(), datum.data.len()].map(|count| count as i32);
+            begin
+                .instruction(&Instruction::I32Const(from))
+                .instruction(&Instruction::I32Const(len))
+                .instruction(&Instruction::MemoryInit {
+                    mem: indices.memory_index(memory_index)?,
+                    data_index: place,
+                });
+            bytes.extend(datum.data);
+        }
+        for segment in segments {
+            self.data.passive(segment.unwrap_or(&bytes).iter().copied());
+        }
+        if let Some(place) = copied {
+            begin.instruction(&Instruction::DataDrop(place));
+        }
+        Ok(copied.is_some())
     }
 
     /// Writes an element segment; returns whether instantiation has to act on it.
@@ -583,7 +623,7 @@ impl Reencode for PartIndices {
     }
 
     fn data_index(&mut self, index: u32) -> Result<u32, Unwritten> {
-        Ok(self.data + index)
+        place(&self.data, index)
     }
 
     fn element_index(&mut self, index: u32) -> Result<u32, Unwritten> {

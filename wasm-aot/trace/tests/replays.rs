@@ -4,7 +4,7 @@
 #[path = "replays/micro.rs"]
 mod micro;
 
-use wasm_aot_trace::{Error, Event, Generation, generate};
+use wasm_aot_trace::{Error, Event, Generation, Linked, Part, generate};
 use wasmi::{Engine, Linker, Module, Store, Val};
 
 fn made(wat: &str, trace: &str, is_checked: bool) -> Result<Vec<u8>, Error> {
@@ -246,6 +246,49 @@ fn a_program_with_as_many_data_segments_as_may_be_has_a_replay() {
     assert_eq!(run(&replay), Ended { trapped: false, event: 2, wrong: 0 });
     let refused = made(&numbered, &trace.replace("enter 0", "enter 1"), true).unwrap_err();
     assert!(refused.to_string().contains("100000 data segments"), "{refused}");
+}
+
+#[test]
+fn linked_modules_with_more_data_segments_than_one_may_have_are_one_with_the_same_memory() {
+    let segments = |first: u32, text: &str| -> String {
+        let place = |at: u32| format!("(data (i32.const {}) \"{text}\")", first + at * 9);
+        (0..60_000).map(place).collect()
+    };
+    // What is copied may be named, and is empty then.
+    let app = format!(
+        r#"(module (import "l" "memory" (memory 16)) {} (data $late "xyz")
+            (func (export "run") (result i32) (local $sum i32) (local $at i32)
+                (memory.init 3 (i32.const 0) (i32.const 0) (i32.const 0)) (data.drop 3)
+                (memory.init $late (i32.const 960000) (i32.const 0) (i32.const 3))
+                (loop $l
+                    (local.set $sum (i32.add (local.get $sum) (i32.load8_u (local.get $at))))
+                    (br_if $l (i32.lt_u (local.tee $at (i32.add (local.get $at) (i32.const 1)))
+                                        (i32.const 1048576))))
+                (local.get $sum)))"#,
+        segments(65, "c")
+    );
+    let library = format!(r#"(module (memory (export "memory") 16) {})"#, segments(64, "ab"));
+    let [library, app] = [library, app].map(|text| wat::parse_str(text).expect("a module"));
+    let parts = [Part { name: "l", module: &library }, Part { name: "app", module: &app }];
+    let linked = Linked::new(&parts).expect("they fit");
+    let [first, second] = [0, 1].map(|part| linked.parts[part].instantiate.expect("it copies"));
+    let sum = 60_000 * (97 + 99) + 500 * 5 + 120 + 121 + 122;
+    let trace = format!(
+        "enter {first} export \"l.instantiate\"\nleave\n\
+         enter {second} export \"app.instantiate\"\nleave\n\
+         write 0 950000 {}\nenter {} export \"run\"\nleave i32:{sum}\n",
+        "05".repeat(500),
+        linked.parts[1].functions[0],
+    );
+    let events = micro::events(&linked.module, &trace);
+    let replay = generated(&linked.module, events, true).expect("a replay");
+    assert_eq!(run(&replay), Ended { trapped: false, event: 7, wrong: 0 });
+    // Those that the program itself copies stay as they are.
+    let passive = format!("(module {})", r#"(data "a")"#.repeat(50_000));
+    let passive = wat::parse_str(passive).expect("a module");
+    let refused = Linked::new(&["l", "app"].map(|name| Part { name, module: &passive }));
+    let refused = refused.expect_err("too many").to_string();
+    assert!(refused.contains("100000 data segments"), "{refused}");
 }
 
 #[test]
