@@ -8,9 +8,7 @@
 #![allow(unsafe_code)]
 
 use crate::compile::Call;
-use crate::vm::context::{
-    AccountClock, ContextNode, ENOUGH, MOST, NO_CONTEXT, NO_FUNCTION, PLACES,
-};
+use crate::vm::context::{AccountClock, ContextNode, ENOUGH, MOST, NO_FUNCTION, PLACES};
 use std::mem::offset_of;
 
 std::arch::global_asm!(
@@ -114,23 +112,15 @@ std::arch::global_asm!(
     "jmp 6b",
     ".globl fastinst_wasm_leave_context",
     ".type fastinst_wasm_leave_context,@function",
-    // rdi: a clock, rsi: the context that the present one was entered from, NO_CONTEXT, or 0 if it
-    // is not known; rdx: the function that ends. If it is not known, the present context is left
-    // if it is the function's.
+    // rdi: a clock, rsi: the context that the present one was entered from, or 0 if none was
+    // entered: then the present one stays.
     "fastinst_wasm_leave_context:",
     "push rax",
     "push rcx",
     "push rdx",
-    "push rsi",
-    "mov rcx, [rdi]",
-    "cmp rsi, {no_context}",
-    "je 4f",
     "test rsi, rsi",
-    "jnz 2f",
-    "cmp [rcx + {function}], edx",
-    "jne 4f",
-    "mov rsi, [rcx + {parent}]",
-    "2:",
+    "jz 4f",
+    "mov rcx, [rdi]",
     "cmp dword ptr [rcx + {timed}], 0",
     "je 3f",
     "fastinst_wasm_read_clock",
@@ -154,7 +144,6 @@ std::arch::global_asm!(
     "3:",
     "mov [rdi], rsi",
     "4:",
-    "pop rsi",
     "pop rdx",
     "pop rcx",
     "pop rax",
@@ -169,10 +158,8 @@ std::arch::global_asm!(
     entered = const offset_of!(ContextNode, entered),
     spent = const offset_of!(ContextNode, spent),
     samples = const offset_of!(ContextNode, samples),
-    parent = const offset_of!(ContextNode, parent),
     places = const offset_of!(ContextNode, places),
     mask = const PLACES - 1,
-    no_context = const NO_CONTEXT,
     none = const NO_FUNCTION.cast_signed(),
     enough = const ENOUGH,
     most = const MOST.ilog2(),
@@ -205,9 +192,5 @@ unsafe extern "C" {
     );
     /// Leaves the present context for the one that it was entered from, when a function ends.
     /// Changes no register.
-    pub(super) fn fastinst_wasm_leave_context(
-        clock: *mut AccountClock,
-        before: *mut ContextNode,
-        function: u64,
-    );
+    pub(super) fn fastinst_wasm_leave_context(clock: *mut AccountClock, before: *mut ContextNode);
 }

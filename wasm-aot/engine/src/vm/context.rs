@@ -33,8 +33,6 @@ pub struct ContextNode {
     pub spent: AtomicU64,
     /// How many calls were timed.
     pub samples: AtomicU64,
-    /// The context that it is entered from.
-    pub parent: AtomicUsize,
     /// The calls of callees that have no contexts of their own.
     pub counts: [AtomicU64; COUNTS as usize],
     /// The contexts of functions called from here, by the numbers of their functions.
@@ -56,9 +54,6 @@ pub struct AccountClock {
     pub least: u64,
 }
 
-/// What an activation that has no context leaves. One that has come from another variant of the
-/// code, and so does not know what it has entered, leaves 0.
-pub const NO_CONTEXT: usize = 2;
 /// The number of no function.
 pub const NO_FUNCTION: u32 = u32::MAX;
 /// How many times as much as the least one call may have taken: a longer one may have waited for a

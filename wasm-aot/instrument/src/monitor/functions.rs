@@ -54,7 +54,6 @@ impl HookedMonitor for Functions {
         let meter = Meter::new(draft);
         let count = outline.info.functions.len() as u32;
         let accounts = draft.words(2 * (count + 1));
-        let carried = draft.words(1);
         draft.add_receiver(Arc::<Self>::clone(&self));
         for function in outline.chosen(&self.choice) {
             put_spans(draft, outline, function, |span| match span {
@@ -62,7 +61,7 @@ impl HookedMonitor for Functions {
                     meter,
                     account: accounts.plus(2 * (function + 1)),
                 }))),
-                Span::End(_) => Action::Inline(Sequence(Arc::new(CloseAccount { meter, carried }))),
+                Span::End => Action::Inline(Sequence(Arc::new(CloseAccount(meter)))),
             });
         }
         // Planned once.
@@ -195,11 +194,7 @@ impl Inline for OpenAccount {
 
 /// The account is closed.
 #[derive(Debug, Hash)]
-struct CloseAccount {
-    meter: Meter,
-    /// Where a thread that changes variants keeps the account that was charged before.
-    carried: Word,
-}
+struct CloseAccount(Meter);
 
 impl Inline for CloseAccount {
     fn fingerprint(&self) -> u64 {
@@ -207,11 +202,11 @@ impl Inline for CloseAccount {
     }
 
     fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {
-        self.meter.close(at);
+        self.0.close(at);
         Ok(())
     }
 
     fn carried(&self) -> Option<(u64, Word)> {
-        Some((self.meter.before_of_function(), self.carried))
+        Some(self.0.carried())
     }
 }

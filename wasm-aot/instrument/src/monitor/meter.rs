@@ -31,6 +31,8 @@ macro_rules! word {
     };
 }
 
+/// The words of a clock. Behind them, a thread that changes variants keeps a variable.
+const CLOCK: u32 = (size_of::<AccountClock>() / 8) as u32;
 /// The offset, in an account, of how often it was opened.
 const COUNT: i32 = 8;
 
@@ -38,7 +40,7 @@ impl Meter {
     /// A meter in every instance. After a trap, the account is charged again that was charged when
     /// machine code was entered.
     pub(super) fn new(draft: &mut Draft) -> Self {
-        let current = draft.words((size_of::<AccountClock>() / 8) as u32);
+        let current = draft.words(CLOCK + 1);
         draft.restore(current);
         Self { current }
     }
@@ -129,8 +131,13 @@ impl Meter {
     }
 
     /// The number of that variable for an account that the function opens.
-    pub(super) fn before_of_function(self) -> u64 {
+    fn before_of_function(self) -> u64 {
         u64::from(self.current.0) << 32
+    }
+
+    /// That variable, and the word in which it stays when its function changes variants.
+    pub(super) fn carried(self) -> (u64, Word) {
+        (self.before_of_function(), self.current.plus(CLOCK))
     }
 }
 
@@ -157,7 +164,7 @@ pub(super) enum Span {
     /// A call of a function begins.
     Begin(u32),
     /// It ends, by whichever way.
-    End(u32),
+    End,
 }
 
 /// Puts hooks where a function is entered and left, and around its calls of imported functions. A
@@ -170,9 +177,9 @@ pub(super) fn put_spans(
     mut action: impl FnMut(Span) -> Action,
 ) {
     draft.hook_function(function.index, Mode::Entry, action(Span::Begin(function.index)));
-    draft.hook_function(function.index, Mode::Exit, action(Span::End(function.index)));
+    draft.hook_function(function.index, Mode::Exit, action(Span::End));
     if outline.needs_unwinding(function.index) {
-        draft.hook_function(function.index, Mode::Unwind, action(Span::End(function.index)));
+        draft.hook_function(function.index, Mode::Unwind, action(Span::End));
     }
     for instruction in &function.instructions {
         if let Operator::Call { function_index } = instruction.op
@@ -182,9 +189,9 @@ pub(super) fn put_spans(
                 draft.hook(function.index, instruction.at, mode, action(span));
             };
             put(Mode::Before, Span::Begin(function_index));
-            put(Mode::After, Span::End(function_index));
+            put(Mode::After, Span::End);
             if outline.catches() {
-                put(Mode::Thrown, Span::End(function_index));
+                put(Mode::Thrown, Span::End);
             }
         }
     }

@@ -12,9 +12,9 @@
 //! known, their callers count them, so that their own code does not change; as far as possible in
 //! the caller's node ([`counted_callees`](super::counted_callees)). `time-all` times them all.
 //!
-//! An activation keeps its caller's node, with the lowest bit set if its end needs no clock, or
-//! [`NO_CONTEXT`] if it has no node. If it has come here from another variant of the code, it has
-//! 0: at its end, the runtime leaves the current node if that is the function's.
+//! An activation keeps its caller's node, with the lowest bit set if its end needs no clock, also
+//! where its function changes variants. It keeps 0 if it has entered no node: there was none, or it
+//! began in a variant without these hooks.
 
 use super::context_table::{Labels, Table};
 use super::counted_callees::CountedCallees;
@@ -36,11 +36,11 @@ use std::time::Duration;
 use wasm_aot_body::report::several;
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::instrument::compile::{
-    Action, Call, Draft, Emitter, Firing, Inline, InstanceSlots, Mode, Receiver, Sequence,
+    Action, Call, Draft, Emitter, Firing, Inline, InstanceSlots, Mode, Receiver, Sequence, Word,
 };
 use wasm_aot_engine::instrument::runtime::Module;
 use wasm_aot_engine::instrument::vm::Builtin;
-use wasm_aot_engine::instrument::vm::context::{ContextNode, NO_CONTEXT, PLACES};
+use wasm_aot_engine::instrument::vm::context::{ContextNode, PLACES};
 use wordpatch::os::replace::overwrite;
 
 /// Functions of fewer instructions that call nothing, and have no loop, are only counted.
@@ -100,9 +100,7 @@ impl HookedMonitor for Profile {
             } else {
                 put_spans(draft, outline, function, |span| match span {
                     Span::Begin(function) => enter(function, false),
-                    Span::End(function) => {
-                        Action::Inline(Sequence(Arc::new(Leave { meter, function })))
-                    }
+                    Span::End => Action::Inline(Sequence(Arc::new(Leave(meter)))),
                 });
             }
         }
@@ -284,7 +282,7 @@ impl Enter {
         }
         let now = self.meter.current(at);
         let is_unknown = at.builder().ins().icmp(IntCC::Equal, now, before);
-        let nothing = at.builder().ins().iconst(types::I64, NO_CONTEXT as i64);
+        let nothing = at.builder().ins().iconst(types::I64, 0);
         at.builder().ins().select(is_unknown, nothing, before)
     }
 }
@@ -313,10 +311,7 @@ impl Inline for Count {
 
 /// The code that leaves a node.
 #[derive(Debug, Hash)]
-struct Leave {
-    meter: Meter,
-    function: u32,
-}
+struct Leave(Meter);
 
 impl Inline for Leave {
     fn fingerprint(&self) -> u64 {
@@ -324,7 +319,7 @@ impl Inline for Leave {
     }
 
     fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {
-        let variable = self.meter.before(at);
+        let variable = self.0.before(at);
         let state = at.builder().use_var(variable);
         let is_counted = at.builder().ins().band_imm_u(state, 1);
         let [counted, other, done] = [(); 3].map(|()| at.builder().create_block());
@@ -332,16 +327,19 @@ impl Inline for Leave {
         at.builder().ins().brif(is_counted, counted, &[], other, &[]);
         at.builder().seal_block(other);
         at.builder().switch_to_block(other);
-        let function = at.builder().ins().iconst(types::I64, i64::from(self.function));
-        self.meter.builtin(at, Builtin::LeaveContext, &[state, function]);
+        self.0.builtin(at, Builtin::LeaveContext, &[state]);
         at.builder().ins().jump(done, &[]);
         at.builder().seal_block(counted);
         at.builder().switch_to_block(counted);
         let before = at.builder().ins().iadd_imm_s(state, -1);
-        self.meter.replace(at, before);
+        self.0.replace(at, before);
         at.builder().ins().jump(done, &[]);
         at.builder().seal_block(done);
         at.builder().switch_to_block(done);
         Ok(())
+    }
+
+    fn carried(&self) -> Option<(u64, Word)> {
+        Some(self.0.carried())
     }
 }

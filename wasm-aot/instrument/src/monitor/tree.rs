@@ -33,7 +33,6 @@ const fn unused() -> Node {
         entered: AtomicU64::new(0),
         spent: AtomicU64::new(0),
         samples: AtomicU64::new(0),
-        parent: AtomicUsize::new(0),
         counts: [const { AtomicU64::new(0) }; COUNTS as usize],
         places: [const { AtomicUsize::new(0) }; PLACES as usize],
     }
@@ -154,7 +153,6 @@ impl Trees {
         let is_timed = self.times_all || (!is_brief && self.node(from).timed.load(Relaxed) != 0);
         let child = self.add_node(function, is_timed);
         let address = self.address(child);
-        self.node(child).parent.store(parent, Relaxed);
         let mut place = &self.node(from).places[(function % PLACES) as usize];
         while let Some(taken) = self.numbers.get(&place.load(Relaxed)) {
             place = &self.node(*taken).next;
@@ -182,16 +180,11 @@ impl Trees {
                 number
             }
         };
-        let parent = self.address(from);
         let owner = match is_beyond {
             true => self.node(from).entered.load(Relaxed),
-            false => parent as u64,
+            false => self.address(from) as u64,
         };
-        let node = self.node(number);
-        node.entered.store(owner, Relaxed);
-        if number != from {
-            node.parent.store(parent, Relaxed);
-        }
+        self.node(number).entered.store(owner, Relaxed);
         Some(self.address(number))
     }
 
