@@ -11,17 +11,16 @@ use super::layout::RING_COUNT;
 use super::registry::lock_registry;
 use super::request_queue::{self, RoundStep, TakenRequests};
 use super::witness::Witness;
-use super::{attached, clock, measure, modes, spans, target, threads, unloading};
+use super::{attached, clock, load_handshake, measure, modes, spans, target, threads, unloading};
 use crate::heap;
 use crate::names::Names;
 use crate::output::Unhindered;
 use looks::{Looks, Taking};
 use profiler::{Clock, Controller, Nesting};
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::{Duration, Instant};
 use wordpatch::os::clocks;
-use wordpatch::os::threads::sleep_while_for;
 
 mod accounts;
 pub(crate) mod control;
@@ -36,7 +35,7 @@ use accounts::Account;
 pub(crate) use installing::do_with_less;
 pub(super) use installing::may_install;
 use switching::{Changes, refill};
-use thread::{BEFORE, CALLS, REQUESTS, THREAD, agent_time};
+use thread::{BEFORE, HeardCalls, REQUESTS, THREAD, agent_time};
 pub(super) use thread::{arrives, await_until, processor_time};
 pub(crate) use thread::{
     ask_to_write, call, dismiss, forget, is_there, run_as_agent, start, write_now,
@@ -76,6 +75,7 @@ pub(crate) struct Agent {
     looks: Looks,
     taking: Taking,
     written: Instant,
+    heard: HeardCalls,
     /// When the profile is handed over to `fastinst run`.
     pace: Pace,
     samples: u64,
@@ -145,6 +145,7 @@ impl Agent {
             looks: Looks::default(),
             taking: Taking::default(),
             written: Instant::now(),
+            heard: HeardCalls::default(),
             pace: Pace::new(Instant::now()),
             samples: 0,
             nestings: HashMap::new(),
@@ -239,26 +240,32 @@ impl Agent {
         THREAD.store(0, Release);
     }
 
-    /// Sleeps until it is time to look, or another thread calls the agent.
+    /// Sleeps until it is time to look, or another thread calls the agent. If one has called it
+    /// since its round began, the round may have looked too early: the next is soon, and at once if
+    /// a thread waits that loads a module.
     ///
     /// Meanwhile it drains rings before they are half full: looking at the counters of many
     /// functions may be due much later, and a thread that drains its ring itself cannot distinguish
     /// cycles. Where every call is timed there are none, and the threads drain their rings cheaper.
-    fn sleep(&mut self, pause: Duration) {
-        let calls = CALLS.load(Acquire);
+    fn sleep(&mut self, mut pause: Duration) {
+        if self.heard.is_called() {
+            self.heard.hear();
+            let is_awaited = load_handshake::is_requested();
+            pause = if is_awaited { Duration::ZERO } else { pause.min(SOONEST) };
+        }
         let end = Instant::now() + pause;
         while !REQUESTS.is_waiting() {
             let rest = end.saturating_duration_since(Instant::now());
             let filling = if self.is_exact { rest } else { self.filling };
             let least = filling.min(self.witness.pause()).min(self.control.pause());
-            sleep_while_for(&CALLS, calls, rest.min(least));
-            if CALLS.load(Acquire) != calls || Instant::now() >= end || self.control.take_requests()
-            {
+            self.heard.sleep(rest.min(least));
+            if self.heard.is_called() || Instant::now() >= end || self.control.take_requests() {
                 break;
             }
             self.drain();
             self.witness.take_samples();
         }
+        self.heard.hear();
     }
 
     /// Whether all threads of the program have ended, and none of them by an interposed function:

@@ -14,6 +14,7 @@ use super::request_queue::{RequestQueue, TakenRequests};
 use super::{agent, registry, target, unloading};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
+use std::time::Duration;
 use wordpatch::{Ticks, os};
 
 /// Requests to look for modules.
@@ -39,6 +40,8 @@ static FAILED_WAITS: AtomicUsize = AtomicUsize::new(0);
 const MOST_FAILED_WAITS: usize = 16;
 /// How long a thread waits for the agent at most, in seconds: usually some hundred microseconds.
 const LONGEST_WAIT: f64 = 1.0;
+/// A thread that sleeps until the agent wakes it looks this often whether there still is one.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// What the agent has to look for.
 pub(super) struct RequestedModules {
@@ -81,17 +84,25 @@ pub(super) fn install_now() {
     }
     ALL.store(ASKED, Release);
     agent::call();
-    wait_until(|| ALL.load(Acquire) == NO);
+    let end = longest_wait();
+    while ALL.load(Acquire) == ASKED && Ticks::now() < end {
+        os::threads::sleep_while_for(&ALL, ASKED, LOOK);
+    }
     // The calling thread keeps the loader until the agent has finished what it has begun.
     if ALL.compare_exchange(ASKED, NO, AcqRel, Acquire).is_err() {
         while ALL.load(Acquire) == INSTALLING && agent::is_there() {
-            os::threads::pause();
+            os::threads::sleep_while_for(&ALL, INSTALLING, LOOK);
         }
     }
 }
 
+/// The end of a wait that begins now.
+fn longest_wait() -> Ticks {
+    Ticks(Ticks::now().0 + target::clock().ticks(LONGEST_WAIT).0)
+}
+
 fn wait_until(mut done: impl FnMut() -> bool) {
-    let end = Ticks(Ticks::now().0 + target::clock().ticks(LONGEST_WAIT).0);
+    let end = longest_wait();
     let mut looks = 0;
     while !done() && Ticks::now() < end {
         looks += 1;
@@ -143,6 +154,7 @@ pub(super) fn answer_requests(wanted: &RequestedModules) {
     MODULE_REQUESTS.answer(wanted.taken);
     if wanted.functions.is_none() {
         ALL.store(NO, Release);
+        os::threads::wake_all(&ALL);
     }
 }
 

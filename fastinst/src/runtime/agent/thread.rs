@@ -14,7 +14,7 @@ use wordpatch::os::threads::{Tid, current, sleep_while_for, wake};
 use wordpatch::os::{OsError, clocks};
 
 /// Incremented by every call; the agent sleeps on it.
-pub(super) static CALLS: AtomicU32 = AtomicU32::new(0);
+static CALLS: AtomicU32 = AtomicU32::new(0);
 pub(super) static REQUESTS: RequestQueue = RequestQueue::new();
 /// The agent's thread; zero if there is none.
 pub(super) static THREAD: AtomicU32 = AtomicU32::new(0);
@@ -30,6 +30,28 @@ const ARRIVAL: Duration = Duration::from_secs(1);
 pub(crate) fn call() {
     CALLS.fetch_add(1, Release);
     wake(&CALLS);
+}
+
+/// How many calls were made before the agent's current round. It may look at what a later call is
+/// about too early, so it does not sleep after one.
+#[derive(Debug, Default)]
+pub(super) struct HeardCalls(u32);
+
+impl HeardCalls {
+    /// A round begins.
+    pub(super) fn hear(&mut self) {
+        self.0 = CALLS.load(Acquire);
+    }
+
+    /// Whether the agent was called since its round began.
+    pub(super) fn is_called(&self) -> bool {
+        CALLS.load(Acquire) != self.0
+    }
+
+    /// Sleeps until it is called, if it was not since the round began.
+    pub(super) fn sleep(&self, pause: Duration) {
+        sleep_while_for(&CALLS, self.0, pause);
+    }
 }
 
 /// Whether an agent is running. There is none in a child that was created without the C library,
@@ -156,4 +178,22 @@ pub(in crate::runtime) fn processor_time() -> Duration {
 /// The CPU time of the agent's threads. By the agent.
 pub(super) fn agent_time() -> Duration {
     Duration::from_nanos(BEFORE.load(Relaxed)) + clocks::of_caller()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_in_the_middle_of_a_round_is_not_slept_over() {
+        let mut heard = HeardCalls::default();
+        heard.hear();
+        call();
+        assert!(heard.is_called());
+        // The agent would sleep for ever.
+        heard.sleep(Duration::from_secs(1 << 40));
+        heard.hear();
+        call();
+        assert!(heard.is_called());
+    }
 }
