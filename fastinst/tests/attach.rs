@@ -263,7 +263,7 @@ fn a_program_of_one_thread_is_attached_to_at_a_safe_point() {
 #[test]
 fn a_process_that_begins_other_programs_is_attached_to_when_it_has_begun_its_last() {
     let program = compile_with("gcc", "begins.c", &folder("attach-begins"), &["-O1"]);
-    for times in ["20", "20", "20", "20", "20", "2000"] {
+    for times in ["20", "20", "20", "20", "20", "1000"] {
         let mut command = clean(Command::new(&program));
         command.arg(times).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();

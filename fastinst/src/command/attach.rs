@@ -72,7 +72,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// How long a process may take to begin its program, how long it may go on executing one program
 /// after another, and the time between two checks of it.
 const READY: Duration = Duration::from_secs(1);
-const LAST: Duration = Duration::from_secs(10);
+const LAST: Duration = Duration::from_secs(30);
 const AGAIN: Duration = Duration::from_millis(2);
 /// How long the profiler may take to leave.
 const LEAVING: Duration = Duration::from_secs(30);
