@@ -90,8 +90,8 @@ builtins! {
     /// that context does not exist yet, the call's receiver is called to create it. Changes no
     /// register, and nothing else if none is created.
     EnterContext(W, W, W, W);
-    /// A clock, the context that the present one was entered from, or 0 if none was entered: returns
-    /// to that context. Changes no register.
+    /// A clock, the context that the present one was entered from, or 0 if none was entered:
+    /// returns to that context. Changes no register.
     LeaveContext(W, W);
     /// Exception, frame, return address of that frame's call: jumps to the handler that catches it.
     Throw(W, W, W);

@@ -118,7 +118,8 @@ impl Meter {
     pub(super) fn close(self, at: &mut Emitter<'_, '_>) {
         let variable = self.before(at);
         let before = at.builder().use_var(variable);
-        // An activation that has come here from a variant without these hooks has opened no account.
+        // An activation that has come here from a variant without these hooks has opened no
+        // account.
         let present = self.current(at);
         let to = at.builder().ins().select(before, before, present);
         self.switch(at, to);
