@@ -12,7 +12,7 @@ use wasm_encoder::{ConstExpr, DataSection, Section};
 use wasmparser::{Data, DataKind, DataSectionReader, Parser, Payload, TypeRef};
 
 /// The most data segments that a module may have.
-const MOST: usize = 100_000;
+pub const MOST: usize = 100_000;
 /// A module begins with its name and version, then sections follow.
 const HEADER: usize = 8;
 
@@ -53,6 +53,9 @@ impl From<wasmparser::Error> for NoRoom {
 /// the zeroes between them, which no earlier segment has overwritten. A module with instructions
 /// that refer to segments by number has a data count section, and its segments stay as they are.
 pub fn with_room_for_data(module: &[u8], more: usize) -> Result<Option<Vec<u8>>, NoRoom> {
+    if more == 0 {
+        return Ok(None);
+    }
     let (mut imported_memories, mut sections, mut joined) = (0, Vec::new(), None);
     let mut is_counted = false;
     for payload in Parser::new(0).parse_all(module) {

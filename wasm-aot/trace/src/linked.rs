@@ -14,6 +14,7 @@
 
 use crate::error::Error;
 use std::collections::HashMap;
+use wasm_aot_body::data;
 use wasm_encoder::reencode::{Error as Unwritten, Reencode, utils};
 use wasm_encoder::{
     CodeSection, DataCountSection, DataSection, ElementSection, ExportKind, ExportSection,
@@ -26,7 +27,7 @@ use wasmparser::{
 };
 
 /// The most data segments of linked modules: one less than engines accept, since a replay adds one.
-const DATA_SEGMENTS: u32 = 99_999;
+const DATA_SEGMENTS: u32 = data::MOST as u32 - 1;
 
 /// A module, and the name by which others import from it.
 #[derive(Clone, Copy, Debug)]
@@ -115,8 +116,9 @@ impl Linked {
         }
         linking.instantiations(parts)?;
         if linking.data.len() > DATA_SEGMENTS {
-            let (count, most) = (linking.data.len(), DATA_SEGMENTS);
-            let why = format!("they need {count} data segments, and a replay may have {most}");
+            let count = linking.data.len();
+            let why =
+                format!("they need {count} data segments, and a replay may have {DATA_SEGMENTS}");
             return Err(Error::Unlinked(why));
         }
         Ok(linking.finish())

@@ -181,6 +181,14 @@ impl<'a> Emitter<'_, 'a> {
         self.translator.add_to_counter(at);
     }
 
+    /// Adds one to the word at an address.
+    pub fn count_at(&mut self, base: Value, offset: i32) {
+        let flags = self.flags();
+        let count = self.builder().ins().load(types::I64, flags, base, offset);
+        let count = self.builder().ins().iadd_imm_s(count, 1);
+        self.builder().ins().store(flags, count, base, offset);
+    }
+
     // --- leaving
 
     /// Stops the program if the value is not zero.

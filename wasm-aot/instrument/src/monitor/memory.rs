@@ -297,13 +297,11 @@ impl Inline for Counter {
     fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {
         let Some(address) = at.address() else { return Ok(()) };
         let place = self.place(at, address);
-        let (vmctx, flags, words) = (at.vmctx(), at.flags(), at.word(self.pages.first));
+        let (vmctx, words) = (at.vmctx(), at.word(self.pages.first));
         let base = at.builder().ins().iadd(vmctx, place);
         for (wanted, offset) in [(self.access.reads, words), (self.access.writes, words + 8)] {
             if wanted {
-                let count = at.builder().ins().load(types::I64, flags, base, offset);
-                let count = at.builder().ins().iadd_imm_s(count, 1);
-                at.builder().ins().store(flags, count, base, offset);
+                at.count_at(base, offset);
             }
         }
         Ok(())

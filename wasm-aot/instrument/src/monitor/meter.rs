@@ -7,7 +7,7 @@
 //! The words that hold an instance's current account are an [`AccountClock`].
 
 use super::outline::{Function, Outline};
-use cranelift_codegen::ir::{InstBuilder, Value, types};
+use cranelift_codegen::ir::{InstBuilder, Value};
 use cranelift_frontend::Variable;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Instant;
@@ -105,10 +105,7 @@ impl Meter {
     /// Opens an account again, and charges it from now on. The activation saves the account that
     /// was charged before.
     pub(super) fn open(self, at: &mut Emitter<'_, '_>, account: Value, before: Value) {
-        let flags = at.flags();
-        let count = at.builder().ins().load(types::I64, flags, account, COUNT);
-        let count = at.builder().ins().iadd_imm_s(count, 1);
-        at.builder().ins().store(flags, count, account, COUNT);
+        at.count_at(account, COUNT);
         let variable = self.before(at);
         at.builder().def_var(variable, before);
         self.switch(at, account);

@@ -259,10 +259,7 @@ impl Enter {
 
     /// Only counts the call; returns the value that the activation keeps.
     fn count(&self, at: &mut Emitter<'_, '_>, node: Value, before: Value) -> Value {
-        let (flags, calls) = (at.flags(), offset_of!(ContextNode, calls) as i32);
-        let count = at.builder().ins().load(types::I64, flags, node, calls);
-        let count = at.builder().ins().iadd_imm_s(count, 1);
-        at.builder().ins().store(flags, count, node, calls);
+        at.count_at(node, offset_of!(ContextNode, calls) as i32);
         if self.is_brief {
             return before;
         }
@@ -300,11 +297,8 @@ impl Inline for Count {
     }
 
     fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {
-        let (node, flags) = (self.meter.current(at), at.flags());
-        let word = offset_of!(ContextNode, counts) as i32 + 8 * self.word as i32;
-        let count = at.builder().ins().load(types::I64, flags, node, word);
-        let count = at.builder().ins().iadd_imm_s(count, 1);
-        at.builder().ins().store(flags, count, node, word);
+        let node = self.meter.current(at);
+        at.count_at(node, offset_of!(ContextNode, counts) as i32 + 8 * self.word as i32);
         Ok(())
     }
 }
