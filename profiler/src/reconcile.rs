@@ -80,6 +80,7 @@ impl Profile {
             function.own = own.functions[at];
             function.total = totals[at];
             function.wall = walls[at];
+            function.nest();
             function.unseen = seen.is_sampled() && !seen.visible[at];
             function.mean = mean::mean(function, &self.header);
         }
@@ -130,6 +131,7 @@ impl Profile {
         );
         for (function, total) in self.functions.iter_mut().zip(totals) {
             function.total = total;
+            function.nest();
             function.wall = function
                 .wall
                 .map(|wall| wall.clipped(total.map_or(0.0, |total| total.value), f64::MAX));
@@ -266,6 +268,20 @@ impl Profile {
         self.functions
             .extend(more.into_iter().map(|id| Function { calls, ..Function::uncalled(id) }));
         self.functions.sort_by_key(|function| function.id);
+    }
+}
+
+impl Function {
+    /// Nests the intervals of self time and total: the one is a part of the other. An exact total
+    /// ends the self time's interval; otherwise the total may be all that the self time may be.
+    fn nest(&mut self) {
+        let (Some(own), Some(total)) = (self.own, self.total) else { return };
+        if total.is_exact() {
+            self.own = Some(own.clipped(0.0, total.value));
+            return;
+        }
+        let ((least, most), (lo, hi)) = (own.interval(), total.interval());
+        self.total = Some(estimate(total.value, (lo.max(least), hi.max(most)), 0.0, f64::MAX));
     }
 }
 

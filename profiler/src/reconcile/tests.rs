@@ -146,6 +146,7 @@ fn figures_are_possible(u: &mut Unstructured<'_>) -> Result<()> {
     }
     profile.reconcile(&evidence);
     assert_eq!(profile.impossible(), []);
+    assert!(profile.functions.iter().all(is_nested));
     let once = profile.clone();
     profile.reconcile(&evidence);
     assert_eq!(profile, once);
@@ -156,7 +157,16 @@ fn figures_are_possible(u: &mut Unstructured<'_>) -> Result<()> {
     other.reconcile(&any_evidence(u, 6)?);
     let both = Profile::merge(&[profile, other]);
     assert_eq!(both.impossible(), []);
+    assert!(both.functions.iter().all(is_nested));
     Ok(())
+}
+
+/// Whether the interval of the self time does not reach beyond that of the total.
+fn is_nested(function: &Function) -> bool {
+    let (Some(own), Some(total)) = (function.own, function.total) else { return true };
+    let ((own_lo, own_hi), (lo, hi)) = (own.interval(), total.interval());
+    let rounding = 1e-9 * hi;
+    own_hi <= hi + rounding && own_lo <= lo + rounding
 }
 
 #[test]
@@ -264,9 +274,15 @@ fn a_self_time_ends_with_the_time_of_its_calls_however_few_samples_there_are() {
     for change in [|f: &mut Function| f.lost = 1, |f: &mut Function| f.samples -= 1] {
         let mut profile = others.clone();
         profile.functions.iter_mut().for_each(change);
+        profile.functions.iter_mut().for_each(lost_a_call);
         profile.reconcile(&evidence);
         assert_eq!(ends(&profile), [8e6; 3]);
     }
+}
+
+/// A call that was not seen to end may have taken as long as all others.
+fn lost_a_call(function: &mut Function) {
+    function.timed.total = function.timed.total.map(|total| total.widened(total.value));
 }
 
 #[test]
@@ -278,6 +294,25 @@ fn preemption_in_timed_calls_does_not_reach_totals() {
     assert_eq!(values(&profile, |function| function.total), [10e6, 4e6, 1e6]);
     assert_eq!(values(&profile, |function| function.wall), [30e6, 12e6, 3e6]);
     assert!((profile.functions[1].waiting().unwrap() - 2.0 / 3.0).abs() < 1e-9);
+}
+
+/// A call that covers the whole run and mostly waits says nothing about its CPU time, although the
+/// clock has only few stacks of it.
+#[test]
+fn what_waited_beyond_the_clocks_interval_is_no_evidence_of_processor_time() {
+    let (mut profile, mut evidence) = told_completely();
+    profile.functions.iter_mut().for_each(|function| function.timed.own = None);
+    evidence.stack_samples = 20;
+    for function in &mut evidence.functions {
+        function.stack_samples = (function.on_stack / 0.5e6) as u64;
+    }
+    // The second function's calls took three times as long as all threads together computed.
+    profile.functions[1].timed.total = Some(Figure::exact(30e6));
+    profile.reconcile(&evidence);
+    let total = profile.functions[1].total.unwrap();
+    assert_eq!(total.value, 4e6);
+    let (lo, hi) = total.interval();
+    assert!(lo < 3e6 && hi > 7e6, "{total:?}");
 }
 
 /// A sampled profile times some functions completely: their threads may have waited in these calls.
@@ -367,6 +402,7 @@ fn what_few_stacks_have_divided_widens_self_times() {
     let (mut profile, mut evidence) = told_completely();
     // The times of calls bound no self time: one call never ended.
     profile.functions[1].lost = 1;
+    lost_a_call(&mut profile.functions[1]);
     profile.reconcile(&evidence);
     let before = profile.functions[1].own.unwrap().interval();
     evidence.functions[1].deviation = 1e6;

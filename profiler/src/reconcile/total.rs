@@ -3,7 +3,7 @@
 //! If every call was timed and the total lies in the clock's interval, the timed total is used. It
 //! is wall time: if it is above the interval, calls have waited or were preempted; if it is below,
 //! a call is still running. Then the clock decides, as for all sampled functions: with twenty
-//! stacks and more alone, otherwise the sampled time is clipped to the clock's interval. Samples of
+//! stacks and more alone, otherwise if the sampled time is outside the clock's interval. Samples of
 //! short calls are mostly the cost of sampling, and give no total.
 //!
 //! If every call of every function was timed and threads have waited, self times by the wall clock
@@ -133,16 +133,17 @@ fn propose(
     }
 }
 
-/// The total from the clock's stacks. If a complete total is outside the clock's interval, calls
-/// have waited, or one has not ended: then the clock decides, however few stacks it has.
+/// The total from the clock's stacks. If a timed total is outside the clock's interval, calls have
+/// waited, or one has not ended, or few of them took most of the time: then the clock decides,
+/// however few stacks it has.
 fn by_stacks(timed: Option<Figure>, cpu: Figure, stacks: u64, processor: f64, idle: f64) -> Figure {
     let (lo, hi) = cpu.interval();
     match timed {
         Some(timed) if timed.is_exact() && (lo..=hi).contains(&timed.value) => {
             perhaps_less(timed, idle, lo)
         }
-        Some(timed) if stacks < ENOUGH && !timed.is_exact() => {
-            estimate(timed.value.clamp(lo, hi), (lo, hi), 0.0, processor)
+        Some(timed) if stacks < ENOUGH && (lo..=hi).contains(&timed.value) => {
+            estimate(timed.value, (lo, hi), 0.0, processor)
         }
         _ => cpu,
     }
