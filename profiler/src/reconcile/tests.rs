@@ -304,13 +304,17 @@ fn what_waited_beyond_the_clocks_interval_is_no_evidence_of_processor_time() {
     profile.functions.iter_mut().for_each(|function| function.timed.own = None);
     evidence.stack_samples = 20;
     for function in &mut evidence.functions {
+        function.on_stack = function.on_stack.min(9e6);
         function.stack_samples = (function.on_stack / 0.5e6) as u64;
     }
-    // The second function's calls took three times as long as all threads together computed.
-    profile.functions[1].timed.total = Some(Figure::exact(30e6));
+    evidence.functions[0].innermost = 5e6;
+    // The calls of two functions took longer than the clock allows; and one's even longer than all
+    // threads together computed, which may be the end of the clock's interval.
+    profile.functions[1].timed.total = Some(Figure::exact(9.9e6));
+    profile.functions[0].timed.total = Some(Figure::exact(30e6));
     profile.reconcile(&evidence);
+    assert_eq!(values(&profile, |function| function.total)[..2], [9e6, 4e6]);
     let total = profile.functions[1].total.unwrap();
-    assert_eq!(total.value, 4e6);
     let (lo, hi) = total.interval();
     assert!(lo < 3e6 && hi > 7e6, "{total:?}");
 }

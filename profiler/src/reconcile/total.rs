@@ -108,6 +108,7 @@ fn propose(
     own: Option<Figure>,
     idle: f64,
 ) -> Option<Figure> {
+    let waited = timed.is_some_and(|total| total.value > seen.processor);
     let timed = timed.map(|total| within(total, seen.processor));
     let complete = function.is_timed_completely();
     let is_evidence = complete || function.timed.mean().is_some_and(|mean| mean.value >= TOO_SHORT);
@@ -115,7 +116,7 @@ fn propose(
     let cpu = doubt::beside(cpu(seen, at), hidden, seen.processor);
     match (&seen.source, cpu) {
         (ClockSource::Kernel { .. }, Some(cpu)) => Some(by_stacks(
-            timed.filter(|_| is_evidence),
+            timed.filter(|_| is_evidence && !waited),
             cpu,
             seen.functions[at].stack_samples,
             seen.processor,
