@@ -419,15 +419,21 @@ const ENDS: [(&str, &str); 30] = [
     ("", "(call_indirect (i32.add (call $zero) (i32.const 1)))"),
 ];
 
-/// Runs a program that writes its trace to a file; returns how it ends, and the trace.
-fn told_to_a_file(engine: &Engine, original: &[u8], folder: &Folder) -> (String, Vec<Event>) {
-    let options = Options { file: Some("trap.r3".into()), ..Options::default() };
+/// Runs a program that writes its trace to a file, `trap.r3` in a folder that it knows as
+/// `/traces`; returns how it ends, and the trace.
+fn told_to_a_file(
+    engine: &Engine,
+    original: &[u8],
+    folder: &Folder,
+    path: &str,
+) -> (String, Vec<Event>) {
+    let options = Options { file: Some(path.into()), ..Options::default() };
     let recording = record(original, &options).expect("it can be recorded");
     let features = wasmparser::WasmFeatures::all();
     let mut validator = wasmparser::Validator::new_with_features(features);
     validator.validate_all(&recording.module).expect("it is valid");
     let module = Module::new(engine, &recording.module).expect("a module");
-    let world = WasiCtx::builder().preopened_dir(folder, "/", Permissions::ReadWrite);
+    let world = WasiCtx::builder().preopened_dir(folder, "/traces", Permissions::ReadWrite);
     let mut store = Store::new(engine, world.build().expect("a world"));
     let mut linker = Linker::new(engine);
     wasi::add_to_linker(&mut linker, |world: &mut WasiCtx| world).expect("the only one");
@@ -437,11 +443,26 @@ fn told_to_a_file(engine: &Engine, original: &[u8], folder: &Folder) -> (String,
         Ok(_) => String::new(),
         Err(error) => error.to_string().lines().next().unwrap_or_default().to_owned(),
     };
-    let trace = std::fs::read(folder.join("trap.r3")).expect("it was written");
+    let written = folder.join("trap.r3");
+    let trace = std::fs::read(&written).expect("it was written");
+    std::fs::remove_file(written).expect("it is there");
     let mut reader = Reader::new(&trace[..]).expect("a trace");
     let events = reader.by_ref().map(|event| event.expect("it is whole")).collect();
     assert_eq!(reader.ending(), Some(&Ending::Whole), "{ended}");
     (ended, events)
+}
+
+#[test]
+fn a_trace_may_go_to_a_path_from_the_root_with_and_without_a_memory() {
+    let (engine, folder) = (Engine::default(), Folder::new("wasm-aot-traces-from-the-root"));
+    for memory in ["", "(memory (export \"memory\") 1)"] {
+        let text = format!("(module {memory} (func (export \"_start\")))");
+        let original = wat::parse_str(&text).expect("a module");
+        let [short, long] = ["trap.r3", "/traces//trap.r3"]
+            .map(|path| told_to_a_file(&engine, &original, &folder, path));
+        assert_eq!(short, long);
+        assert_eq!(short.1.last(), Some(&Event::Leave(End::Values(Vec::new()))));
+    }
 }
 
 #[test]
@@ -458,7 +479,7 @@ fn a_trace_in_a_file_is_whole_however_the_program_traps() {
                 (func (export "_start") (local $at i32) (drop (call $zero)) {code}))"#
         );
         let original = wat::parse_str(&text).unwrap_or_else(|error| panic!("{code}: {error}"));
-        let (ended, events) = told_to_a_file(&engine, &original, &folder);
+        let (ended, events) = told_to_a_file(&engine, &original, &folder, "trap.r3");
         assert!(
             if why.is_empty() { ended.is_empty() } else { ended.contains(why) },
             "{code}: {ended}"

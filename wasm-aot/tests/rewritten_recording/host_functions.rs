@@ -185,7 +185,7 @@ fn a_trace_in_a_file_is_whole_where_a_call_through_the_host_s_table_traps() {
                     (call_indirect (type $t) (i32.const {index}))))"#
         );
         let original = wat::parse_str(&text).expect("it is text");
-        let (ended, events) = told_to_a_file(&engine, &original, &folder);
+        let (ended, events) = told_to_a_file(&engine, &original, &folder, "trap.r3");
         assert!(ended.contains(why), "{why}: {ended}");
         assert_eq!(events.last(), Some(&Event::Leave(End::Trap(why.to_owned()))), "{events:?}");
         assert_eq!(events.len(), 2, "nothing else happened: {events:?}");

@@ -276,7 +276,7 @@ fn a_trace_in_a_file_is_whole_where_a_typed_reference_traps() {
                 (func (export "take") (param funcref)) (func (export "_start") {code}))"#
         );
         let original = wat::parse_str(&text).expect("it is text");
-        let (ended, events) = told_to_a_file(&engine, &original, &folder);
+        let (ended, events) = told_to_a_file(&engine, &original, &folder, "trap.r3");
         let expected = match why {
             "" => End::Values(Vec::new()),
             why => End::Trap(why.to_owned()),

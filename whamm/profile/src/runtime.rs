@@ -17,7 +17,7 @@ use crate::{Clock, Error, Options, parts, texts};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use wasm_encoder::{EntityType, ValType};
-use whamm_rewrite::{Linked, Plan, Program};
+use whamm_rewrite::{Linked, Plan, Program, folder};
 
 /// The address of the data about a program.
 const DATA: u32 = 3584;
@@ -68,7 +68,8 @@ impl Ways {
         }
         if self.wasi.is_some() {
             wasi("fd_write", &[word; 4]);
-            if options.file.is_some() {
+            if let Some(path) = &options.file {
+                folder::imports(path).iter().for_each(|(name, params)| wasi(name, params));
                 wasi("path_open", &[word, word, word, word, word, long, long, word, word]);
                 wasi("path_rename", &[word; 6]);
                 wasi("fd_close", &[word]);
@@ -434,6 +435,11 @@ fn text(
     }
     let _ = writeln!(out, "(global $heap (mut i32) (i32.const {used}))");
     out += &parts;
+    match (&options.file, ways.wasi) {
+        (Some(path), Some(Way::Own)) => out += &folder::below_for(path, "own"),
+        (Some(path), Some(Way::Lent(_))) => out += &folder::below_for(path, "app"),
+        _ => {}
+    }
     let nodes = first_nodes(app.len());
     for (at, bytes) in [(HOST, nodes.as_slice()), (DATA, &data.bytes)] {
         let _ = writeln!(out, "(data (memory $own) (i32.const {at}) \"{}\")", escaped(bytes));

@@ -169,6 +169,30 @@ fn a_file_goes_into_the_first_folder_that_takes_it() {
 }
 
 #[test]
+fn a_path_from_the_root_is_below_the_folder_of_that_name() {
+    for text in [PROGRAM, WITHOUT_MEMORY] {
+        for path in ["/work/data/sub/app.profile", "/work/data///sub/app.profile"] {
+            let options = Options { file: Some(path.into()), ..Options::default() };
+            let mut running = Running::new(&profiled(text, &options), 25);
+            running.store.data_mut().has_folder = true;
+            running.call("_start");
+            assert_eq!(written(&running), "");
+            let (name, file) = running.store.data().file.clone().expect("it was opened");
+            assert_eq!(name, "sub/app.profile");
+            assert!(calls(&file, "work") > 0.0);
+        }
+        for path in ["/work/dat/app.profile", "/work/data", "/app.profile"] {
+            let options = Options { file: Some(path.into()), ..Options::default() };
+            let mut running = Running::new(&profiled(text, &options), 25);
+            running.store.data_mut().has_folder = true;
+            running.call("_start");
+            assert_eq!(running.store.data().file, None, "{path}");
+            assert!(written(&running).starts_with("fastinst: no folder"), "{path}");
+        }
+    }
+}
+
+#[test]
 fn a_file_that_there_is_no_room_for_does_not_get_its_name_and_the_report_is_printed() {
     let options = Options { file: Some("app.profile".into()), ..Options::default() };
     for (text, room) in [(PROGRAM, 0), (PROGRAM, 1000), (WITHOUT_MEMORY, 0)] {

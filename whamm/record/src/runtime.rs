@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use wasm_aot_trace::Program as Traced;
 use wasm_encoder::{BlockType, ConstExpr, EntityType, ExportKind, GlobalType, ValType};
-use whamm_rewrite::{Plan, Program};
+use whamm_rewrite::{Plan, Program, folder};
 
 /// The address of the first text.
 const TEXTS: u32 = 4096;
@@ -89,16 +89,19 @@ pub(crate) struct Runtime {
 }
 
 /// How the trace leaves the program.
-fn sink(app: &App, options: &Options) -> Result<&'static str, Error> {
-    if options.file.is_none() {
-        return Ok(include_str!("runtime/out_host.wat"));
-    }
+fn sink(app: &App, options: &Options) -> Result<String, Error> {
+    let Some(path) = &options.file else {
+        return Ok(include_str!("runtime/out_host.wat").to_owned());
+    };
+    let to = |out: &str, memory: &str| folder::below_for(path, memory) + out;
     match app.wasi_memory() {
         Some(memory) if app.is_wide(memory) => Err(Error::File(
             "the memory that WASI uses has 64-bit addresses, which WASI does not support",
         )),
-        Some(_) => Ok(include_str!("runtime/out_lent.wat")),
-        None if app.declared.memories.is_empty() => Ok(include_str!("runtime/out_own.wat")),
+        Some(_) => Ok(to(include_str!("runtime/out_lent.wat"), "app")),
+        None if app.declared.memories.is_empty() => {
+            Ok(to(include_str!("runtime/out_own.wat"), "own"))
+        }
         None => Err(Error::File("the program exports no memory named `memory`, which WASI needs")),
     }
 }
@@ -121,6 +124,12 @@ const FUNCTIONS: [(&str, &[ValType]); 3] = [
         ],
     ),
 ];
+
+/// The functions of WASI that write the trace; each returns a word.
+fn imports(options: &Options) -> Vec<(&'static str, &'static [ValType])> {
+    let Some(path) = &options.file else { return Vec::new() };
+    [&FUNCTIONS, folder::imports(path)].concat()
+}
 
 /// Texts and the trace's heading in the support's memory.
 struct Pool {
@@ -147,10 +156,7 @@ impl Runtime {
         options: &Options,
     ) -> Result<(), Error> {
         sink(app, options)?;
-        if options.file.is_none() {
-            return Ok(());
-        }
-        for (name, params) in FUNCTIONS {
+        for (name, params) in imports(options) {
             let ty = program.types + plan.types.len() as u32;
             plan.types.push((params.to_vec(), vec![ValType::I32]));
             plan.indices.import_function(WASI, name);
@@ -349,7 +355,7 @@ fn text(app: &App, traced: &Traced, options: &Options, pool: &mut Pool) -> Resul
     ]);
     let mut out = String::from("(module\n");
     if options.file.is_some() {
-        for (name, params) in FUNCTIONS {
+        for (name, params) in imports(options) {
             let params: Vec<&str> =
                 params.iter().map(|ty| if *ty == ValType::I64 { "i64" } else { "i32" }).collect();
             let params = params.join(" ");
@@ -377,7 +383,7 @@ fn text(app: &App, traced: &Traced, options: &Options, pool: &mut Pool) -> Resul
             text.replace(&global(0), &global(head + 18))
         },
     );
-    out += sink(app, options)?;
+    out += &sink(app, options)?;
     for memory in &app.memories {
         out += &memory_text(app, *memory, options.raw);
     }

@@ -42,6 +42,7 @@ mod debug;
 mod decode;
 mod emit;
 mod erasure;
+pub mod folder;
 mod indices;
 mod lines;
 mod link;

@@ -58,8 +58,13 @@ impl Template {
         })
     }
 
+    fn text() -> String {
+        let folders = ["own", "app"].map(whamm_rewrite::folder::below).concat();
+        include_str!("../runtime/support.wat").replace("{folders}\n", &folders)
+    }
+
     fn read() -> Result<Self, Box<dyn std::error::Error>> {
-        let bytes = wat::parse_str(include_str!("../runtime/support.wat"))?;
+        let bytes = wat::parse_str(Self::text())?;
         let mut t = Self {
             bytes: vec![],
             shapes: vec![],

@@ -954,45 +954,12 @@
     (global.set $path (local.get $at))
     (global.set $path_len (i32.add (i32.add (local.get $n) (local.get $m)) (i32.const 1))))
 
-  ;; How much of the report's path, which begins at the root, is the name of a folder; -1 if it does not lie in there.
-  (func $below (param $p i32) (param $n i32) (result i32)
-    (block $done (loop $next
-      (br_if $done (i32.eqz (local.get $n)))
-      (br_if $done (i32.ne (i32.load8_u $own (i32.sub (i32.add (local.get $p) (local.get $n)) (i32.const 1))) (i32.const 47)))
-      (local.set $n (i32.sub (local.get $n) (i32.const 1)))
-      (br $next)))
-    (if (i32.eqz (call $str_starts (global.get $path) (global.get $path_len) (local.get $p) (local.get $n))) (then (return (i32.const -1))))
-    (if (i32.ne (i32.load8_u $own (i32.add (global.get $path) (local.get $n))) (i32.const 47)) (then (return (i32.const -1))))
-    (loop $next
-      (local.set $n (i32.add (local.get $n) (i32.const 1)))
-      (br_if $next (i32.eq (i32.load8_u $own (i32.add (global.get $path) (local.get $n))) (i32.const 47))))
-    (local.get $n))
-
-  (func $rooted (result i32) (i32.eq (i32.load8_u $own (global.get $path)) (i32.const 47)))
-
-  (func $below_own (param $dir i32) (result i32) (local $at i32) (local $n i32)
-    (if (i32.eqz (call $rooted)) (then (return (i32.const 0))))
-    (if (call $fd_prestat_get (local.get $dir) (i32.const 144)) (then (return (i32.const -1))))
-    (local.set $n (i32.load $own (i32.const 148)))
-    (local.set $at (call $alloc (local.get $n)))
-    (if (call $fd_prestat_dir_name (local.get $dir) (local.get $at) (local.get $n)) (then (return (i32.const -1))))
-    (call $below (local.get $at) (local.get $n)))
-
-  (func $below_lent (param $dir i32) (result i32) (local $at i32) (local $n i32)
-    (if (i32.eqz (call $rooted)) (then (return (i32.const 0))))
-    (if (call $fd_prestat_get (local.get $dir) (i32.const 8)) (then (return (i32.const -1))))
-    (local.set $n (i32.load $app (i32.const 12)))
-    (if (i32.gt_u (local.get $n) (i32.const 1008)) (then (return (i32.const -1))))
-    (if (call $fd_prestat_dir_name (local.get $dir) (i32.const 16) (local.get $n)) (then (return (i32.const -1))))
-    (local.set $at (call $alloc (local.get $n)))
-    (memory.copy $own $app (local.get $at) (i32.const 16) (local.get $n))
-    (call $below (local.get $at) (local.get $n)))
-
+{folders}
   ;; Opens the file of the report in the first directory that has it or takes it, to append; stays with the console if there is none.
   (func $open_own (local $dir i32) (local $skip i32)
     (local.set $dir (i32.const 3))
     (loop $next
-      (local.set $skip (call $below_own (local.get $dir)))
+      (local.set $skip (call $below_own (local.get $dir) (i32.const 1280) (i32.const 1024)))
       (if (i32.ne (local.get $skip) (i32.const -1)) (then
         (if (i32.eqz (call $path_open (local.get $dir) (i32.const 1) (i32.add (global.get $path) (local.get $skip)) (i32.sub (global.get $path_len) (local.get $skip)) (i32.const 1) (i64.const 64) (i64.const 64) (i32.const 1) (i32.const 152)))
           (then (global.set $fd (i32.load $own (i32.const 152))) (return)))))
@@ -1005,7 +972,7 @@
     (memory.copy $own $app (i32.const 1280) (i32.const 0) (i32.const 1024))
     (local.set $dir (i32.const 3))
     (block $found (loop $next
-      (local.set $skip (call $below_lent (local.get $dir)))
+      (local.set $skip (call $below_app (local.get $dir) (i32.const 16) (i32.const 1008)))
       (if (i32.ne (local.get $skip) (i32.const -1)) (then
         (memory.copy $app $own (i32.const 16) (i32.add (global.get $path) (local.get $skip)) (i32.sub (global.get $path_len) (local.get $skip)))
         (if (i32.eqz (call $path_open (local.get $dir) (i32.const 1) (i32.const 16) (i32.sub (global.get $path_len) (local.get $skip)) (i32.const 1) (i64.const 64) (i64.const 64) (i32.const 1) (i32.const 8)))

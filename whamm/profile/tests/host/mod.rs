@@ -68,6 +68,28 @@ fn fd_write(mut caller: Caller<'_, World>, fd: i32, vectors: i32, n: i32, done: 
 const FOLDER: i32 = 5;
 const FILE: i32 = 9;
 
+/// The names of folders: the first of them takes no file.
+fn folder_name(folder: i32) -> Option<&'static str> {
+    match folder {
+        3 => Some("/wor"),
+        4 => Some("/work/data/below"),
+        FOLDER => Some("/work/data/"),
+        _ => None,
+    }
+}
+
+fn fd_prestat_get(mut caller: Caller<'_, World>, folder: i32, at: i32) -> i32 {
+    let (memory, Some(name)) = (memory(&caller), folder_name(folder)) else { return 8 };
+    let told = [0, name.len() as u32].map(u32::to_le_bytes).concat();
+    memory.write(&mut caller, at as usize, &told).map_or(28, |()| 0)
+}
+
+fn fd_prestat_dir_name(mut caller: Caller<'_, World>, folder: i32, at: i32, length: i32) -> i32 {
+    let (memory, Some(name)) = (memory(&caller), folder_name(folder)) else { return 8 };
+    assert_eq!(length as usize, name.len());
+    memory.write(&mut caller, at as usize, name.as_bytes()).map_or(28, |()| 0)
+}
+
 #[expect(clippy::too_many_arguments, reason = "it is WASI's")]
 fn path_open(
     mut caller: Caller<'_, World>,
@@ -144,6 +166,8 @@ impl Running {
         let defined = [
             linker.func_wrap(wasi, "clock_time_get", clock).is_ok(),
             linker.func_wrap(wasi, "fd_write", fd_write).is_ok(),
+            linker.func_wrap(wasi, "fd_prestat_get", fd_prestat_get).is_ok(),
+            linker.func_wrap(wasi, "fd_prestat_dir_name", fd_prestat_dir_name).is_ok(),
             linker.func_wrap(wasi, "path_open", path_open).is_ok(),
             linker.func_wrap(wasi, "path_rename", path_rename).is_ok(),
             linker.func_wrap(wasi, "fd_close", |fd: i32| i32::from(fd != FILE)).is_ok(),

@@ -29,14 +29,18 @@
       (global.set $fd (i32.const 2))
       (drop (call $write_lent (global.get $cut) (global.get $cut_len) (i32.const 1024)))))
     (call $give_back (local.get $n)))
-  (func $open (result i32) (local $n i32) (local $dir i32) (local $done i32)
+  (func $open (result i32) (local $n i32) (local $dir i32) (local $skip i32) (local $done i32)
     (if (i32.eqz (local.tee $n (call $lend))) (then (return (i32.const 0))))
-    (memory.copy $app $own (i32.const 16) (global.get $path) (global.get $path_len))
     (local.set $dir (i32.const 3))
     (block $found (loop $next
-      (if (i32.eqz (call $path_open (local.get $dir) (i32.const 1) (i32.const 16) (global.get $path_len) (i32.const 9)
-          (i64.const 64) (i64.const 64) (i32.const 0) (i32.const 8)))
-        (then (global.set $fd (i32.load $app (i32.const 8))) (local.set $done (i32.const 1)) (br $found)))
+      (local.set $skip (call $below_app (local.get $dir) (i32.const 16) (i32.const 1008)))
+      (if (i32.ne (local.get $skip) (i32.const -1)) (then
+        (memory.copy $app $own (i32.const 16) (i32.add (global.get $path) (local.get $skip))
+          (i32.sub (global.get $path_len) (local.get $skip)))
+        (if (i32.eqz (call $path_open (local.get $dir) (i32.const 1)
+            (i32.const 16) (i32.sub (global.get $path_len) (local.get $skip))
+            (i32.const 9) (i64.const 64) (i64.const 64) (i32.const 0) (i32.const 8)))
+          (then (global.set $fd (i32.load $app (i32.const 8))) (local.set $done (i32.const 1)) (br $found)))))
       (br_if $next (i32.lt_u (local.tee $dir (i32.add (local.get $dir) (i32.const 1))) (i32.const 16)))))
     (if (i32.eqz (local.get $done)) (then
       (drop (call $write_lent (global.get $unopened) (global.get $unopened_len) (i32.const 1024)))))
