@@ -40,7 +40,7 @@
     global.set 0
     call $say
   )
-  (func $"#func25 whamm.flush" (@name "whamm.flush") (;25;) (type 4)
+  (func $"#func23 whamm.flush" (@name "whamm.flush") (;23;) (type 4)
     (local i32)
     global.get 8
     local.set 0

@@ -40,12 +40,12 @@
     global.set 0
     call $say
   )
-  (func $"#func20 whamm.flush" (@name "whamm.flush") (;20;) (type 4)
+  (func $"#func14 whamm.flush" (@name "whamm.flush") (;14;) (type 4)
     (local i32)
-    global.get 6
+    global.get 5
     local.set 0
     i32.const 0
-    global.set 6
+    global.set 5
     local.get 0
     if ;; label = @1
       i32.const 2304

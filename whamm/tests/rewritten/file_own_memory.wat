@@ -5,12 +5,12 @@
     global.set 0
     nop
   )
-  (func $"#func17 whamm.flush" (@name "whamm.flush") (;17;) (type 1)
+  (func $"#func11 whamm.flush" (@name "whamm.flush") (;11;) (type 1)
     (local i32)
-    global.get 6
+    global.get 5
     local.set 0
     i32.const 0
-    global.set 6
+    global.set 5
     local.get 0
     if ;; label = @1
       i32.const 2304
