@@ -171,7 +171,7 @@ fn a_file_goes_into_the_first_folder_that_takes_it() {
 #[test]
 fn a_path_from_the_root_is_below_the_folder_of_that_name() {
     for text in [PROGRAM, WITHOUT_MEMORY] {
-        for path in ["/work/data/sub/app.profile", "/work/data///sub/app.profile"] {
+        for path in ["/srv/data/sub/app.profile", "/srv/data///sub/app.profile"] {
             let options = Options { file: Some(path.into()), ..Options::default() };
             let mut running = Running::new(&profiled(text, &options), 25);
             running.store.data_mut().has_folder = true;
@@ -181,7 +181,7 @@ fn a_path_from_the_root_is_below_the_folder_of_that_name() {
             assert_eq!(name, "sub/app.profile");
             assert!(calls(&file, "work") > 0.0);
         }
-        for path in ["/work/dat/app.profile", "/work/data", "/app.profile"] {
+        for path in ["/srv/dat/app.profile", "/srv/data", "/app.profile"] {
             let options = Options { file: Some(path.into()), ..Options::default() };
             let mut running = Running::new(&profiled(text, &options), 25);
             running.store.data_mut().has_folder = true;

@@ -71,9 +71,9 @@ const FILE: i32 = 9;
 /// The names of folders: the first of them takes no file.
 fn folder_name(folder: i32) -> Option<&'static str> {
     match folder {
-        3 => Some("/wor"),
-        4 => Some("/work/data/below"),
-        FOLDER => Some("/work/data/"),
+        3 => Some("/sr"),
+        4 => Some("/srv/data/below"),
+        FOLDER => Some("/srv/data/"),
         _ => None,
     }
 }
