@@ -16,7 +16,8 @@
 //!
 //! A thread's samples share that thread's own CPU time. So lost samples introduce no bias, and
 //! neither do threads that are too short to be sampled as often as they should be: the first sample
-//! is taken a whole period after a thread's beginning.
+//! is taken a whole period after a thread's beginning. Those that end before are sampled in bursts,
+//! if they are many; their samples share the time of all threads that no other sample is of.
 //!
 //! Time in hooks, their stubs and trampolines is not the program's: it is kept apart, and neither
 //! charged to a function nor part of the CPU time.
@@ -26,7 +27,7 @@
 mod division;
 mod strands;
 
-pub(crate) use strands::{Ended, Strand};
+pub(crate) use strands::{Brief, Ended, Strand};
 
 use division::Division;
 use profiler::{ClockFunction, ClockStack, FuncId};
@@ -86,6 +87,8 @@ pub(crate) struct Observed<'o> {
     pub(crate) residue: f64,
     /// CPU time of threads without a sample.
     pub(crate) unsampled: f64,
+    /// What it was spent on, as far as that is known.
+    pub(crate) brief: Option<Brief>,
     pub(crate) stacks: &'o HashMap<Stack, u64>,
     pub(crate) user: UserTime,
 }

@@ -137,6 +137,28 @@ fn two_thousand_threads_are_no_reason_to_refuse() {
     assert_eq!(calls(&profile, "worker"), 2000.0);
 }
 
+/// A thread that ends before the clock has sampled it once: with probes that were compiled in, and
+/// without, where a function gets a probe once it was seen to run.
+#[test]
+fn threads_that_are_briefer_than_the_clocks_period_are_sampled_in_bursts() {
+    let to = folder("witness-brief");
+    for flags in [&["-O2", "-finstrument-functions"][..], &["-O2"]] {
+        let program = compile("shares.c", &to, flags);
+        let path = to.join("profile.json");
+        let output = run(preloaded(&program, "adaptive", &path).arg("brief"));
+        assert!(output.status.success() && output.stdout == b"1\n", "{output:?}");
+        let profile = profile(&path);
+        if profile["header"]["clock"]["clock"] != "kernel" {
+            println!("SKIPPED: {}", profile["header"]["clock"]);
+            return;
+        }
+        let [one, three] = ["one", "three"].map(|name| share(&profile, name));
+        // The others are the kernel's for starting and ending threads.
+        assert!(one + three > 0.3, "{one} and {three} of {}", profile["header"]);
+        is_about(&profile, three / (one + three), 0.75);
+    }
+}
+
 #[test]
 fn a_clock_that_is_not_wanted_is_not_there_and_one_that_is_unknown_is_refused() {
     let profile = run_of(&["-DTURNS=1000000"], "split", |command| {

@@ -49,6 +49,18 @@ impl Ended {
     }
 }
 
+/// What was seen of threads that are too brief for the clock.
+#[derive(Clone, Debug)]
+pub(crate) struct Brief {
+    /// How often a place was seen.
+    pub(crate) places: HashMap<Place, u64>,
+    pub(crate) seen: u64,
+    /// The number of samples of the clock that it is worth.
+    pub(crate) samples: u64,
+    /// How much of their time is user time.
+    pub(crate) user: UserTime,
+}
+
 /// User time by place.
 #[derive(Debug, Default)]
 pub(super) struct ByPlace {
@@ -62,11 +74,21 @@ pub(super) struct ByPlace {
 /// Divides every thread's time among its places; the rest of it is system time. The time in hooks
 /// is excluded.
 pub(super) fn by_place(observed: &Observed<'_>, owner: &mut impl FnMut(Place) -> Owner) -> ByPlace {
-    let mut sum = ByPlace {
-        unsampled: observed.unsampled,
-        processor: observed.unsampled,
-        ..ByPlace::default()
-    };
+    let mut sum = ByPlace::default();
+    match &observed.brief {
+        Some(brief) if brief.samples > 0 && observed.unsampled > 0.0 => {
+            let share = |(&place, &seen): (&Place, &u64)| {
+                let share = seen as f64 / brief.seen as f64;
+                (place, share, share * brief.samples as f64)
+            };
+            let places = brief.places.iter().map(share);
+            sum.add(observed.unsampled, brief.samples, places, brief.user, owner);
+        }
+        _ => {
+            sum.unsampled += observed.unsampled;
+            sum.processor += observed.unsampled;
+        }
+    }
     for strand in &observed.live {
         if strand.samples == 0 {
             sum.unsampled += strand.processor;

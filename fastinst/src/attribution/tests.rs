@@ -41,7 +41,15 @@ fn observe(live: &[Strand], seen: &[(&[Place], u64)], user: UserTime) -> Attribu
     let (ended, stacks) = (Ended::default(), stacks(seen));
     let live = live.iter().collect();
     attribute(
-        &Observed { live, ended: &ended, residue: 0.0, unsampled: 0.0, stacks: &stacks, user },
+        &Observed {
+            live,
+            ended: &ended,
+            residue: 0.0,
+            unsampled: 0.0,
+            brief: None,
+            stacks: &stacks,
+            user,
+        },
         &mut Map,
     )
 }
@@ -166,6 +174,7 @@ fn a_stack_that_was_cut_short_before_any_probe_says_nothing() {
         ended: &ended,
         residue: 0.0,
         unsampled: 0.0,
+        brief: None,
         stacks: &seen,
         user,
     };
@@ -234,6 +243,7 @@ fn threads_that_have_ended_keep_their_time_and_their_last_moments() {
         ended: &ended,
         residue: 40.0,
         unsampled: 5.0,
+        brief: None,
         stacks: &none,
         user,
     };
@@ -244,6 +254,34 @@ fn threads_that_have_ended_keep_their_time_and_their_last_moments() {
         (function(&attributed, 1).innermost, function(&attributed, 2).innermost),
         (330.0, 110.0)
     );
+}
+
+#[test]
+fn the_time_of_threads_that_the_clock_misses_is_shared_by_what_bursts_have_seen_of_them() {
+    let (ended, none) = (Ended::default(), HashMap::new());
+    let live = [strand(100.0, &[(at(0, 210), 2)])];
+    let places = [(at(0, 110), 30), (at(0, 210), 10), (at(HOOKS, 5), 10), (at(5, 0), 50)].into();
+    let brief = Brief { places, seen: 100, samples: 20, user: UserTime::AndSystem };
+    let mut observed = Observed {
+        live: live.iter().collect(),
+        ended: &ended,
+        residue: 0.0,
+        unsampled: 1000.0,
+        brief: Some(brief),
+        stacks: &none,
+        user: UserTime::AndSystem,
+    };
+    let attributed = attribute(&observed, &mut Map);
+    adds_up(&attributed);
+    assert_eq!((attributed.processor, attributed.unknown), (1000.0, 500.0));
+    let [first, second] = [1, 2].map(|id| function(&attributed, id));
+    assert_eq!((first.innermost, first.samples), (300.0, 6));
+    assert_eq!((second.innermost, second.samples, attributed.samples), (200.0, 4, 20));
+    // Too little was seen to tell.
+    observed.brief = None;
+    let attributed = attribute(&observed, &mut Map);
+    adds_up(&attributed);
+    assert_eq!((attributed.processor, attributed.unknown), (1100.0, 1000.0));
 }
 
 #[test]

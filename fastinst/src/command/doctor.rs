@@ -125,8 +125,13 @@ fn counter() -> Finding {
 /// Whether the kernel's sampling clock, which measures CPU time, is available.
 fn sampling() -> Finding {
     let open = |kernel| {
-        let sampling =
-            Sampling { period: Duration::from_millis(4), kernel, stack: 8 << 10, inherit: true };
+        let sampling = Sampling {
+            period: Duration::from_millis(4),
+            kernel,
+            stack: 8 << 10,
+            inherit: true,
+            is_paused: false,
+        };
         Ring::open(sampling, Tid(0), 0, 256 << 10, 32 << 10)
     };
     match (open(true), open(false)) {

@@ -15,9 +15,11 @@
 //! - `placements` finds modules that come and go: libraries, and code that runtimes register.
 //! - `jit` names code that runtimes generate and report to perf.
 //! - `reservoir` keeps as many stacks as a profile needs, however long the program runs.
+//! - `brief` samples threads that end before the clock does.
 //! - `frames` is the fallback where the kernel refuses.
 //! - `owners` finds the functions with probes that a place belongs to.
 
+mod brief;
 mod frames;
 mod jit;
 mod kernel;

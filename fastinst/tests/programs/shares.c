@@ -1,7 +1,8 @@
 /*
  * Burns processor time in known parts. "split": three quarters in `three`, a quarter in `one`, which calls nothing. "library": about half of
  * it in the C library, called by `fills`; "read": in the kernel, called by `reads`; both print the share of `one`, which is in neither. "threads": four threads, each with
- * both. "inlined": as split, in functions that are inlined into main. "many": 2,000 threads.
+ * both. "inlined": as split, in functions that are inlined into main. "many": 2,000 threads. "brief": 20,000 threads of some
+ * hundred microseconds, two at a time.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -73,6 +74,12 @@ __attribute__((noinline)) void *worker(void *part) {
     return NULL;
 }
 
+__attribute__((noinline)) void *request(void *part) {
+    three((long)part);
+    one((long)part);
+    return NULL;
+}
+
 static int zero;
 
 __attribute__((no_instrument_function)) static void fills_for(char *buffer, double until) {
@@ -131,6 +138,15 @@ int main(int argc, char **argv) {
         for (int i = 0; i < count; i++)
             pthread_join(threads[i], NULL);
     }
+    else if (!strcmp(what, "brief"))
+        for (int i = 0; i < 10000; i++) {
+            pthread_t pair[2];
+            for (int k = 0; k < 2; k++)
+                if (pthread_create(&pair[k], NULL, request, (void *)(long)(TURNS / 2400)))
+                    return 8;
+            for (int k = 0; k < 2; k++)
+                pthread_join(pair[k], NULL);
+        }
     printf("%d\n", zero >= 0);
     return 0;
 }

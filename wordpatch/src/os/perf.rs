@@ -44,6 +44,8 @@ pub struct Sampling {
     pub stack: u32,
     /// Threads that the sampled one starts are sampled, too.
     pub inherit: bool,
+    /// Nothing is sampled until the thread that has opened the event calls [`resume`].
+    pub is_paused: bool,
 }
 
 /// An open event. Other events can be directed into its ring while this lives.
@@ -157,6 +159,7 @@ const SAMPLE_TID: u64 = 1 << 1;
 const SAMPLE_TIME: u64 = 1 << 2;
 const SAMPLE_REGS_USER: u64 = 1 << 12;
 const SAMPLE_STACK_USER: u64 = 1 << 13;
+const FLAG_DISABLED: u64 = 1 << 0;
 const FLAG_INHERIT: u64 = 1 << 1;
 const FLAG_EXCLUDE_KERNEL: u64 = 1 << 5;
 const FLAG_EXCLUDE_HV: u64 = 1 << 6;
@@ -172,6 +175,7 @@ impl Sampling {
     fn attributes(&self) -> Attributes {
         let mut flags = FLAG_EXCLUDE_HV | FLAG_USE_CLOCKID;
         flags |= if self.kernel { 0 } else { FLAG_EXCLUDE_KERNEL };
+        flags |= if self.is_paused { FLAG_DISABLED } else { 0 };
         flags |= if self.inherit { FLAG_INHERIT | FLAG_INHERIT_THREAD } else { 0 };
         let (registers, stack) = (self.has_registers(), self.stack > 0);
         let asked = |yes: bool, what: u64| if yes { what } else { 0 };
@@ -196,6 +200,22 @@ impl Sampling {
     fn has_registers(&self) -> bool {
         self.kernel || self.stack > 0
     }
+}
+
+/// Samples by all events that the calling thread has opened and that have a ring, and by those that
+/// threads have inherited from them (PR_TASK_PERF_EVENTS_ENABLE(2const)).
+pub fn resume() {
+    switch(libc::PR_TASK_PERF_EVENTS_ENABLE);
+}
+
+/// Stops sampling by these events.
+pub fn pause() {
+    switch(libc::PR_TASK_PERF_EVENTS_DISABLE);
+}
+
+fn switch(option: libc::c_int) {
+    // SAFETY: (1) no memory is passed; only events of the calling thread change.
+    unsafe { libc::syscall(libc::SYS_prctl, option, 0, 0, 0, 0) };
 }
 
 /// Opens the event for a thread on a processor.
@@ -403,8 +423,13 @@ mod tests {
     use crate::os::threads::current;
     use std::hint::black_box;
 
-    const PLAIN: Sampling =
-        Sampling { period: Duration::from_micros(997), kernel: false, stack: 0, inherit: true };
+    const PLAIN: Sampling = Sampling {
+        period: Duration::from_micros(997),
+        kernel: false,
+        stack: 0,
+        inherit: true,
+        is_paused: false,
+    };
 
     fn record(words: &[u64]) -> Vec<u8> {
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
@@ -453,6 +478,54 @@ mod tests {
         assert!(says(OPEN, libc::EPERM).contains("seccomp"));
         assert!(says("mmap of perf_event_open", libc::EPERM).contains("RLIMIT_MEMLOCK"));
         assert!(says(OPEN, libc::EINVAL).contains("Linux 5.13"));
+    }
+
+    fn work() {
+        let (mut sum, end) = (0u64, crate::os::clocks::of_caller() + Duration::from_millis(20));
+        while crate::os::clocks::of_caller() < end {
+            (0..100_000u64).for_each(|turn| sum = black_box(sum.wrapping_add(turn)));
+        }
+    }
+
+    #[test]
+    fn a_paused_clock_samples_between_resume_and_pause_also_a_thread_that_began_before() {
+        let sampling = Sampling { is_paused: true, ..PLAIN };
+        let processors = std::thread::available_parallelism().unwrap().get() as u32;
+        let open = |processor| Ring::open(sampling, Tid(0), processor, 1 << 16, PAGE);
+        let rings: Result<Vec<_>, _> = (0..processors).map(open).collect();
+        let Ok(rings) = rings else {
+            println!("SKIPPED: {}", rings.unwrap_err());
+            return;
+        };
+        let mut rings: Vec<Ring> = rings.into_iter().map(|(ring, _)| ring).collect();
+        let mut samples = || -> usize {
+            let mut count = 0;
+            let mut add =
+                |found: Found<'_>| count += usize::from(matches!(found, Found::Sample(_)));
+            rings.iter_mut().for_each(|ring| ring.drain(&mut add));
+            count
+        };
+        let (go, gone) = std::sync::mpsc::channel::<()>();
+        let (done, is_done) = std::sync::mpsc::channel();
+        let other = std::thread::spawn(move || {
+            while gone.recv().is_ok() {
+                work();
+                done.send(()).unwrap();
+            }
+        });
+        let mut round = || {
+            go.send(()).unwrap();
+            is_done.recv().unwrap();
+            samples()
+        };
+        assert_eq!(round(), 0);
+        resume();
+        assert!(round() > 3);
+        pause();
+        round();
+        assert_eq!(round(), 0);
+        drop(go);
+        other.join().unwrap();
     }
 
     /// In a container the kernel may refuse; then the test checks the error.

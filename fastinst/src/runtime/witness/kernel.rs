@@ -7,6 +7,7 @@
 //! CPU loses samples, but no sum is falsified: a thread's samples share the time that its own clock
 //! shows.
 
+use super::brief::{BriefThreads, Reading};
 use super::jit::Jit;
 use super::mappings::Mappings;
 use super::owners::Owners;
@@ -14,6 +15,7 @@ use super::reservoir::Reservoir;
 use super::unwinding::{Hooks, Unwinding};
 use crate::attribution::{self, Ended, Observed, Place, Strand, UserTime};
 use crate::names::Names;
+use crate::runtime::agent;
 use crate::runtime::registry::ModuleRegistry;
 use crate::runtime::spans;
 use profiler::{ClockEvidence, ClockSource};
@@ -71,6 +73,8 @@ pub(crate) struct Kernel {
     /// How many threads have ended with samples.
     ends: u32,
     stacks: Reservoir,
+    brief: BriefThreads,
+    processors: Vec<u32>,
     mappings: Mappings,
     unwinding: Unwinding,
     jit: Jit,
@@ -159,7 +163,7 @@ impl Kernel {
             STACK_RING.min(share * 2).max(LEAST_STACK_RING),
         );
         let open = |kernel| {
-            let sampling = Sampling { period, kernel, stack: 0, inherit: true };
+            let sampling = Sampling { kernel, stack: 0, ..always(period) };
             Events::open(sampling, &processors, sizes.0, LEAST_ADDRESS_RING)
         };
         let (addresses, sees_kernel) = match open(true) {
@@ -170,8 +174,7 @@ impl Kernel {
             opened => (opened, true),
         };
         let addresses = addresses.map_err(|error| Refusal { error })?;
-        let sampling =
-            Sampling { period: stack_period, kernel: sees_kernel, stack: STACK, inherit: true };
+        let sampling = Sampling { kernel: sees_kernel, stack: STACK, ..always(stack_period) };
         // Without stacks, time in libraries has no callers; everything else is available.
         let stacks =
             Events::open(sampling, &processors, sizes.1, LEAST_STACK_RING).unwrap_or_default();
@@ -185,6 +188,8 @@ impl Kernel {
             ended: Ended::default(),
             ends: 0,
             stacks: Reservoir::default(),
+            brief: BriefThreads::new(),
+            processors,
             mappings: Mappings::default(),
             unwinding: Unwinding::default(),
             jit: Jit::default(),
@@ -205,7 +210,8 @@ impl Kernel {
     pub(super) fn pause(&self) -> Duration {
         let least = self.stack_rings.iter().map(Ring::size).min().filter(|_| self.is_busy);
         let stacks = least.map(|size| size as u32 / RECORD / 2);
-        stacks.map_or(Duration::MAX, |stacks| self.stack_period * stacks.max(1))
+        let full = stacks.map_or(Duration::MAX, |stacks| self.stack_period * stacks.max(1));
+        full.min(self.brief.pause())
     }
 
     /// Takes what lies in the rings, and reads the clocks when it is time.
@@ -217,6 +223,43 @@ impl Kernel {
         let pause = if self.threads.len() > MANY { CLOCKS_OF_MANY } else { CLOCKS };
         if self.looked.elapsed() >= pause {
             self.read_clocks();
+        }
+        self.attend_to_brief_threads();
+    }
+
+    /// Has threads that end before they are sampled sampled in bursts, if they take much of the
+    /// time.
+    fn attend_to_brief_threads(&mut self) {
+        if self.paused.is_some() || !agent::may_install() {
+            self.brief.stop();
+            return;
+        }
+        let process = clocks::of_process().saturating_sub(self.before).as_nanos() as f64;
+        if self.brief.is_judgement_due(process) {
+            self.read_clocks();
+            let (_, unsampled) = self.rest();
+            self.brief.judge(process, unsampled);
+        }
+        let (threads, first) = (&self.threads, Tid(threads::process()));
+        // A thread that starts many others takes enough time to be sampled.
+        let starters = || {
+            let mut all: Vec<Tid> = threads.keys().copied().filter(|tid| *tid != first).collect();
+            all.sort_by(|a, b| threads[b].strand.processor.total_cmp(&threads[a].strand.processor));
+            [vec![first], all].concat()
+        };
+        if self.brief.burst(self.sees_kernel, &self.processors, starters) {
+            // First what the clock has seen: such threads are not brief.
+            self.drain();
+            let reading = Reading {
+                mappings: &mut self.mappings,
+                unwinding: &mut self.unwinding,
+                ours: drain_stacks as *const () as u64,
+                agents: &self.agent.all,
+                seen: self.has_puns.then_some(&mut self.seen),
+            };
+            let (threads, stacks) = (&self.threads, &mut self.stacks);
+            self.brief.drain(|tid| threads.contains_key(&tid), reading);
+            self.brief.settle(self.stack_period.as_nanos() as f64, |stack| stacks.add(stack));
         }
     }
 
@@ -274,6 +317,7 @@ impl Kernel {
             mappings,
             unwinding,
             stacks,
+            brief,
             lost,
             seen: met,
             has_puns,
@@ -302,9 +346,10 @@ impl Kernel {
                     }
                     let place = address
                         .map_or(Place::NOWHERE, |address| mappings.place(address, seen.time));
-                    let thread = threads
-                        .entry(seen.thread)
-                        .or_insert_with(|| Thread::begin(seen.thread, earlier));
+                    let thread = threads.entry(seen.thread).or_insert_with(|| {
+                        brief.is_not_brief(seen.thread);
+                        Thread::begin(seen.thread, earlier)
+                    });
                     thread.strand.see(place);
                 }
                 Found::Sample(_) => {}
@@ -364,8 +409,10 @@ impl Kernel {
         let (residue, unsampled) = self.rest();
         let user = self.user_time();
         let live = self.threads.values().map(|thread| &thread.strand).collect();
+        let brief_user = if self.sees_kernel { user } else { self.user_share() };
+        let brief = self.brief.evidence(unsampled, self.period.as_nanos() as f64, brief_user);
         let observed =
-            Observed { live, ended: &self.ended, residue, unsampled, stacks: &stacks, user };
+            Observed { live, ended: &self.ended, residue, unsampled, brief, stacks: &stacks, user };
         let mut owners =
             Owners::new(registry, names, &mut self.mappings, &mut self.jit, self.sees_kernel);
         let attributed = attribution::attribute(&observed, &mut owners);
@@ -435,14 +482,16 @@ impl Kernel {
         match (self.sees_kernel, was_full) {
             (true, _) => UserTime::AndSystem,
             (false, false) => UserTime::Sampled { period: self.period.as_nanos() as f64 },
-            (false, true) => {
-                let ((user, system), (own_user, own_system)) =
-                    (clocks::split(false), clocks::split(true));
-                let [user, system] = [(user, own_user), (system, own_system)]
-                    .map(|(all, own)| all.saturating_sub(own).as_secs_f64());
-                UserTime::Share(if user + system > 0.0 { user / (user + system) } else { 1.0 })
-            }
+            (false, true) => self.user_share(),
         }
+    }
+
+    /// The share of user time by the kernel's accounts. By the agent, whose own time is left out.
+    fn user_share(&self) -> UserTime {
+        let ((user, system), (own_user, own_system)) = (clocks::split(false), clocks::split(true));
+        let [user, system] = [(user, own_user), (system, own_system)]
+            .map(|(all, own)| all.saturating_sub(own).as_secs_f64());
+        UserTime::Share(if user + system > 0.0 { user / (user + system) } else { 1.0 })
     }
 }
 
@@ -464,9 +513,14 @@ fn clocks_now() -> HashMap<Tid, Duration> {
     clocks
 }
 
+/// Sampling that is inherited and never pauses.
+fn always(period: Duration) -> Sampling {
+    Sampling { period, kernel: false, stack: 0, inherit: true, is_paused: false }
+}
+
 /// Keeps an address that is taken soon; in a program with very many threads some are dropped, and
 /// seen again later.
-fn remember(addresses: &mut Vec<u64>, address: Option<u64>) {
+pub(super) fn remember(addresses: &mut Vec<u64>, address: Option<u64>) {
     const MOST: usize = 1 << 14;
     if addresses.len() < MOST {
         addresses.extend(address);
