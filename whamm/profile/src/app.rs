@@ -48,13 +48,13 @@ pub(crate) struct App {
     pub(crate) wasi_memory: Option<u32>,
     /// Functions to which there are references: in tables, globals, code.
     pub(crate) referred: BTreeSet<u32>,
-    /// Imported functions that others tail-call.
-    pub(crate) tail_called: BTreeSet<u32>,
     /// Whether it makes tail calls.
     pub(crate) tails: bool,
+    /// Whether it makes tail calls through tables or references.
+    pub(crate) tails_indirectly: bool,
     /// Whether it catches exceptions.
     pub(crate) catches: bool,
-    /// Whether it calls functions through tables or references.
+    /// Whether it calls functions through tables or references, by tail calls or others.
     pub(crate) calls_indirectly: bool,
     /// Whether it has a start function.
     starts: bool,
@@ -73,22 +73,15 @@ impl App {
             for instruction in body.instructions()? {
                 let operator = instruction.operator;
                 app.tails |= is_tail_call(&operator);
-                app.calls_indirectly |=
-                    matches!(operator, Operator::CallIndirect { .. } | Operator::CallRef { .. });
+                app.tails_indirectly |= is_indirect_tail_call(&operator);
+                app.calls_indirectly |= app.tails_indirectly
+                    || matches!(operator, Operator::CallIndirect { .. } | Operator::CallRef { .. });
                 app.catches |= matches!(
                     operator,
                     Operator::TryTable { .. } | Operator::Catch { .. } | Operator::CatchAll
                 );
-                match operator {
-                    Operator::RefFunc { function_index } => {
-                        app.referred.insert(function_index);
-                    }
-                    Operator::ReturnCall { function_index }
-                        if function_index < program.imported_functions =>
-                    {
-                        app.tail_called.insert(function_index);
-                    }
-                    _ => {}
+                if let Operator::RefFunc { function_index } = operator {
+                    app.referred.insert(function_index);
                 }
             }
         }
@@ -282,12 +275,12 @@ pub(crate) fn is_call(operator: &Operator<'_>) -> bool {
 
 /// Whether an instruction is a tail call.
 pub(crate) fn is_tail_call(operator: &Operator<'_>) -> bool {
-    matches!(
-        operator,
-        Operator::ReturnCall { .. }
-            | Operator::ReturnCallIndirect { .. }
-            | Operator::ReturnCallRef { .. }
-    )
+    matches!(operator, Operator::ReturnCall { .. }) || is_indirect_tail_call(operator)
+}
+
+/// Whether an instruction is a tail call that does not name its callee.
+fn is_indirect_tail_call(operator: &Operator<'_>) -> bool {
+    matches!(operator, Operator::ReturnCallIndirect { .. } | Operator::ReturnCallRef { .. })
 }
 
 /// Whether a body makes no calls and is short: it has no loop, and no instruction that works on

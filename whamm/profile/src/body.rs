@@ -35,8 +35,6 @@ pub(crate) struct Bodies<'a> {
     pub(crate) app: &'a App,
     pub(crate) shapes: &'a Shapes,
     pub(crate) runtime: &'a Runtime,
-    /// Gateways, by the function that they replace for the host or for references.
-    pub(crate) gateways: &'a BTreeMap<u32, u32>,
     /// Stand-ins, by the function that they replace in direct calls, if these are many.
     pub(crate) stand_ins: &'a BTreeMap<u32, u32>,
     /// The current indices of the program's functions.
@@ -145,11 +143,6 @@ impl Bodies<'_> {
         Ok(planner.plan)
     }
 
-    /// Whether a function ends the program, so that the profile has to be reported before.
-    fn ends(&self, function: u32) -> bool {
-        self.runtime.tells_ends && self.app.is_exit(function)
-    }
-
     /// Plans a body that calls nothing, and may end the program.
     fn plan_endings(
         &self,
@@ -191,16 +184,11 @@ impl Planner<'_, '_> {
                 return;
             }
             Operator::ReturnCall { function_index } => {
-                if let Some(gateway) = self.all.gateways.get(&function_index).copied()
-                    && function_index < self.all.app.imported()
-                {
-                    self.put().local_get(node).call(runtime.tail_via);
-                    self.plan.leave_out(place);
-                    self.put().return_call(gateway);
-                    return;
-                }
                 let id = function_index + 1;
                 self.put().local_get(node).i32_const(id.cast_signed()).call(runtime.tail);
+                if self.all.runtime.ends(self.all.app, function_index) {
+                    self.put().call(runtime.exiting);
+                }
             }
             Operator::ReturnCallIndirect { .. } | Operator::ReturnCallRef { .. } => {
                 self.put().local_get(node).call(runtime.tail_via);
@@ -282,7 +270,7 @@ impl Planner<'_, '_> {
                 self.plan.keep(place);
                 self.leave();
             }
-            Some(_) if self.all.ends(callee) => {
+            Some(_) if self.all.runtime.ends(self.all.app, callee) => {
                 self.put_enter_child(id);
                 let exiting = self.all.runtime.exiting;
                 self.put().call(exiting);

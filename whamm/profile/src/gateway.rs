@@ -2,15 +2,17 @@
 //!
 //! A call that does not name its callee cannot find its node, and the host knows no nodes. So every
 //! function that is exported or referred to is replaced by a gateway: it determines the origin of
-//! the call, enters the node of its function, and leaves it. Direct calls bypass it.
+//! the call, enters the node of its function, and leaves it. If it was reached by a tail call, it
+//! tail-calls the function, so that a program whose tail calls are a loop needs no more stack: the
+//! caller of the first one leaves the last. Direct calls bypass it.
 
+use crate::Options;
 use crate::app::App;
 use crate::body::Sink;
 use crate::runtime::{ROW, Runtime};
 use crate::shape::Shapes;
-use crate::{Error, Options};
 use std::collections::{BTreeMap, BTreeSet};
-use wasm_encoder::{BlockType, ExportKind, Function, ValType};
+use wasm_encoder::{BlockType, ExportKind, Function, InstructionSink, ValType};
 use whamm_rewrite::{Plan, Program};
 
 /// The export that the host interface `prof` calls to get all arcs.
@@ -27,7 +29,7 @@ fn is_entry(app: &App, name: &str) -> bool {
     is_main || matches!(name, "_start" | "wasi_thread_start")
 }
 
-/// Creates the gateways; returns them by the function that they replace.
+/// Creates the gateways, and has exports and references refer to them.
 pub(crate) fn make(
     plan: &mut Plan,
     program: &Program<'_>,
@@ -35,7 +37,7 @@ pub(crate) fn make(
     shapes: &Shapes,
     runtime: &Runtime,
     options: &Options,
-) -> Result<BTreeMap<u32, u32>, Error> {
+) {
     let own = |function: &u32| *function >= app.imported();
     let tells_always = options.tells_always();
     let exported: BTreeSet<u32> = app.exports.iter().map(|export| export.1).filter(own).collect();
@@ -45,15 +47,12 @@ pub(crate) fn make(
         .filter(|export| tells_always || is_entry(app, &export.0))
         .map(|export| export.1)
         .collect();
-    let mut stand_for = exported.clone();
-    stand_for.extend(app.referred.iter().copied());
-    stand_for.extend(app.tail_called.iter().copied());
     let mut gateways = BTreeMap::new();
     let makes = Maker { app, shapes, runtime };
     let has_room = app.referred.len() as u64 * QUICK <= program.code_len() / 8 + ROOM;
-    for function in stand_for {
+    for function in exported.union(&app.referred).copied() {
         let ends = runtime.tells_ends && entries.contains(&function);
-        let is_quick = has_room && app.referred.contains(&function);
+        let is_quick = has_room && app.referred.contains(&function) && !runtime.ends(app, function);
         let index = makes.add(plan, function, is_quick, ends);
         gateways.insert(function, index);
         if app.referred.contains(&function) {
@@ -70,7 +69,6 @@ pub(crate) fn make(
         let first = start_function(plan, program, &makes, start, is_quiet);
         plan.start = Some(first);
     }
-    Ok(gateways)
 }
 
 /// The index of the next function that is added to the plan.
@@ -94,18 +92,16 @@ impl Maker<'_> {
         let id = (function + 1).cast_signed();
         let callee = plan.indices.function(function);
         let mut body = Function::new([(2, ValType::I32)]);
-        let call = |body: &mut Function| {
-            (0..from).for_each(|parameter| {
-                body.instructions().local_get(parameter);
-            });
-            body.instructions().call(callee);
-        };
         if is_quick {
-            self.quick(&mut body, function, (from, at), call);
+            self.quick(&mut body, (function, callee), (from, at));
+        }
+        if app.tails_indirectly && app.referred.contains(&function) {
+            self.after_tail_call(&mut body, (function, callee));
         }
         body.instructions().call(runtime.origin).local_tee(from).i32_const(id);
         body.instructions().call(runtime.enter_gate).local_set(at);
-        call(&mut body);
+        self.before_exit(&mut body, function);
+        self.put_arguments(&mut body, function).call(callee);
         body.instructions().local_get(from).local_get(at).call(runtime.leave);
         if ends {
             body.instructions().local_get(from).call(runtime.ended);
@@ -117,15 +113,36 @@ impl Maker<'_> {
         index
     }
 
+    /// Puts the function's arguments, which are the gateway's, on the stack.
+    fn put_arguments<'b>(&self, body: &'b mut Function, function: u32) -> InstructionSink<'b> {
+        let mut to = body.instructions();
+        (0..self.app.parameters(function)).for_each(|parameter| {
+            to.local_get(parameter);
+        });
+        to
+    }
+
+    /// Writes the path for tail calls.
+    fn after_tail_call(&self, body: &mut Function, (function, callee): (u32, u32)) {
+        let runtime = self.runtime;
+        let id = (function + 1).cast_signed();
+        body.instructions().global_get(runtime.via).i32_const(1).i32_and().if_(BlockType::Empty);
+        body.instructions().i32_const(id).call(runtime.tail_gate);
+        self.before_exit(body, function);
+        self.put_arguments(body, function).return_call(callee);
+        body.instructions().end();
+    }
+
+    /// Reports the profile if the function ends the program.
+    fn before_exit(&self, body: &mut Function, function: u32) {
+        if self.runtime.ends(self.app, function) {
+            body.instructions().call(self.runtime.exiting);
+        }
+    }
+
     /// Writes the fast path, for calls that come from the same node as the previous one, and are
     /// not timed.
-    fn quick(
-        &self,
-        body: &mut Function,
-        function: u32,
-        (from, at): (u32, u32),
-        call: impl Fn(&mut Function),
-    ) {
+    fn quick(&self, body: &mut Function, (function, callee): (u32, u32), (from, at): (u32, u32)) {
         let runtime = self.runtime;
         let how = self.shapes.callee(self.app, function);
         let row = u64::from(runtime.rows + ROW * (function + 1));
@@ -135,7 +152,7 @@ impl Maker<'_> {
         sink.to.i32_const(0).global_set(runtime.via).i32_const(0);
         sink.word(row + 20).to.local_set(at);
         sink.begin(at, how);
-        call(body);
+        self.put_arguments(body, function).call(callee);
         Sink { runtime, to: body.instructions() }.end(from, at, how);
         body.instructions().return_().end();
     }

@@ -189,16 +189,15 @@ pub fn profile(bytes: &[u8], options: &Options) -> Result<Profiled, Error> {
     plan.source_map.clone_from(&options.source_map);
     Runtime::import(&mut plan, &program, &ways, options);
     let runtime = Runtime::link(&mut plan, &program, &app, &shapes, &ways, options)?;
-    let gateways = gateway::make(&mut plan, &program, &app, &shapes, &runtime, options)?;
+    gateway::make(&mut plan, &program, &app, &shapes, &runtime, options);
     gateway::export(&mut plan, &app, &runtime, ways.wasi == Some(Way::Own));
     if options.host_api {
         plan.customs.push(("fastinst:functions".to_owned(), functions(&app).into_bytes()));
     }
     let stand_ins = &stand_in::make(&mut plan, &app, &shapes, &runtime);
-    let gateways = &gateways;
     let inlining = &budget::inlining(&program, &shapes)?;
     let (app, shapes, runtime, indices) = (&app, &shapes, &runtime, &plan.indices.clone());
-    let all = Bodies { app, shapes, runtime, gateways, stand_ins, indices, inlining };
+    let all = Bodies { app, shapes, runtime, stand_ins, indices, inlining };
     let bodies = program.bodies.iter().map(|body| all.plan(body));
     plan.bodies = bodies.collect::<Result<_, Error>>()?;
     let emitted = emit(&program, &plan)?;

@@ -162,6 +162,7 @@ impl Ways {
                 "file" => options.file.is_some(),
                 "start" => app.starts_quietly(),
                 "tails" => app.tails,
+                "tails_indirectly" => app.tails_indirectly,
                 "exceptions" => app.catches,
                 "indirect" => app.calls_indirectly,
                 "may_be_empty" => match self.wasi {
@@ -231,6 +232,7 @@ pub(crate) struct Runtime {
     pub(crate) leave: u32,
     pub(crate) tail: u32,
     pub(crate) tail_via: u32,
+    pub(crate) tail_gate: u32,
     pub(crate) caught: u32,
     pub(crate) foreign: u32,
     pub(crate) origin: u32,
@@ -305,6 +307,7 @@ impl Runtime {
             leave: function("leave")?,
             tail: function("tail").unwrap_or(NEEDLESS),
             tail_via: function("tail_via").unwrap_or(NEEDLESS),
+            tail_gate: function("tail_gate").unwrap_or(NEEDLESS),
             caught: function("caught").unwrap_or(NEEDLESS),
             foreign: function("foreign").unwrap_or(NEEDLESS),
             origin: function("origin")?,
@@ -318,6 +321,11 @@ impl Runtime {
             export_data: function("export_data"),
             tells_ends: ways.wasi.is_some() || function("export_data").is_some(),
         })
+    }
+
+    /// Whether a function ends the program, so that the profile has to be reported before.
+    pub(crate) fn ends(&self, app: &App, function: u32) -> bool {
+        self.tells_ends && app.is_exit(function)
     }
 }
 

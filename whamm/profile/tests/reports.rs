@@ -118,6 +118,72 @@ fn what_is_short_is_counted_and_its_time_is_its_callers() {
     assert!(own("work") > 50.0 * 500_000.0 - 1.0);
 }
 
+/// Functions that tail-call one another, directly and through the table, until a number is 0.
+const TAIL_CALLS: &str = r#"(module
+    (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+    (import "host" "work" (func $work (param i32)))
+    (memory (export "memory") 1)
+    (type $unary (func (param i32))) (type $counts (func (param i32 i32) (result i32)))
+    (table funcref (elem $direct $indirect $work $exit))
+    (func $direct (type $counts)
+        (if (result i32) (i32.eqz (local.get 0)) (then (local.get 1)) (else
+            (return_call $indirect (i32.sub (local.get 0) (i32.const 1))
+                (i32.add (local.get 1) (i32.const 1))))))
+    (func $indirect (type $counts)
+        (if (result i32) (i32.eqz (local.get 0)) (then (local.get 1)) (else
+            (return_call_indirect (type $counts) (i32.sub (local.get 0) (i32.const 1))
+                (i32.add (local.get 1) (i32.const 1))
+                (i32.and (local.get 0) (i32.const 1))))))
+    (func (export "many")
+        (if (i32.ne (call $direct (i32.const 100000) (i32.const 0)) (i32.const 100000))
+            (then (unreachable))))
+    (func $short (return_call $work (i32.const 100)))
+    (func $far (return_call_indirect (type $unary) (i32.const 100) (i32.const 2)))
+    (func (export "again") (call $short) (call $far))
+    (func (export "_start") (call $short) (return_call $exit (i32.const 3)))
+    (func (export "main") (call $far)
+        (return_call_indirect (type $unary) (i32.const 3) (i32.const 3))))"#;
+
+#[test]
+fn an_unbounded_loop_of_tail_calls_needs_no_stack() {
+    for clock in [Clock::None, Clock::Wasi] {
+        let options = Options { clock: Some(clock), ..Options::default() };
+        let mut running = Running::new(&profiled(TAIL_CALLS, &options), 25);
+        assert!(running.call("many") && running.call("many"));
+        let profile = running.profile();
+        let calls = |name: &str| {
+            let of = profile.functions.iter().find(|function| function.label.name == name);
+            of.map(|function| (function.calls.value, function.arcs.len()))
+        };
+        // All are called by `many`, since each ends its caller.
+        assert_eq!(calls("direct").zip(calls("indirect")).map(|(a, b)| a.0 + b.0), Some(200_002.0));
+        assert_eq!((calls("direct").unwrap().1, calls("indirect").unwrap().1), (1, 1));
+    }
+}
+
+#[test]
+fn short_functions_that_end_by_tail_calls_are_timed_eight_times() {
+    let mut running = Running::new(&profiled(TAIL_CALLS, &Options::default()), 1000);
+    for _ in 0..50 {
+        assert!(running.call("again"));
+    }
+    let report = running.report();
+    // `again`, `short`, `far`, and `work`, which `again` seems to call.
+    assert!(report.contains("\n32 calls were timed"), "{report}");
+}
+
+#[test]
+fn a_program_that_exits_by_a_tail_call_prints_its_profile() {
+    for entry in ["_start", "main"] {
+        let options = Options { force_print: true, ..Options::default() };
+        let mut running = Running::new(&profiled(TAIL_CALLS, &options), 25);
+        assert!(!running.call(entry));
+        let report = written(&running);
+        assert_eq!(report.matches("fastinst profile: ").count(), 1, "{entry}: {report}");
+        assert_eq!(line(&report, " work")[5], "1", "{entry}: {report}");
+    }
+}
+
 #[test]
 fn a_clock_that_becomes_slower_is_subtracted_as_it_is() {
     let text = r#"(module (memory (export "memory") 1)

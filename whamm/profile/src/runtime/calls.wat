@@ -33,26 +33,38 @@
   (func $leave (export "leave") (param $node i32) (param $at i32)
 {if time_all}
     (local $cost i64) (local $now i64) (local $lent i64) (local $passed i64)
-{else}
-    (local $spent i64) (local $timed i32)
 {end}
 {if tails}
     (local $next i32)
     (block $last (loop $tails
       (br_if $last (i32.eqz (local.tee $next (i32.load $own offset=72 (local.get $at)))))
       (i32.store $own offset=72 (local.get $at) (i32.const 0))
+{if tails_indirectly}
       (if (i32.eq (local.get $next) (i32.const 1)) (then
+        (call $foreign (local.get $node))
         (global.set $cur (local.get $node))
         (return)))
+{end}
       (local.set $at (local.get $next))
       (br $tails)))
 {end}
-    (if (i32.load $own offset=48 (local.get $at)) (then
 {if time_all}
+    (if (i32.load $own offset=48 (local.get $at)) (then
       (local.set $cost (global.get $of_callee))
 {reading}
+    ))
 {else}
-      ;; Contexts that turn out to be too short are only counted from then on.
+    (call $close (local.get $at))
+{end}
+    (global.set $cur (local.get $node)))
+
+  ;; A call of that node has ended. Contexts that turn out to be too short are only counted from then on.
+  (func $close (param $at i32)
+{if time_all}
+    (if (i32.load $own offset=48 (local.get $at)) (then (call $read_clock (global.get $of_callee)))))
+{else}
+    (local $spent i64) (local $timed i32)
+    (if (i32.load $own offset=48 (local.get $at)) (then
       (call $read_clock (global.get $of_callee))
       (local.set $spent (i64.sub (global.get $last) (i64.load $own offset=32 (local.get $at))))
       ;; One call may have waited for a processor for most of its time.
@@ -64,7 +76,5 @@
       (i32.store $own offset=52 (local.get $at) (local.get $timed))
       (if (i32.ge_u (local.get $timed) (i32.const 8)) (then
         (if (i64.lt_s (local.get $spent) (i64.mul (i64.extend_i32_u (local.get $timed)) (global.get $least)))
-          (then (i32.store $own offset=48 (local.get $at) (i32.const 0))))))
+          (then (i32.store $own offset=48 (local.get $at) (i32.const 0)))))))))
 {end}
-    ))
-    (global.set $cur (local.get $node)))

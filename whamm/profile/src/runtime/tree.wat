@@ -5,7 +5,7 @@
 ;;  40 time of timed calls, callees included, of each 64 times the least at most
 ;;  48 whether it is timed    52 timed calls, if not all calls are timed
 ;;  56, 64 what a report adds up: its own time and that of what is only counted below it, and all time
-;;  72 what a tail call has put in the place of the call that is active: a node, 1 if that has ended, too, 0 if there was none
+;;  72 what a tail call has put in the place of the call that is active: a node, 1 if that is no function of this module, 0 if there was none
 ;;  80 calls of small leaf functions, eight bytes each, then slots of direct callees, eight bytes each:
 ;;      0 the callee's node if that is not timed   4 its node, whether it is timed or not
 ;;
@@ -13,7 +13,8 @@
 
   ;; The node of what runs now, or one below it that is not timed and has returned: the time of both is that of the same timed node.
   (global $cur (export "cur") (mut i32) (i32.const 128))
-  ;; The node from which a function is called whose name the call does not say; 0 if there is no such call.
+  ;; The node from which a function is called whose name the call does not say, with the lowest bit set if that is a
+  ;; tail call; 0 if there is no such call.
   (global $via (export "via") (mut i32) (i32.const 0))
   ;; What a stand-in is called with beyond what its function takes: the caller's node, and where the function's slot is
   ;; in that.
@@ -118,20 +119,28 @@
 
 {if tails}
   ;; A tail call: it ends its caller, and belongs to what called that.
-  (func $tail (export "tail") (param $node i32) (param $id i32) (local $at i32)
+  (func $tail (export "tail") (param $node i32) (param $id i32)
+    (call $close (local.get $node))
+    (call $replace (local.get $node) (local.get $id)))
+
+  (func $replace (param $node i32) (param $id i32) (local $at i32)
     (local.set $at (call $child (i32.load $own offset=4 (local.get $node)) (local.get $id)))
-    (call $end_before_tail (local.get $node))
     (i32.store $own offset=72 (local.get $node) (local.get $at))
     (call $open (local.get $at)))
+{end}
 
-  ;; The same where a gateway stands for what is called: that ends the call.
+{if tails_indirectly}
+  ;; A tail call that does not name its callee: if that is a function of this module, its gateway is next.
   (func $tail_via (export "tail_via") (param $node i32)
-    (call $end_before_tail (local.get $node))
+    (call $close (local.get $node))
     (i32.store $own offset=72 (local.get $node) (i32.const 1))
-    (global.set $via (i32.load $own offset=4 (local.get $node))))
+    (global.set $via (i32.or (local.get $node) (i32.const 1))))
 
-  (func $end_before_tail (param $node i32)
-    (if (i32.load $own offset=48 (local.get $node)) (then (call $read_clock (global.get $of_callee)))))
+  ;; It has arrived at the gateway of a function, which tail-calls the function.
+  (func $tail_gate (export "tail_gate") (param $id i32) (local $node i32)
+    (local.set $node (i32.and (global.get $via) (i32.const -2)))
+    (global.set $via (i32.const 0))
+    (call $replace (local.get $node) (local.get $id)))
 {end}
 
 {if exceptions}
