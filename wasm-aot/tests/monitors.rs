@@ -110,6 +110,37 @@ fn every_monitor_says_what_the_program_does() {
 }
 
 #[test]
+fn a_compiled_program_is_observed_as_the_module_is() {
+    let place = Place::new("monitor-compiled");
+    let program = place.file("sum.wat", PROGRAM);
+    place.good(&["compile", &program, "-o", "sum.aot"]);
+    let counted = [
+        "hotness",
+        "opcodes",
+        "branches",
+        "loops",
+        "blocks",
+        "globals",
+        "icount",
+        "calls",
+        "control-flow",
+        "coverage",
+    ];
+    for monitors in counted.iter().map(|name| vec![*name]).chain([vec!["memory", "icount"]]) {
+        let report = |program: &str| {
+            let each = monitors.iter().flat_map(|name| ["--monitor", name]);
+            let options: Vec<&str> = each.chain(["--csv", program]).collect();
+            let output = place.run(&[&["run"], &options[..]].concat());
+            assert_eq!(output.status.code(), Some(7));
+            errors(&output)
+        };
+        let expected = report(&program);
+        assert!(expected.lines().count() > 1, "{monitors:?}: {expected}");
+        assert_eq!(report("sum.aot"), expected, "{monitors:?}");
+    }
+}
+
+#[test]
 fn several_monitors_write_one_object() {
     let place = Place::new("monitor-json");
     let program = place.file("sum.wat", PROGRAM);

@@ -282,19 +282,12 @@ impl Run {
         observation: &Observation,
         carried: &[Packed],
     ) -> Result<Observed, Failure> {
-        let unfit = |failure: Failure| failure.of_program(&self.module);
-        match observation.modules() {
-            [] if !carried.is_empty() => self.observed(engine, store, observation, carried),
-            [] if observation.built_in().needs_hooks() => {
-                let module = self.load_observed(engine, observation).map_err(unfit)?;
-                Ok((Arc::new(observer::Observation::of(&module)), None))
-            }
-            [] => {
-                let module = self.load(engine, &self.module).map_err(unfit)?;
-                Ok((Arc::new(observer::Observation::of(&module)), None))
-            }
-            _ => self.observed(engine, store, observation, carried),
+        if !observation.modules().is_empty() || !carried.is_empty() {
+            return self.observed(engine, store, observation, carried);
         }
+        let module = self.load_observed(engine, observation);
+        let module = module.map_err(|failure| failure.of_program(&self.module))?;
+        Ok((Arc::new(observer::Observation::of(&module)), None))
     }
 
     /// The time-out of monitors.
@@ -612,17 +605,12 @@ impl Run {
         }
     }
 
-    /// Compiles the program in a form that can be observed, from the module, which a file of
-    /// machine code contains.
+    /// Compiles the program in a form that built-in monitors can observe, from the module, which a
+    /// file of machine code contains.
     fn load_observed(&self, engine: &Engine, observation: &Observation) -> Result<Module, Failure> {
         let (path, monitors) = (&self.module, observation.built_in());
-        match Module::is_machine_code(path) {
-            true if !self.needs_own_code() => Module::from_file(&self.making.engine()?, path)
-                .and_then(|module| monitors.recompile(engine, &module)),
+        match Module::is_machine_code(path) || monitors.leaves_code_alone(engine) {
             true => monitors.recompile(engine, &self.load(engine, path)?),
-            false if monitors.leaves_code_alone(engine) => {
-                monitors.recompile(engine, &self.load(engine, path)?)
-            }
             false => monitors.compile(engine, &self.program_in(path)?),
         }
         .map_err(about(path))
