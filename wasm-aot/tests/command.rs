@@ -116,6 +116,20 @@ fn programs_print_and_exit_as_they_like() {
 }
 
 #[test]
+fn a_program_that_exits_with_an_error_never_ends_with_0() {
+    let place = Place::new("exit-codes");
+    for (asked, code) in
+        [("0", 0), ("1", 1), ("126", 126), ("255", 255), ("256", 1), ("257", 1), ("-1", 255)]
+    {
+        let file =
+            place.file("exit.wat", HELLO.replace("(i32.const 7)", &format!("(i32.const {asked})")));
+        assert_eq!(place.run(&["run", &file]).status.code(), Some(code), "{asked}");
+    }
+    let file = place.file("exit.wat", HELLO.replace("(i32.const 7)", "(i32.const 0x80000000)"));
+    assert_eq!(place.run(&["run", &file]).status.code(), Some(1));
+}
+
+#[test]
 fn traps_and_exceptions_exit_with_134_and_say_where() {
     let place = Place::new("traps");
     let traps = place.file(

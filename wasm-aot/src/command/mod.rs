@@ -1,6 +1,6 @@
 //! The command line: its definition, and the dispatch to the commands.
 //!
-//! Exit codes: the program's own; 1 if something was refused or a script has failed; 2 for a wrong
+//! Exit codes: the program's own, of which the lowest eight bits count (1 if these alone are 0); 1 if something was refused or a script has failed; 2 for a wrong
 //! command line; 126 if a program cannot be run, 127 if there is none; 134 for a trap, as if the
 //! program had aborted, and for a time-out; 128 plus the number of a signal if a signal has ended
 //! it.
@@ -58,9 +58,10 @@ const EXAMPLES: &str = "Examples:
   wasm-aot run --monitor hotness run.r3         … replay it under a monitor …
   wasm-aot replay run.r3 -o bench.wasm          … or make a benchmark of it
 
-Exit status: the program's; 1 for a refused input or a failed script; 2 for a
-wrong command line; 126 if the program cannot be run, 127 if it does not exist;
-134 for a trap or a time-out; 128 plus the number of a signal that ended it";
+Exit status: the program's (its lowest eight bits, or 1 if these alone are 0);
+1 for a refused input or a failed script; 2 for a wrong command line; 126 if the
+program cannot be run, 127 if it does not exist; 134 for a trap or a time-out;
+128 plus the number of a signal that ended it";
 
 #[derive(Debug, Subcommand)]
 enum Command {

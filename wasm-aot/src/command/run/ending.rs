@@ -68,7 +68,7 @@ pub(crate) fn ended(path: &Path, error: &Error) -> Result<(), Failure> {
     let path = path.display();
     match error {
         Error::Exit(0) => Ok(()),
-        Error::Exit(code) => Err(Failure::silent(*code as u8)),
+        Error::Exit(code) => Err(Failure::silent(low_byte(*code))),
         error if error.trap() == Some(Trap::Interrupted) => {
             match crate::command::signal::received() {
                 Some(signal) => Err(Failure::with_code(format!("{path}: {error}"), 128 + signal)),
@@ -86,6 +86,12 @@ pub(crate) fn ended(path: &Path, error: &Error) -> Result<(), Failure> {
         }
         other => Err(Failure::new(format!("{path}: {other}"))),
     }
+}
+
+/// The code that a parent is told when a program exits with an error: its lowest eight bits, as
+/// Linux has it for native programs, except that it is never that of success.
+fn low_byte(code: i32) -> u8 {
+    (code as u8).max(1)
 }
 
 /// The same if monitors may have ended the program.
