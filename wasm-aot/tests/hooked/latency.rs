@@ -35,6 +35,41 @@ fn calls_that_are_timed_are_counted_exactly() {
     assert!(words(&short, "function").iter().all(|name| name != "leaf"), "{short:?}");
 }
 
+/// Recursion, through another function and directly, below `f`, which calls it once.
+const RECURSION: &str = r#"(module
+    (func $down (param $n i32) (local $i i32)
+        (loop $l (br_if $l (i32.lt_u (i32.const 2000)
+            (local.tee $i (i32.add (local.get $i) (i32.const 1))))))
+        (if (local.get $n) (then
+            (if (i32.and (local.get $n) (i32.const 1))
+                (then (call $across (local.get $n)))
+                (else (call $down (i32.sub (local.get $n) (i32.const 1))))))))
+    (func $across (param $n i32) (call $down (i32.sub (local.get $n) (i32.const 1))))
+    (func $f (export "f") (param i32) (result i32) (call $down (local.get 0)) (i32.const 1)))"#;
+
+#[test]
+fn recursion_takes_no_longer_than_the_call_that_began_it() {
+    let report = observed(RECURSION, &[30; 10], &["latency,function=*,policy=exact"]).remove(0);
+    let totals: BTreeMap<String, u64> =
+        words(&report, "function").into_iter().zip(counts(&report, "total ns")).collect();
+    assert!(totals["across"] <= totals["down"] && totals["down"] <= totals["f"], "{totals:?}");
+}
+
+#[test]
+fn no_bound_of_a_total_is_above_the_time_that_has_passed() {
+    for policy in ["exact", "adaptive", "paper"] {
+        let monitor = format!("latency,function=*,policy={policy}");
+        let report = observed(RECURSION, &[200; 50], &[&monitor]).remove(0);
+        let profile = report.profile.as_ref().expect("it has times").make();
+        for function in &profile.functions {
+            let Some(total) = function.total else { continue };
+            let (lo, hi) = total.interval();
+            let all = profile.header.seconds * 1e9;
+            assert!(lo <= hi && hi <= all, "{policy}: {} {hi} of {all}", function.label.name);
+        }
+    }
+}
+
 #[test]
 fn calls_that_an_exception_ends_are_timed_if_it_is_caught() {
     let text = r#"(module (tag $e) (func $throws (throw $e))

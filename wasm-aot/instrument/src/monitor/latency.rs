@@ -90,6 +90,8 @@ struct LatencyState {
     /// The state of each observed function, by its place.
     parts: Vec<Activity>,
     instances: Vec<TimedInstance>,
+    /// How many there were at once, at most.
+    most: usize,
     /// How often each was called, seen by the controller or not.
     called: Vec<u64>,
     random: u64,
@@ -243,6 +245,7 @@ impl HookedMonitor for Latency {
         state.correct_calls(&mut profile);
         // A different count changes the figures. The probes are the only clock.
         profile.reconcile(&ClockEvidence::default());
+        state.bound_times(&mut profile);
         profile.header.spent.samples = state.samples;
         let total = |function: &profiler::Function| function.total.map_or(0.0, |total| total.value);
         profile.functions.sort_by(|a, b| total(b).total_cmp(&total(a)));
@@ -412,12 +415,22 @@ impl LatencyState {
             let place = function.id.0 as usize - 1;
             let part = &self.parts[place];
             match (part.late, part.was_out) {
-                (None, false) => function.set_calls(self.called[place]),
+                (None, false) => recount(function, self.called[place]),
                 (Some(late), false) => {
                     function.calls = self.at_least(self.called[place], late, now());
                 }
                 (_, true) => {}
             }
+        }
+    }
+
+    /// No function can have taken longer than the time that has passed, in each of the instances
+    /// that there were at once. An estimate from few calls does not know that.
+    fn bound_times(&self, profile: &mut profiler::Profile) {
+        let most = profile.header.seconds * 1e9 * self.most.max(1) as f64;
+        for function in &mut profile.functions {
+            let times = [&mut function.own, &mut function.total, &mut function.wall];
+            times.into_iter().flatten().for_each(|time| *time = at_most(*time, most));
         }
     }
 
@@ -448,6 +461,27 @@ impl LatencyState {
         }
         notes
     }
+}
+
+/// Sets the number of a function's calls. Its total is that of so many calls, less the calls that
+/// were inside of others, in the same proportion as before.
+fn recount(function: &mut profiler::Function, calls: u64) {
+    let all = function.timed.mean.map(|mean| mean.value * function.calls.value);
+    let share = match (function.timed.total, all) {
+        (Some(total), Some(all)) if all > 0.0 => (total.value / all).clamp(0.0, 1.0),
+        _ => 1.0,
+    };
+    function.set_calls(calls);
+    function.timed.total = function.timed.total.map(|total| total.scaled(share));
+}
+
+/// A figure that is no larger than a bound, and neither is its interval.
+fn at_most(figure: Figure, most: f64) -> Figure {
+    let how = match figure.how {
+        How::Exact => How::Exact,
+        How::Estimated { lo, hi } => How::Estimated { lo: lo.min(most), hi: hi.min(most) },
+    };
+    Figure { value: figure.value.min(most), how }
 }
 
 /// Measures the cost of timing.

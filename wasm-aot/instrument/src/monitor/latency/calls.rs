@@ -110,14 +110,9 @@ impl LatencyState {
             }
             self.samples += 1;
             let OpenCall { nested, children, .. } = open;
-            controller.sample(&Sample {
-                function,
-                call_site: 0,
-                ticks,
-                nested,
-                children,
-                outermost: true,
-            });
+            let outermost = instance.open.iter().all(|outer| outer.place != open.place);
+            let sample = Sample { function, call_site: 0, ticks, nested, children, outermost };
+            controller.sample(&sample);
             return;
         }
     }
@@ -139,6 +134,7 @@ impl Receiver for Latency {
         let mut state = self.state.lock();
         let told = vec![0; state.parts.len()];
         state.instances.push(TimedInstance { slots, told, open: Vec::new() });
+        state.most = state.most.max(state.instances.len());
         let at = state.instances.len() - 1;
         (0..state.parts.len()).for_each(|place| state.limit(self, at, place));
     }
