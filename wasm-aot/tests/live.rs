@@ -218,6 +218,27 @@ fn a_monitor_observes_in_the_place_of_one_that_rested() {
     assert!(session.clients()[0].is_on && session.is_on());
 }
 
+#[test]
+fn one_monitor_is_switched_while_all_are_off() {
+    let module = Module::new(&Engine::default(), "(module (func))").expect("compiles");
+    let (monitors, observation) = (MonitorSet::new(Choices::default()), Observation::of(&module));
+    let session = Session::new(Arc::new(observation), Arc::new(monitors.expect("no files")));
+    session.attach("memory").expect("sites");
+    session.attach("functions").expect("sites");
+    let on = || session.clients().iter().map(|client| client.is_on).collect::<Vec<_>>();
+    session.set_all(false).expect("attached");
+    session.set("memory", false).expect("attached");
+    assert_eq!(on(), [false, false]);
+    session.set("functions", true).expect("attached");
+    assert_eq!(on(), [false, true]);
+    // What was switched off by its name stays off.
+    session.set_all(true).expect("attached");
+    assert_eq!(on(), [false, true]);
+    session.set_all(false).expect("attached");
+    session.attach("icount").expect("sites");
+    assert_eq!(on(), [false, false, true]);
+}
+
 fn memory_compiled_in(tick: impl Fn(&Module) + Send + Sync + 'static) -> String {
     let engine = Engine::new(&Config::new()).expect("an engine");
     let monitors = MonitorSet::new(Choices::new(["memory"]).expect("a monitor")).expect("ready");

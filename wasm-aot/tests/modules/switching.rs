@@ -277,7 +277,15 @@ fn rules_functions_and_single_places_are_switched() {
     expect([true, true, true]);
     running.good(&["off"]);
     expect([false, false, false]);
+    // What is switched off while all is off does not switch on anything.
+    assert_eq!(
+        running.good(&["off", "counts:opcode:call"]),
+        "counts:opcode:call is off: 0 of 4 probes are called\n"
+    );
+    expect([false, false, false]);
     running.good(&["on"]);
+    expect([false, true, true]);
+    running.good(&["on", "counts"]);
     expect([true, true, true]);
     for (which, said) in [
         ("counts:opcode:nop", "no probe is there"),

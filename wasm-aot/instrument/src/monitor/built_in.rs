@@ -14,10 +14,27 @@ use wasm_aot_engine::instrument::runtime::{Counted, Module, ObservedLayer, Origi
 pub(super) enum AttachState {
     /// From the program's beginning to its end.
     Static,
-    /// Since a time, unless it rests.
-    Attached { since: Instant, rests: bool },
+    /// Since a time, unless it rests: by itself, or together with all that are attached.
+    Attached { since: Instant, rests: bool, all_rest: bool },
     /// No longer: what it has seen stays.
     Detached,
+}
+
+impl AttachState {
+    /// Attached now.
+    pub(super) fn since_now() -> Self {
+        Self::Attached { since: Instant::now(), rests: false, all_rest: false }
+    }
+
+    /// Attached now, and resting if that other one rests.
+    pub(super) fn in_place_of(other: Self) -> Self {
+        match other {
+            Self::Attached { rests, all_rest, .. } => {
+                Self::Attached { since: Instant::now(), rests, all_rest }
+            }
+            Self::Static | Self::Detached => Self::since_now(),
+        }
+    }
 }
 
 /// A built-in monitor with its options, and its data.
@@ -79,11 +96,11 @@ impl BuiltIn {
         }
     }
 
-    /// Whether it is to observe, if attached monitors do.
+    /// Whether it is to observe.
     pub(super) fn is_wanted(&self) -> bool {
         matches!(
             self.attach_state,
-            AttachState::Static | AttachState::Attached { rests: false, .. }
+            AttachState::Static | AttachState::Attached { rests: false, all_rest: false, .. }
         )
     }
 

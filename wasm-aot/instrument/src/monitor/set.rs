@@ -51,8 +51,6 @@ pub struct MonitorSet {
 struct SetState {
     /// Static monitors, and all that were ever attached.
     all: Vec<BuiltIn>,
-    /// Whether all attached monitors rest.
-    is_off: bool,
 }
 
 impl SetState {
@@ -77,11 +75,6 @@ impl SetState {
 
     fn named(&mut self, name: &str) -> Option<&mut BuiltIn> {
         self.attached().find(|monitor| monitor.name() == name)
-    }
-
-    /// Whether a present monitor observes.
-    fn observes(&self, monitor: &BuiltIn) -> bool {
-        monitor.is_wanted() && (monitor.is_static() || !self.is_off)
     }
 }
 
@@ -114,7 +107,7 @@ impl MonitorSet {
     pub fn new(choices: Choices) -> Result<Self, MonitorError> {
         let program = choices.program();
         let all = choices.into_iter().map(BuiltIn::prepare).collect::<Result<_, _>>()?;
-        let state = Mutex::new(SetState { all, is_off: false });
+        let state = Mutex::new(SetState { all });
         Ok(Self { program, module: OnceLock::new(), state })
     }
 
@@ -130,12 +123,6 @@ impl MonitorSet {
         let counts = state.statics().any(|monitor| monitor.choice.is_counted());
         let call_targets = state.statics().any(|monitor| monitor.choice.wants_call_targets());
         config.counts(counts).call_targets(call_targets)
-    }
-
-    /// Whether a static monitor needs hooks: a module has to be compiled by
-    /// [`compile`](Self::compile), or attached to by [`recompile`](Self::recompile).
-    pub fn needs_hooks(&self) -> bool {
-        self.state.lock().statics().any(|monitor| monitor.hooked.is_some())
     }
 
     /// Whether an engine's code need not be compiled for static monitors.
@@ -238,7 +225,7 @@ impl MonitorSet {
                 state.all.len() - 1
             }
         };
-        Self::put_in_place(module, &mut state, place, false)
+        Self::put_in_place(module, &mut state, place, AttachState::since_now())
     }
 
     /// The same, without the data of an earlier one with the same options. It rests if the one
@@ -248,8 +235,8 @@ impl MonitorSet {
         state.all.push(self.prepare(module, text)?);
         let place = state.all.len() - 1;
         let name = state.all[place].name();
-        let rests = state.named(name).is_some_and(|before| !before.is_wanted());
-        Self::put_in_place(module, &mut state, place, rests)
+        let before = state.named(name).map_or(AttachState::Detached, |before| before.attach_state);
+        Self::put_in_place(module, &mut state, place, AttachState::in_place_of(before))
     }
 
     fn module(&self, text: &str) -> Result<&Module, AttachError> {
@@ -273,7 +260,7 @@ impl MonitorSet {
         module: &Module,
         state: &mut SetState,
         place: usize,
-        rests: bool,
+        attach_state: AttachState,
     ) -> Result<&'static str, AttachError> {
         let before: Vec<AttachState> =
             state.all.iter().map(|monitor| monitor.attach_state).collect();
@@ -281,7 +268,7 @@ impl MonitorSet {
         if let Some(other) = state.named(name) {
             other.attach_state = AttachState::Detached;
         }
-        state.all[place].attach_state = AttachState::Attached { since: Instant::now(), rests };
+        state.all[place].attach_state = attach_state;
         if let Err(error) = Self::apply(module, state) {
             let all = state.all.iter_mut().zip(before);
             all.for_each(|(monitor, attach_state)| monitor.attach_state = attach_state);
@@ -311,20 +298,28 @@ impl MonitorSet {
         })
     }
 
-    /// Has an attached monitor observe, or rest; returns whether there is one of that name.
+    /// Has an attached monitor observe, or rest, also while the others rest; returns whether there
+    /// is one of that name.
     pub fn switch_one(&self, name: &str, on: bool) -> Result<bool, Error> {
         self.change(|state| match state.named(name).map(|known| &mut known.attach_state) {
-            Some(AttachState::Attached { rests, .. }) => {
-                *rests = !on;
+            Some(AttachState::Attached { rests, all_rest, .. }) => {
+                (*rests, *all_rest) = (!on, *all_rest && !on);
                 true
             }
             _ => false,
         })
     }
 
-    /// Has all attached monitors observe, or rest.
+    /// Has all attached monitors rest, or observe again: except for those that were switched off by
+    /// their names.
     pub fn switch(&self, on: bool) -> Result<(), Error> {
-        self.change(|state| state.is_off = !on)
+        self.change(|state| {
+            for monitor in state.attached() {
+                if let AttachState::Attached { all_rest, .. } = &mut monitor.attach_state {
+                    *all_rest = !on;
+                }
+            }
+        })
     }
 
     /// Switches the module's code to the layers of all monitors that observe, in one switch.
@@ -332,7 +327,7 @@ impl MonitorSet {
         let (mut begins, mut ends) = (Vec::new(), Vec::new());
         for (place, monitor) in state.all.iter().enumerate() {
             let Some(layer) = monitor.layer else { continue };
-            match (monitor.is_observed, state.observes(monitor)) {
+            match (monitor.is_observed, monitor.is_wanted()) {
                 (false, true) => begins.push((place, layer, monitor.share_from_now(module))),
                 (true, false) => ends.push((place, layer)),
                 _ => {}
@@ -352,7 +347,7 @@ impl MonitorSet {
     /// Whether an attached monitor observes at the moment.
     pub fn is_on(&self) -> bool {
         let state = self.state.lock();
-        state.all.iter().any(|monitor| monitor.since().is_some() && state.observes(monitor))
+        state.all.iter().any(|monitor| monitor.since().is_some() && monitor.is_wanted())
     }
 
     /// How many events all attached monitors have seen so far: accesses, calls, edges between
@@ -376,7 +371,7 @@ impl MonitorSet {
                 kind: if is_static { ClientKind::Compiled } else { ClientKind::Attached },
                 text: monitor.choice.text().into(),
                 since: monitor.since(),
-                is_on: state.observes(monitor),
+                is_on: monitor.is_wanted(),
                 probes: None,
                 number,
             }

@@ -472,8 +472,11 @@ impl Observation {
             return Err(SelectionError::Nothing { which: which.to_string() });
         }
         drop(monitors);
-        strategy.attach(true).map_err(|error| SelectionError::Engine(Box::new(error)))?;
-        Ok(Switched { meant, on: strategy.switches().on(), all: strategy.switches().count() })
+        // Probes that are switched off while it rests leave it resting.
+        let is_wanted = on || strategy.is_wanted();
+        strategy.attach(is_wanted).map_err(|error| SelectionError::Engine(Box::new(error)))?;
+        let now = if is_wanted { strategy.switches().on() } else { 0 };
+        Ok(Switched { meant, on: now, all: strategy.switches().count() })
     }
 
     /// Has all monitors that can be switched observe, or rest. Which probes of each are on does not
