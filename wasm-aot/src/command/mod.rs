@@ -1,9 +1,9 @@
 //! The command line: its definition, and the dispatch to the commands.
 //!
-//! Exit codes: the program's own, of which the lowest eight bits count (1 if these alone are 0); 1 if something was refused or a script has failed; 2 for a wrong
-//! command line; 126 if a program cannot be run, 127 if there is none; 134 for a trap, as if the
-//! program had aborted, and for a time-out; 128 plus the number of a signal if a signal has ended
-//! it.
+//! Exit codes: the program's own, of which the lowest eight bits count (1 if these alone are 0); 1
+//! if something was refused or a script has failed; 2 for a wrong command line; 126 if a program
+//! cannot be run, 127 if there is none; 134 for a trap, as if the program had aborted, and for a
+//! time-out; 128 plus the number of a signal if a signal has ended it.
 
 mod burst;
 mod compile;
