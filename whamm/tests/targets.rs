@@ -500,3 +500,87 @@ fn the_end_of_a_function_has_two_spellings() {
     assert_eq!(names("wasm:function:exit"), names("wasm:func:exit"));
     assert!(names("wasm:func:exit")[0].starts_with("wasm:func:exit"));
 }
+
+/// An instance of a program that keeps its report for the host.
+struct Keeping {
+    store: wasmi::Store<()>,
+    instance: wasmi::Instance,
+}
+
+impl Keeping {
+    fn new(program: &str, script: &str) -> Self {
+        let scripts = [Source::new("x.mm", script)];
+        let output = whamm::instrument(&scripts, &[], program.as_bytes(), &Options::default())
+            .unwrap_or_else(|e| panic!("{e}"));
+        let engine = wasmi::Engine::default();
+        let module = wasmi::Module::new(&engine, &output.module).expect("valid");
+        let mut store = wasmi::Store::new(&engine, ());
+        let instance = wasmi::Linker::new(&engine).instantiate_and_start(&mut store, &module);
+        Self { instance: instance.expect("it imports nothing"), store }
+    }
+
+    fn call(&mut self, name: &str) {
+        let function = self.instance.get_typed_func::<(), ()>(&self.store, name);
+        function.expect("exported").call(&mut self.store, ()).expect("no trap");
+    }
+
+    /// What the host fetches.
+    fn fetch(&mut self) -> String {
+        let report = self.instance.get_typed_func::<(), (i32, i32)>(&self.store, "whamm:report");
+        let (at, len) = report.expect("exported").call(&mut self.store, ()).expect("no trap");
+        let memory = self.instance.get_memory(&self.store, "whamm:memory").expect("exported");
+        String::from_utf8_lossy(&memory.data(&self.store)[at as usize..][..len as usize]).into()
+    }
+}
+
+const COUNTED: &str = r#"(module (func $work nop) (func (export "work") (call $work) (nop))
+    ENTRY (func (export "other") (call $work)))"#;
+
+/// The values of a variable in the reports of a text.
+fn values<'a>(text: &'a str, variable: &str) -> Vec<&'a str> {
+    let rows = text.lines().filter(|row| row.contains(&format!(", {variable}, ")));
+    rows.filter_map(|row| row.rsplit(", ").next()).collect()
+}
+
+#[test]
+fn the_host_fetches_the_report_as_it_is_then() {
+    let script = "report var calls: u32; report var ends: u32;
+        wasm:opcode:call:before { report var here: u32; calls++; here++; } wasm:end { ends++; }";
+    for entry in ["", "(func (export \"main\") (call $work))"] {
+        let mut kept = Keeping::new(&COUNTED.replace("ENTRY", entry), script);
+        kept.call(if entry.is_empty() { "work" } else { "main" });
+        for calls in ["1", "2", "3"] {
+            let report = kept.fetch();
+            assert_eq!(values(&report, "calls"), [calls], "{entry}: {report}");
+            assert_eq!(values(&report, "ends"), ["1"], "{entry}: {report}");
+            assert_eq!(kept.fetch(), report, "{entry}");
+            kept.call("other");
+        }
+        kept.call("whamm:flush");
+        let report = kept.fetch();
+        assert_eq!((values(&report, "calls"), values(&report, "ends")), (vec!["4"], vec!["2"]));
+    }
+}
+
+#[test]
+fn what_a_script_prints_itself_is_kept_once() {
+    let script = "var calls: u32; wasm:opcode:call:before { calls++; print(\"call\\n\"); }
+        wasm:report { print(\"calls {}\\n\", calls); calls = 0; }";
+    let mut kept = Keeping::new(&COUNTED.replace("ENTRY", ""), script);
+    kept.call("work");
+    assert_eq!(kept.fetch(), "call\ncalls 1\n");
+    kept.call("other");
+    // Its own report is not written again unless the host asks for it.
+    assert_eq!(kept.fetch(), "call\ncalls 1\ncall\n");
+    kept.call("whamm:flush");
+    assert_eq!(kept.fetch(), "call\ncalls 1\ncall\ncalls 1\n");
+    let script = "report var calls: u32; wasm:opcode:call:before { calls++; print(\"call\\n\"); }";
+    let mut kept = Keeping::new(&COUNTED.replace("ENTRY", ""), script);
+    kept.call("work");
+    let first = kept.fetch();
+    assert!(first.starts_with("call\n") && values(&first, "calls") == ["1"], "{first}");
+    kept.call("other");
+    let second = kept.fetch();
+    assert!(second.starts_with(&format!("{first}call\n")), "{second}");
+    assert_eq!(values(&second, "calls"), ["1", "2"]);
+}

@@ -115,6 +115,8 @@ pub(crate) struct Rewriter<'a> {
     pub(crate) hot: HashMap<u32, usize>,
     /// The function that writes the report, if there is one.
     pub(crate) flush: Option<u32>,
+    /// The function by which the host fetches the report, if it is kept.
+    fetch: Option<u32>,
 }
 
 /// Whether anything is ever printed.
@@ -403,6 +405,7 @@ impl<'a> Rewriter<'a> {
             callees: None,
             hot: HashMap::new(),
             flush,
+            fetch: None,
         }
     }
 

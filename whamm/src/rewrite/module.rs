@@ -18,7 +18,7 @@ use crate::fold::Nothing;
 use crate::hir::{Probe, Stmt, Variable};
 use crate::library::first_line;
 use crate::types::Ty;
-use wasm_encoder::{EntityType, ExportKind, Function, MemoryType, ValType};
+use wasm_encoder::{BlockType, EntityType, ExportKind, Function, MemoryType, ValType};
 use whamm_rewrite::{BodyPlan, Plan, Program as Decoded};
 
 /// How many words one function collects: engines prefer functions that are not too large.
@@ -207,7 +207,11 @@ impl<'a> Rewriter<'a> {
     }
 
     fn write_flush(&mut self) {
-        let settle = self.options.testing.then(|| self.write_getters());
+        let is_kept = self.flush.is_some() && *self.support.outlet() == Outlet::Kept;
+        let settle = match self.options.testing {
+            true => Some(self.write_getters()),
+            false => is_kept.then(|| self.write_settle()),
+        };
         let Some(flush) = self.flush else { return };
         let mut locals = Locals::new(0);
         let mut code = Vec::new();
@@ -218,13 +222,61 @@ impl<'a> Rewriter<'a> {
             None => code.extend(self.settling(&mut locals)),
         }
         code.extend(self.run_probes(Event::End, &mut locals));
-        if self.probes.of_event(Event::Report).is_empty() {
-            code.extend(self.report(&mut locals));
-        } else {
-            code.extend(self.run_probes(Event::Report, &mut locals));
+        match settle.filter(|_| is_kept) {
+            Some(settle) => code.extend(self.write_fetch(flush, settle)),
+            None => code.extend(self.whole_report(&mut locals)),
         }
-        code.extend(self.free_code(&mut locals, &[], &mut |e| e.finish_report()));
         self.define(flush, vec![], &locals, &code);
+    }
+
+    /// Whether the script writes the report itself.
+    fn has_own_report(&self) -> bool {
+        !self.probes.of_event(Event::Report).is_empty()
+    }
+
+    /// The report, written to its destination.
+    fn whole_report(&mut self, locals: &mut Locals) -> Vec<u8> {
+        let mut code = match self.has_own_report() {
+            true => self.run_probes(Event::Report, locals),
+            false => self.report(locals),
+        };
+        code.extend(self.free_code(locals, &[], &mut |e| e.finish_report()));
+        code
+    }
+
+    /// Defines the function by which the host fetches the report. It flushes if that was not done
+    /// before; otherwise it only writes the rows again, as they are now. Returns the code by which
+    /// the report is written.
+    fn write_fetch(&mut self, flush: u32, settle: u32) -> Vec<u8> {
+        let [begin, end, any, kept] =
+            ["kept_begin", "kept_end", "kept_any", "kept_report"].map(|n| self.support.runtime(n));
+        let is_own = self.has_own_report();
+        let mut locals = Locals::new(0);
+        let mut code = if is_own { Vec::new() } else { call(begin) };
+        code.extend(self.whole_report(&mut locals));
+        code.extend(call(end));
+        let write = self.support.reserve("whamm.write_report");
+        self.define(write, vec![], &locals, &code);
+        let mut code = Vec::new();
+        let mut put = wasm_encoder::InstructionSink::new(&mut code);
+        put.call(any).if_(BlockType::Empty);
+        if !is_own {
+            put.call(settle).call(write);
+        }
+        put.else_().call(flush).end().call(kept);
+        let fetch = self.support.reserve("whamm.report");
+        self.define(fetch, vec![ValType::I32; 2], &Locals::new(0), &code);
+        self.fetch = Some(fetch);
+        call(write)
+    }
+
+    /// Defines a function with the code that was delayed until variables are read.
+    fn write_settle(&mut self) -> u32 {
+        let settle = self.support.reserve("whamm.settle_all");
+        let mut locals = Locals::new(0);
+        let code = self.settling(&mut locals);
+        self.define(settle, vec![], &locals, &code);
+        settle
     }
 
     /// The code that was delayed until variables are read.
@@ -236,12 +288,9 @@ impl<'a> Rewriter<'a> {
     }
 
     /// Defines, for each global variable, a function that returns its value, and one that runs the
-    /// code that was delayed until then.
+    /// code that was delayed until then, which is returned.
     fn write_getters(&mut self) -> u32 {
-        let settle = self.support.reserve("whamm.settle");
-        let mut locals = Locals::new(0);
-        let code = self.settling(&mut locals);
-        self.define(settle, vec![], &locals, &code);
+        let settle = self.write_settle();
         for (variable, storage) in self.program.globals.iter().zip(self.globals.clone()) {
             let name = format!("__whamm_get_{}", variable.name);
             if matches!(variable.ty, Ty::Map(_)) || self.getters.iter().any(|g| g.0 == name) {
@@ -345,7 +394,7 @@ impl<'a> Rewriter<'a> {
             if wide {
                 emitter.put().i64_eqz().i32_eqz();
             }
-            emitter.put().if_(wasm_encoder::BlockType::Empty);
+            emitter.put().if_(BlockType::Empty);
             emitter.body(None, std::slice::from_ref(&stmt));
             reach.ready(&mut emitter.put(), counter);
             if wide {
@@ -388,7 +437,8 @@ impl<'a> Rewriter<'a> {
         code
     }
 
-    /// Collects the words of all sites in newly allocated memory, and writes the rows.
+    /// Collects the words of all sites in newly allocated memory, and writes the rows. A report that
+    /// is kept may be written again for each time that it is fetched: it uses the same memory.
     fn site_rows(&mut self, locals: &mut Locals) -> Vec<u8> {
         let sources = self.ledger.rows.words.clone();
         let (packed, count, descriptions) = self.ledger.rows.pack();
@@ -409,9 +459,17 @@ impl<'a> Rewriter<'a> {
             .collect();
         let base = locals.keep(ValType::I32);
         let total = u32::try_from(sources.len()).unwrap_or(0) * WORD;
+        let is_kept = *self.support.outlet() == Outlet::Kept;
+        let again = is_kept.then(|| self.support.global(ValType::I32, 0));
         self.free_code(locals, &[], &mut |e| {
             let (alloc, write) = (e.support.runtime("alloc"), e.support.runtime("rows"));
+            if let Some(again) = again {
+                e.put().global_get(again).local_tee(base).i32_eqz().if_(BlockType::Empty);
+            }
             e.put().i32_const(total.cast_signed()).call(alloc).local_set(base);
+            if let Some(again) = again {
+                e.put().local_get(base).global_set(again).end();
+            }
             for &collector in &collectors {
                 e.put().local_get(base).call(collector);
             }
@@ -578,16 +636,12 @@ impl<'a> Rewriter<'a> {
         let own = |name: &str| again.map_or_else(|| name.to_string(), |n| format!("{name}:{n}"));
         list.push((own("whamm:flush"), ExportKind::Func, flush));
         let memory = self.support.layout().memory;
-        match self.support.outlet() {
-            Outlet::Kept => {
-                let report = self.support.runtime("kept_report");
-                list.push((own("whamm:report"), ExportKind::Func, report));
-                list.push((own("whamm:memory"), ExportKind::Memory, memory));
-            }
-            Outlet::Own => {
-                list.push(("memory".into(), ExportKind::Memory, memory));
-            }
-            Outlet::Lent(_) | Outlet::Core(_) => {}
+        if let Some(fetch) = self.fetch {
+            list.push((own("whamm:report"), ExportKind::Func, fetch));
+            list.push((own("whamm:memory"), ExportKind::Memory, memory));
+        }
+        if *self.support.outlet() == Outlet::Own {
+            list.push(("memory".into(), ExportKind::Memory, memory));
         }
         list
     }

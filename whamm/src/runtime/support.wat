@@ -38,6 +38,8 @@
   (global $env (mut i32) (i32.const 0))
   (global $env_len (mut i32) (i32.const 0))
   (global $within (mut i32) (i32.const 0))
+  (global $kept_from (mut i32) (i32.const 0))
+  (global $kept_to (mut i32) (i32.const 0))
 
   ;; Room that is never given back, full of zeros.
   (func $alloc (param $n i32) (result i32) (local $at i32) (local $more i32)
@@ -845,6 +847,18 @@
     (memory.copy $own $own (i32.add (global.get $kept) (global.get $kept_len)) (local.get $p) (local.get $n))
     (global.set $kept_len (i32.add (global.get $kept_len) (local.get $n))))
 
+  ;; A report begins: it takes the place of the one before, if nothing was written since.
+  (func $kept_begin
+    (call $flush)
+    (if (i32.eq (global.get $kept_len) (global.get $kept_to))
+      (then (global.set $kept_len (global.get $kept_from))))
+    (global.set $kept_from (global.get $kept_len)))
+
+  (func $kept_end (global.set $kept_to (global.get $kept_len)))
+
+  ;; Whether there was a report.
+  (func $kept_any (result i32) (global.get $kept_to))
+
   (func $kept_report (result i32 i32) (global.get $kept) (global.get $kept_len))
 
   ;; Through the memory that the system knows, which is ours.
@@ -986,6 +1000,7 @@
   (export "putc" (func $putc)) (export "puts" (func $puts)) (export "put_u64" (func $put_u64)) (export "put_i64" (func $put_i64)) (export "put_hex" (func $put_hex))
   (export "put_bool" (func $put_bool)) (export "put_f32" (func $put_f32)) (export "put_f64" (func $put_f64)) (export "put_value" (func $put_value))
   (export "put_map" (func $put_map)) (export "rows" (func $rows)) (export "records" (func $records)) (export "write_kept" (func $write_kept))
+  (export "kept_begin" (func $kept_begin)) (export "kept_end" (func $kept_end)) (export "kept_any" (func $kept_any))
   (export "kept_report" (func $kept_report)) (export "write_own" (func $write_own)) (export "write_lent" (func $write_lent)) (export "open_own" (func $open_own))
   (export "open_lent" (func $open_lent)) (export "write_core" (func $write_core)) (export "core_text" (func $core_text))
   (export "core_map" (func $core_map)) (export "no_map" (func $no_map)) (export "no_f32" (func $no_f32)) (export "no_f64" (func $no_f64)) (export "fid_get" (func $fid_get))

@@ -106,7 +106,7 @@
     call $loop
     i32.add
   )
-  (func $"#func15 whamm.flush" (@name "whamm.flush") (;15;) (type 8)
+  (func $"#func15 whamm.flush" (@name "whamm.flush") (;15;) (type 7)
     (local i32)
     global.get 10
     local.set 0

@@ -615,7 +615,7 @@
     select
     call $log
   )
-  (func $"#func11 whamm.total" (@name "whamm.total") (;11;) (type 8) (result i64)
+  (func $"#func12 whamm.total" (@name "whamm.total") (;12;) (type 8) (result i64)
     global.get 7
     i64.const -2
     i64.mul
@@ -628,7 +628,7 @@
     i64.mul
     i64.add
   )
-  (func $"#func12 whamm.total" (@name "whamm.total") (;12;) (type 7) (result i32)
+  (func $"#func13 whamm.total" (@name "whamm.total") (;13;) (type 7) (result i32)
     global.get 6
     global.get 8
     i32.const -100
@@ -638,7 +638,7 @@
     i32.wrap_i64
     i32.add
   )
-  (func $"#func13 whamm.total" (@name "whamm.total") (;13;) (type 7) (result i32)
+  (func $"#func14 whamm.total" (@name "whamm.total") (;14;) (type 7) (result i32)
     global.get 7
     i32.wrap_i64
     i32.const 3

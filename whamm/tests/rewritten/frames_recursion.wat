@@ -141,7 +141,7 @@
     i32.add
     i32.store 1
   )
-  (func $"#func15 whamm.flush" (@name "whamm.flush") (;15;) (type 8)
+  (func $"#func15 whamm.flush" (@name "whamm.flush") (;15;) (type 7)
     (local i32)
     global.get 2
     local.set 0

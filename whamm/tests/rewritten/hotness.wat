@@ -96,7 +96,7 @@
     global.set 12
     i32.add
   )
-  (func $"#func7 whamm.flush" (@name "whamm.flush") (;7;) (type 5)
+  (func $"#func7 whamm.flush" (@name "whamm.flush") (;7;) (type 3)
     (local i32)
     global.get 13
     local.set 0

@@ -214,12 +214,12 @@
     select
     call $log
   )
-  (func $"#func27 whamm.flush" (@name "whamm.flush") (;27;) (type 5)
+  (func $"#func23 whamm.flush" (@name "whamm.flush") (;23;) (type 5)
     (local i32)
-    global.get 12
+    global.get 11
     local.set 0
     i32.const 0
-    global.set 12
+    global.set 11
     local.get 0
     if ;; label = @1
       i32.const 2304

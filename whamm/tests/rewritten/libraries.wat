@@ -448,12 +448,12 @@
       call $whamm.write_kept
     end
   )
-  (func $square (;39;) (type 7) (param i32) (result i32)
+  (func $square (;46;) (type 7) (param i32) (result i32)
     local.get 0
     local.get 0
     i32.mul
   )
-  (func $seen (;40;) (type 11) (param i32)
+  (func $seen (;47;) (type 12) (param i32)
     global.get 10
     local.get 0
     i32.add

@@ -280,7 +280,7 @@
       call $whamm.write_kept
     end
   )
-  (func $"#func13 whamm.total" (@name "whamm.total") (;13;) (type 2) (result i32)
+  (func $"#func14 whamm.total" (@name "whamm.total") (;14;) (type 2) (result i32)
     global.get 18
     i32.wrap_i64
     global.get 26
@@ -300,7 +300,7 @@
     i32.wrap_i64
     i32.add
   )
-  (func $"#func14 whamm.total" (@name "whamm.total") (;14;) (type 2) (result i32)
+  (func $"#func15 whamm.total" (@name "whamm.total") (;15;) (type 2) (result i32)
     global.get 18
     i32.wrap_i64
     global.get 26
@@ -318,29 +318,6 @@
     i32.add
     global.get 54
     i32.wrap_i64
-    i32.add
-  )
-  (func $"#func15 whamm.total" (@name "whamm.total") (;15;) (type 2) (result i32)
-    global.get 18
-    i32.wrap_i64
-    global.get 21
-    i32.wrap_i64
-    i32.add
-    global.get 26
-    i32.wrap_i64
-    i32.add
-    global.get 49
-    i32.wrap_i64
-    i32.add
-    global.get 57
-    i32.wrap_i64
-    i32.const 2
-    i32.mul
-    i32.add
-    global.get 69
-    i32.wrap_i64
-    i32.const 2
-    i32.mul
     i32.add
   )
   (func $"#func16 whamm.total" (@name "whamm.total") (;16;) (type 2) (result i32)
@@ -369,15 +346,38 @@
   (func $"#func17 whamm.total" (@name "whamm.total") (;17;) (type 2) (result i32)
     global.get 18
     i32.wrap_i64
-    global.get 44
+    global.get 21
     i32.wrap_i64
+    i32.add
+    global.get 26
+    i32.wrap_i64
+    i32.add
+    global.get 49
+    i32.wrap_i64
+    i32.add
+    global.get 57
+    i32.wrap_i64
+    i32.const 2
+    i32.mul
+    i32.add
+    global.get 69
+    i32.wrap_i64
+    i32.const 2
+    i32.mul
     i32.add
   )
   (func $"#func18 whamm.total" (@name "whamm.total") (;18;) (type 2) (result i32)
     global.get 18
     i32.wrap_i64
+    global.get 44
+    i32.wrap_i64
+    i32.add
   )
   (func $"#func19 whamm.total" (@name "whamm.total") (;19;) (type 2) (result i32)
+    global.get 18
+    i32.wrap_i64
+  )
+  (func $"#func20 whamm.total" (@name "whamm.total") (;20;) (type 2) (result i32)
     global.get 18
     i32.wrap_i64
     global.get 21
@@ -420,15 +420,15 @@
     i32.wrap_i64
     i32.add
   )
-  (func $"#func20 whamm.total" (@name "whamm.total") (;20;) (type 2) (result i32)
+  (func $"#func21 whamm.total" (@name "whamm.total") (;21;) (type 2) (result i32)
     global.get 18
     i32.wrap_i64
   )
-  (func $"#func21 whamm.total" (@name "whamm.total") (;21;) (type 2) (result i32)
+  (func $"#func22 whamm.total" (@name "whamm.total") (;22;) (type 2) (result i32)
     global.get 21
     i32.wrap_i64
   )
-  (func $"#func22 whamm.total" (@name "whamm.total") (;22;) (type 2) (result i32)
+  (func $"#func23 whamm.total" (@name "whamm.total") (;23;) (type 2) (result i32)
     global.get 26
     i32.wrap_i64
     global.get 29
@@ -440,19 +440,19 @@
     i32.mul
     i32.add
     global.get 72
-    i32.wrap_i64
-    i32.add
-  )
-  (func $"#func23 whamm.total" (@name "whamm.total") (;23;) (type 2) (result i32)
-    global.get 26
-    i32.wrap_i64
-    global.get 49
     i32.wrap_i64
     i32.add
   )
   (func $"#func24 whamm.total" (@name "whamm.total") (;24;) (type 2) (result i32)
     global.get 26
     i32.wrap_i64
+    global.get 49
+    i32.wrap_i64
+    i32.add
+  )
+  (func $"#func25 whamm.total" (@name "whamm.total") (;25;) (type 2) (result i32)
+    global.get 26
+    i32.wrap_i64
     global.get 57
     i32.wrap_i64
     i32.add
@@ -460,11 +460,11 @@
     i32.wrap_i64
     i32.add
   )
-  (func $"#func25 whamm.total" (@name "whamm.total") (;25;) (type 2) (result i32)
+  (func $"#func26 whamm.total" (@name "whamm.total") (;26;) (type 2) (result i32)
     global.get 29
     i32.wrap_i64
   )
-  (func $"#func26 whamm.total" (@name "whamm.total") (;26;) (type 2) (result i32)
+  (func $"#func27 whamm.total" (@name "whamm.total") (;27;) (type 2) (result i32)
     global.get 33
     i32.wrap_i64
     i32.const 2
@@ -481,12 +481,8 @@
     i32.wrap_i64
     i32.add
   )
-  (func $"#func27 whamm.total" (@name "whamm.total") (;27;) (type 2) (result i32)
-    global.get 37
-    i32.wrap_i64
-  )
   (func $"#func28 whamm.total" (@name "whamm.total") (;28;) (type 2) (result i32)
-    global.get 44
+    global.get 37
     i32.wrap_i64
   )
   (func $"#func29 whamm.total" (@name "whamm.total") (;29;) (type 2) (result i32)
@@ -498,24 +494,24 @@
     i32.wrap_i64
   )
   (func $"#func31 whamm.total" (@name "whamm.total") (;31;) (type 2) (result i32)
+    global.get 44
+    i32.wrap_i64
+  )
+  (func $"#func32 whamm.total" (@name "whamm.total") (;32;) (type 2) (result i32)
     global.get 49
     i32.wrap_i64
     global.get 72
     i32.wrap_i64
     i32.add
   )
-  (func $"#func32 whamm.total" (@name "whamm.total") (;32;) (type 2) (result i32)
+  (func $"#func33 whamm.total" (@name "whamm.total") (;33;) (type 2) (result i32)
     global.get 49
     i32.wrap_i64
     i32.const 2
     i32.mul
   )
-  (func $"#func33 whamm.total" (@name "whamm.total") (;33;) (type 2) (result i32)
-    global.get 49
-    i32.wrap_i64
-  )
   (func $"#func34 whamm.total" (@name "whamm.total") (;34;) (type 2) (result i32)
-    global.get 69
+    global.get 49
     i32.wrap_i64
   )
   (func $"#func35 whamm.total" (@name "whamm.total") (;35;) (type 2) (result i32)
@@ -527,6 +523,10 @@
     i32.wrap_i64
   )
   (func $"#func37 whamm.total" (@name "whamm.total") (;37;) (type 2) (result i32)
+    global.get 69
+    i32.wrap_i64
+  )
+  (func $"#func38 whamm.total" (@name "whamm.total") (;38;) (type 2) (result i32)
     global.get 69
     i32.wrap_i64
   )

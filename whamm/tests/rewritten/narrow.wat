@@ -34,7 +34,7 @@
     i64.const 1
     call_indirect (type 0)
   )
-  (func $"#func6 whamm.flush" (@name "whamm.flush") (;6;) (type 5)
+  (func $"#func6 whamm.flush" (@name "whamm.flush") (;6;) (type 3)
     (local i32)
     global.get 1
     local.set 0

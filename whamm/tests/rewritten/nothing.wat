@@ -44,7 +44,7 @@
     call $loop
     i32.add
   )
-  (func $"#func5 whamm.flush" (@name "whamm.flush") (;5;) (type 5)
+  (func $"#func7 whamm.flush" (@name "whamm.flush") (;7;) (type 3)
     (local i32)
     global.get 0
     local.set 0

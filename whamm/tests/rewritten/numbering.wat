@@ -48,7 +48,7 @@
     call $loop
     i32.add
   )
-  (func $"#func7 whamm.flush" (@name "whamm.flush") (;7;) (type 5)
+  (func $"#func7 whamm.flush" (@name "whamm.flush") (;7;) (type 3)
     (local i32)
     global.get 1
     local.set 0

@@ -133,7 +133,7 @@
     call $loop
     i32.add
   )
-  (func $"#func7 whamm.flush" (@name "whamm.flush") (;7;) (type 5)
+  (func $"#func7 whamm.flush" (@name "whamm.flush") (;7;) (type 3)
     (local i32)
     global.get 25
     local.set 0

@@ -79,7 +79,7 @@
     i32.add
     global.set 6
   )
-  (func $"#func7 whamm.flush" (@name "whamm.flush") (;7;) (type 5)
+  (func $"#func7 whamm.flush" (@name "whamm.flush") (;7;) (type 3)
     (local i32)
     global.get 7
     local.set 0

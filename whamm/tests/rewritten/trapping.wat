@@ -39,7 +39,7 @@
     i32.add
     global.set 4
   )
-  (func $"#func6 whamm.flush" (@name "whamm.flush") (;6;) (type 5)
+  (func $"#func6 whamm.flush" (@name "whamm.flush") (;6;) (type 3)
     (local i32)
     global.get 5
     local.set 0

@@ -47,7 +47,7 @@
     i32.add
     global.set 6
   )
-  (func $"#func6 whamm.flush" (@name "whamm.flush") (;6;) (type 5)
+  (func $"#func6 whamm.flush" (@name "whamm.flush") (;6;) (type 3)
     (local i32)
     global.get 7
     local.set 0

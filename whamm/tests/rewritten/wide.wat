@@ -121,7 +121,7 @@
     global.set 13
     call_indirect (type 0)
   )
-  (func $"#func6 whamm.flush" (@name "whamm.flush") (;6;) (type 5)
+  (func $"#func6 whamm.flush" (@name "whamm.flush") (;6;) (type 3)
     (local i32)
     global.get 14
     local.set 0
