@@ -5,6 +5,7 @@ mod ticking;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 use wasm_aot::monitor::{AttachError, Choices, MonitorSet};
 use wasm_aot::observer::Observation;
 use wasm_aot::recording::Requests;
@@ -239,6 +240,74 @@ fn one_monitor_is_switched_while_all_are_off() {
     assert_eq!(on(), [false, false, true]);
 }
 
+/// The loop of `f` calls `work`, whose loop calls `tick`, directly and through another function.
+const NESTED: &str = r#"(module (import "host" "tick" (func $tick))
+    (func $work (local $i i32) (loop $again
+        (call $tick)
+        (br_if $again (i32.lt_u
+            (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 4)))))
+    (func $between (call $work))
+    (func (export "f") (param $n i32) (result i32) (local $i i32)
+        (loop $again
+            (call $work)
+            (call $between)
+            (br_if $again (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (local.get $n))))
+        (local.get $i)))"#;
+
+/// The CSV of a monitor that is switched off and on, detached and attached in the middle of `work`,
+/// and how long the program was executed while it was on, at most.
+fn interrupted(monitor: &'static str) -> (String, Duration) {
+    let (turn, pause) = (AtomicU64::new(0), Duration::from_millis(20));
+    let monitors: Arc<OnceLock<MonitorSet>> = Arc::default();
+    let set = Arc::clone(&monitors);
+    let (mut store, _, instance) = ticking::instance(NESTED, move |module| {
+        let live = set.get_or_init(|| MonitorSet::of(module));
+        match turn.fetch_add(1, Relaxed) {
+            2 => _ = live.attach(monitor).expect("sites"),
+            9 => live.switch(false).expect("switched"),
+            17 | 41 => std::thread::sleep(pause),
+            26 => live.switch(true).expect("switched"),
+            33 => _ = live.detach(monitor).expect("switched"),
+            45 => _ = live.attach(monitor).expect("sites"),
+            _ => {}
+        }
+    });
+    let begun = Instant::now();
+    call(&mut store, instance, 10);
+    let on = begun.elapsed() - 2 * pause;
+    (monitors.get().expect("it has ticked").reports(None).remove(0).csv(), on)
+}
+
+#[test]
+fn a_monitor_that_was_off_in_the_middle_of_a_call_invents_no_recursion() {
+    let (csv, _) = interrupted("profile");
+    let mut lines = csv.lines();
+    let at = lines.next().and_then(|names| names.split(',').position(|name| name == "way"));
+    let at = at.unwrap_or_else(|| panic!("{csv}"));
+    let ways: Vec<&str> = lines.filter_map(|line| line.split(',').nth(at)).collect();
+    assert!(ways.contains(&"between;work"), "{csv}");
+    for way in ways {
+        let mut functions: Vec<&str> = way.split(';').collect();
+        functions.sort_unstable();
+        functions.dedup();
+        assert_eq!(functions.len(), way.split(';').count(), "{csv}");
+    }
+}
+
+#[test]
+fn the_time_while_a_monitor_is_off_is_charged_to_no_function() {
+    for (monitor, column) in [("functions", "nanoseconds"), ("profile,time-all", "self ns")] {
+        let (csv, on) = interrupted(monitor);
+        let most = on.as_nanos() as u64;
+        let mut lines = csv.lines();
+        let at = lines.next().and_then(|names| names.split(',').position(|name| name == column));
+        let at = at.unwrap_or_else(|| panic!("{csv}"));
+        let times = lines.filter_map(|line| line.split(',').nth(at)?.parse::<u64>().ok());
+        let all: u64 = times.sum();
+        assert!(all <= most, "{all} of {most}: {csv}");
+    }
+}
+
 fn memory_compiled_in(tick: impl Fn(&Module) + Send + Sync + 'static) -> String {
     let engine = Engine::new(&Config::new()).expect("an engine");
     let monitors = MonitorSet::new(Choices::new(["memory"]).expect("a monitor")).expect("ready");
@@ -321,7 +390,7 @@ fn instances_that_end_while_monitors_come_are_forgotten_by_them() {
             });
             for monitor in ["latency,function=*", "coverage", "memory", "functions", "profile"] {
                 live.attach(monitor).expect("sites");
-                std::thread::sleep(std::time::Duration::from_millis(4));
+                std::thread::sleep(Duration::from_millis(4));
             }
             over.store(true, Relaxed);
         });
@@ -352,7 +421,7 @@ fn functions_that_two_versions_have_in_common_go_on_when_one_follows_the_other()
             _ => {}
         }
     });
-    store.set_deadline(Some(std::time::Duration::from_secs(60)));
+    store.set_deadline(Some(Duration::from_secs(60)));
     assert_eq!(call(&mut store, instance, 1_000), 1_000);
 }
 

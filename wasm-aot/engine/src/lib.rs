@@ -55,8 +55,8 @@ pub mod instrument {
     /// What is compiled into code: plans of hooks, and the emitter that writes them.
     pub mod compile {
         pub use crate::compile::{
-            Access, Action, Budget, Call, Callee, Calls, Capture, Cpu, Detours, Draft, Emitter,
-            Firing, Guest, HookId, Import, Inline, InstanceSlots, Mode, OneShotClient,
+            Access, Action, Budget, Call, Callee, Calls, Capture, Carried, Cpu, Detours, Draft,
+            Emitter, Firing, Guest, HookId, Import, Inline, InstanceSlots, Mode, OneShotClient,
             OneShotProbe, Options, OsrLoops, Plan, Receiver, Recompilation, Sequence, Sites, Span,
             Target, Text, Wanted, Word, compile,
         };

@@ -9,7 +9,7 @@ use super::control::arguments;
 use super::emitter::Emitter;
 use super::function::Translator;
 use super::pending_event::PendingEvent;
-use super::plan::{Action, Hook, Mode, Plan, Word};
+use super::plan::{Action, Carried, Hook, Mode, Plan, Word};
 use super::replacing::Over;
 use crate::error::CompileError;
 use crate::types::ValType;
@@ -106,39 +106,56 @@ impl<'a> Translator<'a> {
     }
 
     /// The variables of hooks that a thread takes along when it changes variants, and where their
-    /// words are in the vmctx.
-    fn carried(&mut self) -> Vec<(Variable, i32)> {
+    /// words, those of their accounts, and those of the open accounts are in the vmctx.
+    fn carried(&mut self) -> Vec<(Variable, [i32; 3])> {
         let carried = |hook: &Hook| match &hook.action {
             Action::Inline(sequence) => Some((hook.base, sequence.0.carried()?)),
             Action::Call(_) | Action::OneShot(_) => None,
         };
         let at_exit = self.hooking.hooks.iter().filter(|hook| hook.mode == Mode::Exit);
         let all: Vec<_> = at_exit.filter_map(carried).collect();
-        let place = |(base, (number, word)): (u32, (u64, Word))| {
-            (self.hook_variable(base, number), self.hook_word(word.plus(base)))
+        let place = |(base, Carried { variable, account, word }): (u32, Carried)| {
+            let words = [word, word.plus(1), account].map(|word| self.hook_word(word.plus(base)));
+            (self.hook_variable(base, variable), words)
         };
         all.into_iter().map(place).collect()
     }
 
-    /// Stores the variables that the next variant loads.
+    /// Stores the variables that the next variant loads, and closes the accounts.
     pub(super) fn store_carried(&mut self) {
-        for (variable, at) in self.carried() {
+        for (variable, [word, own, account]) in self.carried() {
             let value = self.builder.use_var(variable);
-            let flags = MemFlagsData::trusted().with_alias_region(Some(self.regions.counters));
-            self.builder.ins().store(flags, value, self.vmctx, at);
+            self.store_carried_word(value, word);
+            let open = self.load_carried_word(account);
+            self.store_carried_word(open, own);
+            let before = self.builder.ins().band_imm_s(value, -2);
+            let open = self.builder.ins().select(value, before, open);
+            self.store_carried_word(open, account);
         }
     }
 
-    /// Loads the variables that the variant before has stored. The words are cleared: a variant
-    /// that does not have the variables stores nothing.
+    /// Loads the variables that the variant before has stored, and opens the accounts again. The
+    /// words are cleared: a variant that does not have the variables stores nothing.
     pub(super) fn load_carried(&mut self) {
-        for (variable, at) in self.carried() {
-            let flags = MemFlagsData::trusted().with_alias_region(Some(self.regions.counters));
-            let value = self.builder.ins().load(types::I64, flags, self.vmctx, at);
+        for (variable, [word, own, account]) in self.carried() {
+            let value = self.load_carried_word(word);
             let nothing = self.builder.ins().iconst(types::I64, 0);
-            self.builder.ins().store(flags, nothing, self.vmctx, at);
+            self.store_carried_word(nothing, word);
             self.builder.def_var(variable, value);
+            let (own, open) = (self.load_carried_word(own), self.load_carried_word(account));
+            let open = self.builder.ins().select(value, own, open);
+            self.store_carried_word(open, account);
         }
+    }
+
+    fn load_carried_word(&mut self, at: i32) -> Value {
+        let flags = MemFlagsData::trusted().with_alias_region(Some(self.regions.counters));
+        self.builder.ins().load(types::I64, flags, self.vmctx, at)
+    }
+
+    fn store_carried_word(&mut self, value: Value, at: i32) {
+        let flags = MemFlagsData::trusted().with_alias_region(Some(self.regions.counters));
+        self.builder.ins().store(flags, value, self.vmctx, at);
     }
 
     /// Whether the present instruction has a hook in this mode.

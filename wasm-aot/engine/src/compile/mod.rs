@@ -57,8 +57,8 @@ pub(crate) use osr_exit::{OFF, ON, OsrExit};
 pub(crate) use patchable_site::{CALL, LENGTH, PatchableSite};
 pub(crate) use plan::Hook;
 pub use plan::{
-    Action, Call, Capture, Draft, Firing, HookId, Inline, InstanceSlots, Mode, Plan, Receiver,
-    Sequence, Word,
+    Action, Call, Capture, Carried, Draft, Firing, HookId, Inline, InstanceSlots, Mode, Plan,
+    Receiver, Sequence, Word,
 };
 pub(crate) use recompilation::CodeChunk;
 pub use recompilation::{Recompilation, Wanted};

@@ -216,6 +216,20 @@ pub struct Firing<'a> {
     pub values: &'a mut [[u64; 2]],
 }
 
+/// What an activation with an account of its own takes along when it changes variants in the middle
+/// of a loop. It closes its account when it leaves a variant, and opens it again in the next one,
+/// if that has the hooks, too: so no account stays open in a variant that does not close it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carried {
+    /// The number of the [variable](Emitter::variable) that holds the address of the account before
+    /// it, perhaps with the lowest bit set; 0 if the activation has opened none.
+    pub variable: u64,
+    /// The word with the address of the account that is open.
+    pub account: Word,
+    /// The first of two words that hold the variable and the account meanwhile.
+    pub word: Word,
+}
+
 /// Machine code of a hook.
 pub trait Inline: Debug + Send + Sync {
     /// Equal only for sequences that emit the same code.
@@ -233,9 +247,9 @@ pub trait Inline: Debug + Send + Sync {
         None
     }
 
-    /// The number of a [variable](Emitter::variable) that a thread takes along, in this word, when
-    /// it changes variants in the middle of a loop. It is asked of hooks at a function's exit.
-    fn carried(&self) -> Option<(u64, Word)> {
+    /// What a thread takes along when it changes variants in the middle of a loop. It is asked of
+    /// hooks at a function's exit.
+    fn carried(&self) -> Option<Carried> {
         None
     }
 

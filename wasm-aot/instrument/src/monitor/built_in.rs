@@ -157,6 +157,13 @@ impl BuiltIn {
         share
     }
 
+    /// Tells its hooks that it observes from now on, or rests, before the code is switched.
+    pub(super) fn tell(&self, observes: bool) {
+        if let Some(hooked) = &self.hooked {
+            hooked.observes(observes);
+        }
+    }
+
     /// Records that it observes from now on, with that share of the counters.
     pub(super) fn observed(&mut self, counted: Share) {
         (self.is_observed, self.counted) = (true, counted);

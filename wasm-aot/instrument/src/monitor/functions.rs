@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 use wasm_aot_body::report::several;
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::instrument::compile::{
-    Action, Draft, Emitter, Firing, Inline, InstanceSlots, Receiver, Sequence, Word,
+    Action, Carried, Draft, Emitter, Firing, Inline, InstanceSlots, Receiver, Sequence, Word,
 };
 use wasm_aot_engine::instrument::runtime::{Module, Places};
 
@@ -66,6 +66,17 @@ impl HookedMonitor for Functions {
         }
         // Planned once.
         let _ = self.plan.set(Planned { meter, accounts, count });
+    }
+
+    fn observes(&self, on: bool) {
+        let Some(planned) = self.plan.get() else { return };
+        self.sums.lock().each(|slots| {
+            if on {
+                return planned.meter.resume(slots);
+            }
+            planned.charge_due(slots);
+            planned.meter.rest(slots);
+        });
     }
 
     fn report(&self, module: &Module) -> Report {
@@ -123,6 +134,15 @@ impl HookedMonitor for Functions {
 }
 
 impl Planned {
+    /// Charges an instance's account with what is due.
+    fn charge_due(&self, slots: InstanceSlots) {
+        let (account, ticks) = self.meter.due(slots);
+        if let Some(account) = self.account_at(slots, account) {
+            slots.word(account).fetch_add(ticks, Relaxed);
+            self.meter.charged(slots);
+        }
+    }
+
     /// Adds the accounts of an instance, in order.
     fn add(&self, slots: InstanceSlots, sums: &mut Vec<[u64; 2]>) {
         sums.resize(self.count as usize + 1, [0; 2]);
@@ -157,11 +177,8 @@ impl Receiver for Functions {
     }
 
     fn cut_off(&self, slots: InstanceSlots) {
-        let Some(planned) = self.plan.get() else { return };
-        let (account, ticks) = planned.meter.due(slots);
-        if let Some(account) = planned.account_at(slots, account) {
-            slots.word(account).fetch_add(ticks, Relaxed);
-            planned.meter.charged(slots);
+        if let Some(planned) = self.plan.get() {
+            planned.charge_due(slots);
         }
     }
 
@@ -206,7 +223,7 @@ impl Inline for CloseAccount {
         Ok(())
     }
 
-    fn carried(&self) -> Option<(u64, Word)> {
+    fn carried(&self) -> Option<Carried> {
         Some(self.0.carried())
     }
 }

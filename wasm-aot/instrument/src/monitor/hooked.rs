@@ -28,6 +28,9 @@ pub(super) trait HookedMonitor: Debug + Send + Sync {
     /// module's own plan, or in an attached one.
     fn compiled(self: Arc<Self>, _module: &Module, _origin: Origin) {}
 
+    /// Called before its layer is switched into the code, or out of it, while the program runs.
+    fn observes(&self, _on: bool) {}
+
     /// The object that decides whether functions are compiled with its hooks when they are called
     /// for the first time, if not all are.
     fn due(self: Arc<Self>) -> Option<Weak<dyn Due>> {

@@ -11,7 +11,9 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 use cranelift_frontend::Variable;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Instant;
-use wasm_aot_engine::instrument::compile::{Action, Draft, Emitter, InstanceSlots, Mode, Word};
+use wasm_aot_engine::instrument::compile::{
+    Action, Carried, Draft, Emitter, InstanceSlots, Mode, Word,
+};
 use wasm_aot_engine::instrument::vm::Builtin;
 use wasm_aot_engine::instrument::vm::context::AccountClock;
 use wasmparser::Operator;
@@ -31,8 +33,10 @@ macro_rules! word {
     };
 }
 
-/// The words of a clock. Behind them, a thread that changes variants keeps a variable.
+/// The words of a clock. Behind them, a thread that changes variants keeps a variable and an account.
 const CLOCK: u32 = (size_of::<AccountClock>() / 8) as u32;
+/// The cost of a reading of the clock of which the time is not charged: less has always passed.
+const NEVER: u64 = u64::MAX;
 /// The offset, in an account, of how often it was opened.
 const COUNT: i32 = 8;
 
@@ -40,7 +44,7 @@ impl Meter {
     /// A meter in every instance. After a trap, the account is charged again that was charged when
     /// machine code was entered.
     pub(super) fn new(draft: &mut Draft) -> Self {
-        let current = draft.words(CLOCK + 1);
+        let current = draft.words(CLOCK + 2);
         draft.restore(current);
         Self { current }
     }
@@ -57,15 +61,28 @@ impl Meter {
     /// The address of the current account, and how much it would be charged now.
     pub(super) fn due(self, slots: InstanceSlots) -> (usize, u64) {
         let last = slots.word(word!(self, last));
+        let rests = slots.word(word!(self, reading)).load(Relaxed) == NEVER;
         // The instance may be running: then the clock may be read meanwhile.
         loop {
             let began = last.load(Acquire);
             let account = slots.word(self.current).load(Acquire) as usize;
-            let passed = Ticks::now().0.saturating_sub(began);
+            let passed = if rests { 0 } else { Ticks::now().0.saturating_sub(began) };
             if last.load(Acquire) == began {
                 return (account, passed);
             }
         }
+    }
+
+    /// Has nothing charged from now on, until it is resumed. What is due was charged before.
+    pub(super) fn rest(self, slots: InstanceSlots) {
+        slots.word(word!(self, reading)).store(NEVER, Relaxed);
+    }
+
+    /// Has accounts charged from now on. Activations that have changed variants meanwhile have none.
+    pub(super) fn resume(self, slots: InstanceSlots) {
+        slots.word(self.carried().word).store(0, Relaxed);
+        slots.word(word!(self, last)).store(Ticks::now().0, Relaxed);
+        slots.word(word!(self, reading)).store(reading(), Relaxed);
     }
 
     /// Records that the due time was charged.
@@ -133,9 +150,10 @@ impl Meter {
         u64::from(self.current.0) << 32
     }
 
-    /// That variable, and the word in which it stays when its function changes variants.
-    pub(super) fn carried(self) -> (u64, Word) {
-        (self.before_of_function(), self.current.plus(CLOCK))
+    /// What stays when its function changes variants.
+    pub(super) fn carried(self) -> Carried {
+        let (variable, account) = (self.before_of_function(), self.current);
+        Carried { variable, account, word: account.plus(CLOCK) }
     }
 }
 

@@ -36,7 +36,7 @@ use std::time::Duration;
 use wasm_aot_body::report::several;
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::instrument::compile::{
-    Action, Call, Draft, Emitter, Firing, Inline, InstanceSlots, Mode, Receiver, Sequence, Word,
+    Action, Call, Carried, Draft, Emitter, Firing, Inline, InstanceSlots, Mode, Receiver, Sequence,
 };
 use wasm_aot_engine::instrument::runtime::Module;
 use wasm_aot_engine::instrument::vm::Builtin;
@@ -117,6 +117,17 @@ impl HookedMonitor for Profile {
         self.trees.lock().count_callees(counted);
     }
 
+    fn observes(&self, on: bool) {
+        let (Some(meter), trees) = (self.meter.get(), self.trees.lock()) else { return };
+        trees.each_instance(|slots| {
+            if on {
+                return meter.resume(slots);
+            }
+            trees.charge_due(*meter, slots);
+            meter.rest(slots);
+        });
+    }
+
     fn events(&self, _module: &Module) -> u64 {
         let (sum, _) = self.trees.lock().sum(self.meter.get().copied());
         sum.contexts.iter().map(|context| context.calls).sum()
@@ -189,9 +200,7 @@ impl Receiver for Profile {
 
     fn cut_off(&self, slots: InstanceSlots) {
         if let Some(meter) = self.meter.get() {
-            let (node, ticks) = meter.due(slots);
-            self.trees.lock().charge(node, ticks);
-            meter.charged(slots);
+            self.trees.lock().charge_due(*meter, slots);
         }
     }
 
@@ -333,7 +342,7 @@ impl Inline for Leave {
         Ok(())
     }
 
-    fn carried(&self) -> Option<(u64, Word)> {
+    fn carried(&self) -> Option<Carried> {
         Some(self.0.carried())
     }
 }

@@ -335,7 +335,12 @@ impl MonitorSet {
         }
         let on: Vec<_> = begins.iter().map(|(_, layer, _)| *layer).collect();
         let off: Vec<_> = ends.iter().map(|(_, layer)| *layer).collect();
-        module.observe_instead(&on, &off)?;
+        let tell = |changes: bool| {
+            begins.iter().for_each(|(place, ..)| state.all[*place].tell(changes));
+            ends.iter().for_each(|(place, _)| state.all[*place].tell(!changes));
+        };
+        tell(true);
+        module.observe_instead(&on, &off).inspect_err(|_| tell(false))?;
         begins.into_iter().for_each(|(place, _, share)| state.all[place].observed(share));
         ends.into_iter().for_each(|(place, _)| state.all[place].unobserved(module));
         Ok(())

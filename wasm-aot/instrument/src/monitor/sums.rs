@@ -23,6 +23,11 @@ impl<T: Clone> InstanceSums<T> {
         add(slots, &mut self.ended);
     }
 
+    /// Visits the words of all living instances.
+    pub(super) fn each(&self, visit: impl FnMut(InstanceSlots)) {
+        self.all_slots.iter().copied().for_each(visit);
+    }
+
     /// The words of a living instance.
     pub(super) fn slots(&self, vmctx: usize) -> Option<InstanceSlots> {
         self.all_slots.iter().find(|slots| slots.vmctx == vmctx).copied()

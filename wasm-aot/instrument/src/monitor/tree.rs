@@ -188,11 +188,18 @@ impl Trees {
         Some(self.address(number))
     }
 
-    /// Charges a node.
-    pub(super) fn charge(&self, address: usize, ticks: u64) {
+    /// Charges an instance's node with what is due.
+    pub(super) fn charge_due(&self, meter: Meter, slots: InstanceSlots) {
+        let (address, ticks) = meter.due(slots);
         if let Some(number) = self.numbers.get(&address) {
             self.node(*number).ticks.fetch_add(ticks, Relaxed);
         }
+        meter.charged(slots);
+    }
+
+    /// Visits the words of all living instances.
+    pub(super) fn each_instance(&self, visit: impl FnMut(InstanceSlots)) {
+        self.trees.values().map(|tree| tree.slots).for_each(visit);
     }
 
     /// An instance ends.
