@@ -188,12 +188,17 @@ impl Trees {
         Some(self.address(number))
     }
 
-    /// Charges an instance's node with what is due.
-    pub(super) fn charge_due(&self, meter: Meter, slots: InstanceSlots) {
-        let (address, ticks) = meter.due(slots);
+    /// Charges a node.
+    fn charge(&self, address: usize, ticks: u64) {
         if let Some(number) = self.numbers.get(&address) {
             self.node(*number).ticks.fetch_add(ticks, Relaxed);
         }
+    }
+
+    /// Charges an instance's node with what is due.
+    pub(super) fn charge_due(&self, meter: Meter, slots: InstanceSlots) {
+        let (address, ticks) = meter.due(slots);
+        self.charge(address, ticks);
         meter.charged(slots);
     }
 
