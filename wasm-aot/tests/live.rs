@@ -237,6 +237,8 @@ fn one_monitor_is_switched_while_all_are_off() {
     assert_eq!(on(), [false, true]);
     session.set_all(false).expect("attached");
     session.attach("icount").expect("sites");
+    assert_eq!(on(), [false, false, false]);
+    session.set("icount", true).expect("attached");
     assert_eq!(on(), [false, false, true]);
 }
 

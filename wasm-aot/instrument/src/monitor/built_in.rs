@@ -21,18 +21,18 @@ pub(super) enum AttachState {
 }
 
 impl AttachState {
-    /// Attached now.
-    pub(super) fn since_now() -> Self {
-        Self::Attached { since: Instant::now(), rests: false, all_rest: false }
+    /// Attached now, and resting if all others do.
+    pub(super) fn since_now(all_rest: bool) -> Self {
+        Self::Attached { since: Instant::now(), rests: false, all_rest }
     }
 
-    /// Attached now, and resting if that other one rests.
-    pub(super) fn in_place_of(other: Self) -> Self {
-        match other {
+    /// Attached now, and resting if it does.
+    pub(super) fn again(self) -> Self {
+        match self {
             Self::Attached { rests, all_rest, .. } => {
                 Self::Attached { since: Instant::now(), rests, all_rest }
             }
-            Self::Static | Self::Detached => Self::since_now(),
+            Self::Static | Self::Detached => self,
         }
     }
 }

@@ -51,6 +51,8 @@ pub struct MonitorSet {
 struct SetState {
     /// Static monitors, and all that were ever attached.
     all: Vec<BuiltIn>,
+    /// Whether all attached monitors were switched off together, so that further ones rest, too.
+    is_off: bool,
 }
 
 impl SetState {
@@ -107,7 +109,7 @@ impl MonitorSet {
     pub fn new(choices: Choices) -> Result<Self, MonitorError> {
         let program = choices.program();
         let all = choices.into_iter().map(BuiltIn::prepare).collect::<Result<_, _>>()?;
-        let state = Mutex::new(SetState { all });
+        let state = Mutex::new(SetState { all, is_off: false });
         Ok(Self { program, module: OnceLock::new(), state })
     }
 
@@ -225,7 +227,8 @@ impl MonitorSet {
                 state.all.len() - 1
             }
         };
-        Self::put_in_place(module, &mut state, place, AttachState::since_now())
+        let attach_state = AttachState::since_now(state.is_off);
+        Self::put_in_place(module, &mut state, place, attach_state)
     }
 
     /// The same, without the data of an earlier one with the same options. It rests if the one
@@ -235,8 +238,9 @@ impl MonitorSet {
         state.all.push(self.prepare(module, text)?);
         let place = state.all.len() - 1;
         let name = state.all[place].name();
-        let before = state.named(name).map_or(AttachState::Detached, |before| before.attach_state);
-        Self::put_in_place(module, &mut state, place, AttachState::in_place_of(before))
+        let now = AttachState::since_now(state.is_off);
+        let attach_state = state.named(name).map_or(now, |before| before.attach_state.again());
+        Self::put_in_place(module, &mut state, place, attach_state)
     }
 
     fn module(&self, text: &str) -> Result<&Module, AttachError> {
@@ -314,6 +318,7 @@ impl MonitorSet {
     /// their names.
     pub fn switch(&self, on: bool) -> Result<(), Error> {
         self.change(|state| {
+            state.is_off = !on;
             for monitor in state.attached() {
                 if let AttachState::Attached { all_rest, .. } = &mut monitor.attach_state {
                     *all_rest = !on;
