@@ -117,6 +117,22 @@ fn monitors_come_and_go_while_the_program_runs() {
 }
 
 #[test]
+fn a_monitor_that_was_attached_reports_at_the_end_of_the_program() {
+    let place = Place::new("control-end");
+    let program = place.file("spin.wat", PROGRAM);
+    let mut command = place.command();
+    command.env("XDG_RUNTIME_DIR", &place.0).args(["run", &program]);
+    let child = command.stderr(Stdio::piped()).spawn().expect("the command starts");
+    let pid = child.id().to_string();
+    eventually("the program answers", || ask(&place, &[&pid, "status"]).0);
+    assert!(ask(&place, &[&pid, "attach", "icount"]).0);
+    assert!(ask(&place, &[&pid, "attach", "loops"]).0 && ask(&place, &[&pid, "detach", "loops"]).0);
+    test_support::send(child.id(), 2);
+    let said = errors(&child.wait_with_output().expect("it ends"));
+    assert!(said.contains("== icount ==") && !said.contains("== loops =="), "{said}");
+}
+
+#[test]
 fn what_is_done_is_said_and_one_monitor_is_switched_by_its_name() {
     let place = Place::new("control-said");
     let running = Running::start(&place, &["--monitor", "functions"]);

@@ -287,15 +287,15 @@ impl Monitoring {
         self.reporting.file(std::process::id())
     }
 
-    /// Checks the options.
-    pub(crate) fn begin(&self, program: &Path) -> Result<Observation, Failure> {
+    /// Checks the options. The program's file may contain monitors, too.
+    pub(crate) fn begin(&self, program: &Path, has_own: bool) -> Result<Observation, Failure> {
         let (files, names): (Vec<&str>, Vec<&str>) =
             self.monitor.iter().map(String::as_str).partition(|text| Chosen::is_file(text));
         let modules = files.into_iter().map(Chosen::parse).collect::<Result<Vec<_>, _>>()?;
         let choices = Choices::new(names);
         let choices = choices.map_err(|error| Failure::usage(format!("--monitor: {error}")))?;
         let choices = choices.of_program(&program.display().to_string());
-        if self.monitor.is_empty() && (self.reporting.is_given() || self.explain) {
+        if self.monitor.is_empty() && !has_own && (self.reporting.is_given() || self.explain) {
             return Err(Failure::usage(
                 "--report, --report-format, --json, --csv and --explain belong to --monitor: \
                  nothing is observed without one",

@@ -142,7 +142,8 @@ impl Run {
         self.dump = self.dump.map(|file| output::of_process(&file, std::process::id()));
         self.spare_inputs()?;
         self.dump.as_deref().map_or(Ok(()), is_writable)?;
-        let observation = self.monitoring.begin(&self.module)?;
+        let carried = self.carried().map_err(|failure| failure.of_program(&self.module))?;
+        let observation = self.monitoring.begin(&self.module, !carried.is_empty())?;
         let engine = self.making.engine_with(|config| {
             observation.built_in().configure(config);
             config
@@ -160,7 +161,6 @@ impl Run {
                 prof: Prof::default(),
             },
         );
-        let carried = self.carried().map_err(|failure| failure.of_program(&self.module))?;
         let (observed, joining) =
             self.program_with_monitors(&engine, &mut store, &observation, &carried)?;
         let module = observed.module().clone();
@@ -669,7 +669,7 @@ fn stop_when_asked(
     started.map(drop).map_err(|error| Failure::new(format!("--timeout: no thread: {error}")))
 }
 
-/// The reports of all static monitors and of monitors that are modules, when the program has ended.
+/// The reports of all monitors, when the program has ended.
 fn reports(
     store: &mut Store<World>,
     observation: &Observation,
@@ -680,7 +680,7 @@ fn reports(
     let mut told = Vec::new();
     for (client, report) in session.reports(None).unwrap_or_default() {
         match (client.kind, report) {
-            (ClientKind::Compiled, Some(report)) => {
+            (ClientKind::Compiled | ClientKind::Attached, Some(report)) => {
                 told.push((client.name, Told::Report(report)));
             }
             (ClientKind::Module, _) => {

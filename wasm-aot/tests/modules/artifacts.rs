@@ -55,6 +55,23 @@ fn a_file_of_machine_code_contains_monitors_that_look_at_it_whenever_it_runs() {
 }
 
 #[test]
+fn the_report_of_a_monitor_in_a_file_goes_where_it_is_asked_for() {
+    let place = Place::new("modules-reports-of-files");
+    let script =
+        place.file("calls.mm", "report var calls: u32; wasm:opcode:call:before { calls++; }");
+    let program = place.file("program.wat", PROGRAM);
+    let file = place.0.join("program.aot").display().to_string();
+    place.good(&["compile", &program, "-o", &file, "--monitor", &script]);
+    let with = ["run", "--csv", "--report", "report.csv", "--invoke", "main", &file, "7"];
+    place.good(&with);
+    let report = std::fs::read_to_string(place.0.join("report.csv")).expect("a report");
+    assert!(report.starts_with("monitor,") && report.contains("calls"), "{report}");
+    // Without a monitor there is nothing to report.
+    place.good(&["compile", &program, "-o", &file]);
+    assert!(place.bad(&with).0.contains("belong to --monitor"));
+}
+
+#[test]
 fn a_file_has_code_that_counts_if_a_monitor_in_it_only_adds() {
     let place = Place::new("modules-counting-files");
     let program = place.file("program.wat", PROGRAM);
