@@ -271,3 +271,12 @@ fn making_contexts_changes_nothing_that_the_program_computes() {
         }
     }
 }
+
+#[test]
+fn calls_of_the_host_are_timed_however_short_they_are() {
+    let text = r#"(module (func $leaf (param i32) (result i32) (local.get 0))
+        (func $f (export "f") (param i32) (result i32) (call $leaf (local.get 0))))"#;
+    let report = observed(text, &[0; 200], &["profile"]).remove(0);
+    // Outside of all functions no caller has their time.
+    assert!(report.notes[1].starts_with("200 calls timed; "), "{:?}", report.notes);
+}

@@ -7,7 +7,8 @@
 //!
 //! Two readings of the clock take longer than most calls. So a node whose calls turn out to be
 //! short, callees included, is only counted from then on: its machine code finds the node, counts,
-//! and makes it the current one, and at the end returns to the node before. Functions of few
+//! and makes it the current one, and at the end returns to the node before. Calls from outside of
+//! all functions are always timed, since no caller could have their time. Functions of few
 //! instructions that call nothing are counted without becoming current. Where all their calls are
 //! known, their callers count them, so that their own code does not change; as far as possible in
 //! the caller's node ([`counted_callees`](super::counted_callees)). `time-all` times them all.

@@ -78,6 +78,9 @@ pub(super) struct Trees {
 
 const ROW: usize = 256;
 
+/// More ticks than the least times any number of calls: a node that has spent them stays timed.
+const TIMED_FOR_EVER: u64 = 1 << 62;
+
 /// The tree of an instance: nodes and their parents, in the order in which they were made.
 #[derive(Debug)]
 struct Tree {
@@ -152,6 +155,10 @@ impl Trees {
         }
         let is_timed = self.times_all || (!is_brief && self.node(from).timed.load(Relaxed) != 0);
         let child = self.add_node(function, is_timed);
+        if above == NO_FUNCTION {
+            // Nothing above it is a function that its time could belong to.
+            self.node(child).spent.store(TIMED_FOR_EVER, Relaxed);
+        }
         let address = self.address(child);
         let mut place = &self.node(from).places[(function % PLACES) as usize];
         while let Some(taken) = self.numbers.get(&place.load(Relaxed)) {
