@@ -66,3 +66,19 @@ fn what_is_allocated_is_known_by_who_has_asked_for_it_until_it_is_freed() {
         report.notes
     );
 }
+
+#[test]
+fn allocators_of_zig_are_known_by_their_modules() {
+    let text = r#"(module (memory 1) (global $next (mut i32) (i32.const 64))
+        (func $c.malloc.malloc (export "malloc") (param i32) (result i32)
+            (global.get $next) (global.set $next (i32.add (global.get $next) (local.get 0))))
+        (func $c.malloc.free (param i32) (global.set $next (local.get 0)))
+        (func $list.free (param i32) (global.set $next (local.get 0)))
+        (func $f (export "f") (param i32) (result i32) (local i32)
+            (local.set 1 (call $c.malloc.malloc (i32.const 10)))
+            (call $list.free (i32.const 8))
+            (call $c.malloc.free (local.get 1)) (i32.const 0)))"#;
+    let report = &observed(text, &[1], &["alloc"])[0];
+    assert_eq!((counts(report, "bytes"), counts(report, "live")), (vec![10], vec![0]));
+    assert!(!report.notes.iter().any(|note| note.contains("not seen")), "{:?}", report.notes);
+}

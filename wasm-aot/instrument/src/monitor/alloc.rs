@@ -1,7 +1,7 @@
 //! `alloc`: what the program allocates, where, and how much of it is still live.
 //!
-//! Allocators are recognised by the names of their functions, exported or not; the meaning of the
-//! arguments follows from the name. Of allocators that call each other, the outermost counts. A
+//! Allocators are recognised by the names of their functions, exported or not, also inside of a
+//! module such as `c.malloc`, as Zig has it; the meaning of the arguments follows from the name. Of allocators that call each other, the outermost counts. A
 //! site is the place that the allocator was called from, with the callers of that place.
 
 use super::hooked::HookedMonitor;
@@ -113,7 +113,11 @@ fn deed(info: &ModuleInfo, index: u32, label: &str) -> Option<Deed> {
         let bare = if name.starts_with("operator") {
             name
         } else {
-            name.rsplit("::").next().unwrap_or(name)
+            let bare = name.rsplit("::").next().unwrap_or(name);
+            match bare.rsplit_once('.') {
+                Some((module, bare)) if module.ends_with("malloc") => bare,
+                _ => bare,
+            }
         };
         let known = ALLOCATORS
             .iter()
