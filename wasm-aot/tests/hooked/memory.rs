@@ -59,3 +59,27 @@ fn a_trace_of_memory_has_every_access_in_order() {
         found.iter().zip(&expected).find(|(found, expected)| found != expected)
     );
 }
+
+#[test]
+fn a_trace_of_memory_has_the_ranges_that_an_instruction_reads_and_writes() {
+    let text = r#"(module (memory 1) (data $d "abcdef")
+        (func $f (export "f") (param i32) (result i32)
+            (memory.fill (i32.const 16) (i32.const 7) (i32.const 3))
+            (memory.init $d (i32.const 32) (i32.const 1) (i32.const 2))
+            (memory.copy (i32.const 40) (i32.const 31) (i32.const 4))
+            (memory.fill (i32.const 50) (i32.const 7) (i32.const 0))
+            (i32.const 0)))"#;
+    let path = std::env::temp_dir().join(format!("wasm-aot-ranges-{}", std::process::id()));
+    observed(text, &[0], &[&format!("memory,trace={}", path.display())]);
+    let trace = std::fs::read_to_string(&path).expect("written");
+    std::fs::remove_file(&path).expect("there");
+    let lines: Vec<Vec<&str>> = trace.lines().map(|line| line.split(',').collect()).collect();
+    let found: Vec<_> = lines.iter().map(|fields| (fields[0], &fields[2..])).collect();
+    let expected: [(&str, &[&str]); 4] = [
+        ("f", &["store", "0", "0x10", "3", "070707"]),
+        ("f", &["store", "0", "0x20", "2", "6362"]),
+        ("f", &["load", "0", "0x1f", "4", "00636200"]),
+        ("f", &["store", "0", "0x28", "4", "00636200"]),
+    ];
+    assert_eq!(found, expected, "{trace}");
+}

@@ -61,18 +61,25 @@ struct MemoryState {
 /// An event for which the host is called.
 #[derive(Debug)]
 enum MemoryEvent {
-    /// An access that is written down: which function, where in it.
+    /// An access that is written down.
     Access {
-        function: String,
-        offset: u32,
+        place: TracedPlace,
         access: Access,
     },
     /// Memories that a whole range is read from, and written to.
     Range {
+        place: TracedPlace,
         reads: Option<u32>,
         writes: Option<u32>,
     },
     Grow(u32),
+}
+
+/// An instruction as a trace names it: its function, and where it is in that.
+#[derive(Debug)]
+struct TracedPlace {
+    function: String,
+    offset: u32,
 }
 
 /// Makes the monitor.
@@ -164,9 +171,12 @@ impl Memory {
         start: u32,
         instruction: &Instruction<'_>,
     ) -> Option<(MemoryEvent, Vec<Capture>)> {
+        let place =
+            || TracedPlace { function: function.to_owned(), offset: instruction.at - start };
         // Length, source, destination, from the top of the stack.
         let range = |reads: Option<u32>, writes: Option<u32>| {
-            (MemoryEvent::Range { reads, writes }, [0, 1, 2].map(Capture::Taken).to_vec())
+            let captures = [0, 1, 2].map(Capture::Taken).to_vec();
+            (MemoryEvent::Range { place: place(), reads, writes }, captures)
         };
         Some(match instruction.op {
             Operator::MemoryGrow { mem } => {
@@ -179,14 +189,7 @@ impl Memory {
             _ => {
                 self.trace.as_ref()?;
                 let access = Access::of(&instruction.op)?;
-                (
-                    MemoryEvent::Access {
-                        function: function.to_owned(),
-                        offset: instruction.at - start,
-                        access,
-                    },
-                    vec![Capture::Address],
-                )
+                (MemoryEvent::Access { place: place(), access }, vec![Capture::Address])
             }
         })
     }
@@ -205,9 +208,18 @@ impl Memory {
         }
     }
 
-    /// Counts one access of each page of a range.
-    fn count_range(&self, vmctx: usize, memory: u32, from: u64, len: u64, writes: bool) {
+    /// Counts one access of each page of a range, and writes the range down.
+    fn range(
+        &self,
+        vmctx: usize,
+        place: &TracedPlace,
+        memory: u32,
+        (from, len): (u64, u64),
+        writes: bool,
+    ) {
         let (Some(pages), Some(last)) = (self.pages.get(), len.checked_sub(1)) else { return };
+        let kind = if writes { "store" } else { "load" };
+        self.write(vmctx, place, kind, memory, (from, len as usize));
         let pages = &pages[memory as usize];
         let Some(slots) = self.state.lock().sums.slots(vmctx) else { return };
         let page = |address: u64| (address >> 16).min(pages.count.into()) as u32;
@@ -217,16 +229,17 @@ impl Memory {
         }
     }
 
-    fn write(&self, vmctx: usize, function: &str, offset: u32, access: Access, address: u64) {
+    fn write(
+        &self,
+        vmctx: usize,
+        TracedPlace { function, offset }: &TracedPlace,
+        kind: &str,
+        memory: u32,
+        (address, size): (u64, usize),
+    ) {
         let Some(trace) = &self.trace else { return };
-        let kind = match (access.reads, access.writes) {
-            (true, true) => "update",
-            (true, false) => "load",
-            _ => "store",
-        };
-        let bytes = memory_of(vmctx, access.memory, address, access.size as usize);
+        let bytes = memory_of(vmctx, memory, address, size);
         let value: String = bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect();
-        let (memory, size) = (access.memory, access.size);
         let written = writeln!(
             trace.lock(),
             "{function},{offset},{kind},{memory},{address:#x},{size},{value}"
@@ -245,17 +258,23 @@ impl Receiver for Memory {
         };
         let value = |place: usize| firing.values[place][0];
         match event {
-            MemoryEvent::Access { function, offset, access } => {
-                self.write(firing.vmctx, function, *offset, *access, value(0));
+            MemoryEvent::Access { place, access } => {
+                let kind = match (access.reads, access.writes) {
+                    (true, true) => "update",
+                    (true, false) => "load",
+                    _ => "store",
+                };
+                let range = (value(0), access.size as usize);
+                self.write(firing.vmctx, place, kind, access.memory, range);
             }
-            MemoryEvent::Range { reads, writes } => {
+            MemoryEvent::Range { place, reads, writes } => {
                 let (len, source, destination) = (value(0), value(1), value(2));
-                reads
-                    .iter()
-                    .for_each(|memory| self.count_range(firing.vmctx, *memory, source, len, false));
-                writes.iter().for_each(|memory| {
-                    self.count_range(firing.vmctx, *memory, destination, len, true);
-                });
+                for (memory, from, writes) in [(reads, source, false), (writes, destination, true)]
+                {
+                    if let Some(memory) = memory {
+                        self.range(firing.vmctx, place, *memory, (from, len), writes);
+                    }
+                }
             }
             MemoryEvent::Grow(memory) => {
                 let (by, before) = (value(0), value(1));
