@@ -50,6 +50,23 @@ fn programs_scripts_and_traces_may_come_through_pipes() {
 }
 
 #[test]
+fn the_verdict_on_a_replay_says_how_far_it_goes_and_knows_exceptions() {
+    let place = Place::new("verdicts");
+    let hello = place.file("hello.wat", HELLO);
+    place.run(&["record", "-o", "hello.r3", &hello]);
+    let whole = fs::read(place.0.join("hello.r3")).expect("a trace");
+    let said = place.good(&["replay", "--check", "hello.r3"]);
+    assert!(said.ends_with(": the program behaves as recorded\n"), "{said}");
+    place.file("cut.r3", &whole[..whole.len() - 4]);
+    let said = place.good(&["replay", "--check", "cut.r3"]);
+    assert!(said.ends_with("behaves as recorded so far: the trace was cut off here\n"), "{said}");
+    let throws = place.file("throw.wat", "(module (tag $e) (func (export \"_start\") (throw $e)))");
+    place.run(&["record", "-o", "throw.r3", &throws]);
+    let said = place.good(&["replay", "--check", "throw.r3"]);
+    assert!(said.ends_with(": the program behaves as recorded\n"), "{said}");
+}
+
+#[test]
 fn a_profiled_program_that_traps_tells_its_profile() {
     let place = Place::new("profiled-trap");
     let text = r#"(module (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))

@@ -113,14 +113,23 @@ impl Replay {
             .map_err(|error| Failure::new(format!("{trace}: {error}")))?;
         let mut store = Store::new(&engine, ());
         match replaying::replay(&mut store, &module, events, None) {
-            Ok(()) | Err(Error::Exit(_) | Error::Trap(_)) => {}
+            Ok(()) | Err(Error::Exit(_) | Error::Trap(_) | Error::Exception(_)) => {}
             Err(Error::Host(error)) if error.is::<HostFailed>() => {}
             Err(Error::Host(error)) if error.is::<Divergence>() => {
                 return Err(Failure::new(format!("{trace}: {error}{}", store.host_failure())));
             }
             Err(error) => return Err(Failure::new(format!("{trace}: {error}"))),
         }
-        print(format!("{trace}: the program behaves as recorded\n"))
+        let so_far = self.ending()?.map_or(String::new(), |ending| format!(" so far: {ending}"));
+        print(format!("{trace}: the program behaves as recorded{so_far}\n"))
+    }
+
+    /// Why the trace ends before the run did, if it does.
+    fn ending(&self) -> Result<Option<String>, Failure> {
+        let mut events = Events::open_of(&self.trace, self.module.as_deref())?;
+        let read = events.try_for_each(|event| event.map(drop));
+        read.map_err(|error| Failure::new(format!("{}: {error}", self.trace.display())))?;
+        Ok(events.ending())
     }
 }
 
