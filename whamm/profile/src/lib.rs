@@ -182,7 +182,7 @@ pub fn profile(bytes: &[u8], options: &Options) -> Result<Profiled, Error> {
     validator.validate_all(bytes).map_err(Error::Invalid)?;
     let program = Program::decode(bytes)?;
     let app = App::read(&program)?;
-    let mut notes = unmatched(&app, options);
+    let mut notes = Vec::new();
     let ways = ways(&app, options, &mut notes)?;
     if options.time_all && ways.clock == Clock::None {
         notes.push("no call is timed, --time-all or not: there is no clock".to_owned());
@@ -206,14 +206,6 @@ pub fn profile(bytes: &[u8], options: &Options) -> Result<Profiled, Error> {
     let emitted = emit(&program, &plan)?;
     notes.extend(emitted.lost);
     Ok(Profiled { module: emitted.module, source_map: emitted.source_map, notes })
-}
-
-/// Notes about patterns that no function's name matches.
-fn unmatched(app: &App, options: &Options) -> Vec<String> {
-    let names: Vec<String> = (0..app.len()).map(|function| app.name(function)).collect();
-    let is_idle = |glob: &&Glob| !names.iter().any(|name| glob.0.is_match(name));
-    let note = |glob: &Glob| format!("no function's name matches --exclude {}", glob.0.glob());
-    options.exclude.iter().filter(is_idle).map(note).collect()
 }
 
 /// Chooses how time is measured and where reports are written, as far as the program allows.
