@@ -237,3 +237,39 @@ fn time_in_a_library_that_is_known_by_a_link_is_its_own() {
     let share = &function(&profile, "work")["share"];
     assert!(share["value"].as_f64().is_some_and(|share| share > 0.5), "{profile}");
 }
+
+/// With hooks, and in code that no compiler has prepared; also if it is there only briefly.
+#[test]
+fn time_in_a_library_that_was_unloaded_stays_its_own() {
+    if !has("gcc") {
+        return;
+    }
+    let to = folder("witness-unloaded");
+    let hooks = ("-finstrument-functions", "seen");
+    for ((flag, plant), calls) in [
+        (hooks, 4000),
+        (hooks, 800),
+        (("-fno-lto", "all"), 4000),
+        (("-fno-lto", "seen"), 4000),
+        (("-fno-lto", "seen"), 800),
+    ] {
+        let calls = format!("-DCALLS={calls}");
+        let flags = ["-O2", &calls, flag];
+        let library = [&flags[..], &["-DLIBRARY", "-shared", "-fPIC"]].concat();
+        let guest = to.join("libguest.so");
+        std::fs::rename(compile("guest.c", &to, &library), &guest).unwrap();
+        let program = compile("guest.c", &to, &flags);
+        let path = to.join("profile.json");
+        let mut command = fastinst();
+        command.args(["run", "--plant", plant, "--format", "json", "-o"]).arg(&path);
+        assert!(run(command.arg(&program).arg(&guest)).status.success());
+        let profile = profile(&path);
+        if profile["header"]["clock"]["clock"] != "kernel" {
+            println!("SKIPPED: {}", profile["header"]["clock"]);
+            return;
+        }
+        // In the last moment before it is unloaded, the agent may not have read all samples.
+        let guest = share(&profile, "guest");
+        assert!((0.6..=1.0).contains(&guest), "{guest} {plant} {flags:?}: {}", profile["header"]);
+    }
+}

@@ -64,8 +64,10 @@ pub(super) struct Mappings {
     /// The current ones, by address.
     current: Vec<u32>,
     read: Option<Instant>,
-    /// Incremented when the current ones change.
+    /// Incremented when the current ones change, or the modules that come and go.
     pub(super) generation: u32,
+    /// The generation after the table was read.
+    read_as: u32,
     images: HashMap<ImageKey, Arc<Unwindable>>,
     /// Modules that come and go.
     placements: Placements,
@@ -116,11 +118,17 @@ impl Mappings {
         self.find(address, when).unwrap_or_else(|| {
             // The profiler's own code lies in no file.
             let is_ours = wordpatch::is_code_memory(wordpatch::CodeAddr::new(address as usize));
-            if age > SOONEST && age <= LATEST && !is_ours {
+            let is_due = age > SOONEST && age <= LATEST && !is_ours;
+            if is_due || self.is_of_new_module(address, when) {
                 self.refresh();
             }
             self.find(address, when).unwrap_or(Place::NOWHERE)
         })
+    }
+
+    /// Whether the address is in a module that was loaded since the table was read.
+    fn is_of_new_module(&self, address: u64, when: u64) -> bool {
+        self.placements.at(address as usize, when).is_some() && self.generation != self.read_as
     }
 
     fn find(&mut self, address: u64, when: u64) -> Option<Place> {
@@ -297,6 +305,7 @@ impl Mappings {
             self.current = current;
             self.generation += 1;
         }
+        self.read_as = self.generation;
     }
 
     /// What a mapping's file says; read at the first request.
