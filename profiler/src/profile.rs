@@ -536,10 +536,10 @@ impl Function {
         Some((ticks / header.hz * 1e9).max(least).min(most))
     }
 
-    /// Whether its mean is too short for the clock.
+    /// Whether its mean is too short for the clock, also at the end of its interval.
     pub fn is_below_resolution(&self, header: &Header) -> bool {
         let step = header.step as f64 / header.hz * 1e9;
-        self.mean.is_some_and(|mean| mean.value < step / 4.0)
+        self.mean.is_some_and(|mean| mean.interval().1 < step / 4.0)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::grid::GridColumn;
 use super::human;
+use super::latency::Shown;
 use super::mark::{NOTHING, marked};
 use super::name;
 use super::share::{self, Shares};
@@ -126,8 +127,7 @@ impl Column {
         let step = header.step as f64 / header.hz * 1e9;
         let time =
             |figure: Option<Figure>| Cell::plain(marked(figure, |ns| human::time_by(ns, step)));
-        let percentile =
-            |share| Cell::plain(latency(function.latency(share, header), function, profile, "~"));
+        let percentile = |share| Cell::plain(latency(function.shown_percentile(share, header)));
         match self {
             Self::Own => time(function.own),
             Self::Total => time(function.total),
@@ -142,28 +142,20 @@ impl Column {
             Self::P90 => percentile(0.9),
             Self::P99 => percentile(0.99),
             Self::P999 => percentile(0.999),
-            Self::Max if function.has_heavy_tail(header) => Cell {
-                text: format!("!{}", latency(function.max, function, profile, "≥")),
-                style: Style::Hot,
+            Self::Max => Cell {
+                text: latency(function.shown_longest(header)),
+                style: if function.has_heavy_tail(header) { Style::Hot } else { Style::Plain },
             },
-            Self::Max => Cell::plain(latency(function.max, function, profile, "≥")),
             Self::Place => Cell::plain(name::line(&function.label).unwrap_or_default()),
             Self::Share | Self::Bar | Self::Name => Cell::default(),
         }
     }
 }
 
-/// The time of single calls, with a mark where not every call was timed.
-fn latency(value: Option<f64>, function: &Function, profile: &Profile, sign: &str) -> String {
-    let Some(value) = value.filter(|value| value.is_finite()) else { return NOTHING.to_owned() };
-    let floor = function.floor(&profile.header);
-    let text = if value < floor { human::below(floor) } else { human::time(value) };
-    match function.doubt() {
-        _ if text.starts_with('<') => text,
-        Some(doubt) => format!("{doubt}{text}"),
-        None if function.is_complete() => text,
-        None => format!("{sign}{text}"),
-    }
+/// The time of single calls, with its mark.
+fn latency(shown: Option<Shown>) -> String {
+    let text = |shown: Shown| format!("{}{}", shown.sign, human::time(shown.time));
+    shown.map_or_else(|| NOTHING.to_owned(), text)
 }
 
 fn mean(function: &Function, profile: &Profile) -> String {

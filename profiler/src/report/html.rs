@@ -8,6 +8,7 @@
 
 use super::base64::base64;
 use super::human;
+use super::latency::Shown;
 use super::share::{self, Shares};
 use super::stacks::Frame;
 use super::{foot, name, tree};
@@ -103,22 +104,15 @@ impl Profile {
         };
         let figure = |of: &dyn Fn(&Function) -> Option<Figure>| column(&|one| Cell::of(of(one)));
         let time =
-            |of: &dyn Fn(&Function) -> Option<Figure>| column(&|one| Cell::of(of(one)).by(step));
-        let latency = |share| {
-            column(&|one| Cell::latency(one.latency(share, header), one, one.floor(header), "~"))
-        };
+            |of: &dyn Fn(&Function) -> Option<Figure>| column(&|one| Cell::time(of(one), step));
+        let latency = |share| column(&|one| Cell::shown(one.shown_percentile(share, header)));
         let mean = |one: &Function| {
             if one.is_below_resolution(header) {
                 return Cell::below((step / 4.0).max(1.0));
             }
-            Cell::of(one.mean).by(step / one.samples.max(1) as f64)
+            Cell::time(one.mean, step / one.samples.max(1) as f64)
         };
-        let max = |one: &Function| {
-            let heavy = one.has_heavy_tail(header);
-            let sign = if heavy { "!≥" } else { "≥" };
-            let max = Cell::latency(one.max, one, one.floor(header), sign);
-            if heavy && max.sign.is_empty() { Cell { sign: "!", ..max } } else { max }
-        };
+        let max = |one: &Function| Cell::shown(one.shown_longest(header));
         let details = self.page_details(detail);
         json!({
             "name": names.iter().map(|name| human::shorten(name, detail.name)).collect::<Vec<_>>(),
@@ -244,25 +238,26 @@ impl Cell {
     }
 
     /// A time, without digits that are smaller than `step`.
-    fn by(self, step: f64) -> Self {
-        match self.value {
-            Some(ns) if step > 0.0 && ns < step => Self::below(step),
-            Some(ns) if step > 0.0 && ns < 100.0 * step => {
-                Self { value: Some((ns / step).round() * step), ..self }
+    fn time(figure: Option<Figure>, step: f64) -> Self {
+        let cell = Self::of(figure);
+        match (cell.value, figure) {
+            (Some(ns), Some(figure)) if step > 0.0 && ns < step => match figure.interval().1 {
+                most if most < step => Self::below(step),
+                most => Self { value: Some(most), sign: super::mark::sign(Mark::AtMost), ..cell },
+            },
+            (Some(ns), _) if step > 0.0 && ns < 100.0 * step => {
+                Self { value: Some((ns / step).round() * step), ..cell }
             }
-            _ => self,
+            _ => cell,
         }
     }
 
-    fn latency(ns: Option<f64>, function: &Function, floor: f64, sign: &'static str) -> Self {
-        match ns.filter(|ns| ns.is_finite()) {
-            None => Self::of(None),
-            Some(ns) if ns < floor => Self { rank: ns, ..Self::below(floor) },
-            Some(ns) if function.is_complete() => {
-                Self { value: Some(ns), sign: function.doubt().unwrap_or(""), rank: ns }
-            }
-            Some(ns) => Self { value: Some(ns), sign, rank: ns },
-        }
+    fn shown(time: Option<Shown>) -> Self {
+        let of = |shown: Shown| {
+            let Shown { sign, time, measured } = shown;
+            Self { value: Some(time), sign, rank: measured }
+        };
+        time.map_or(Self::of(None), of)
     }
 
     /// Null, the value alone, or the value, the mark and, if it differs, the rank.

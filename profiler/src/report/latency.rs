@@ -13,7 +13,47 @@ const HEAVY: f64 = 100.0;
 /// cold.
 const BY_RUNTIME: f64 = 4.0;
 
+/// A time of single calls as it is printed: the number with a mark in front.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Shown {
+    pub(crate) sign: &'static str,
+    /// Nanoseconds; with `<`, the shortest time that can be measured.
+    pub(crate) time: f64,
+    /// Nanoseconds as they were measured.
+    pub(crate) measured: f64,
+}
+
 impl Function {
+    /// A percentile as it is printed.
+    pub(crate) fn shown_percentile(&self, share: f64, header: &Header) -> Option<Shown> {
+        let measured = self.latency(share, header)?;
+        let floor = self.floor(header);
+        let (sign, time) = match (measured < floor, self.is_complete()) {
+            (true, true) => ("<", floor.ceil()),
+            (true, false) => ("~<", floor.ceil()),
+            (false, true) => (self.doubt().unwrap_or(""), measured),
+            (false, false) => ("~", measured),
+        };
+        Some(Shown { sign, time, measured })
+    }
+
+    /// Its longest call as it is printed. Where not every call was timed, another one may have been
+    /// longer: a short one is no evidence.
+    pub(crate) fn shown_longest(&self, header: &Header) -> Option<Shown> {
+        let measured = self.max.filter(|max| max.is_finite())?;
+        let floor = self.floor(header);
+        let heavy = self.has_heavy_tail(header);
+        let (sign, time) = match (measured < floor, self.is_complete()) {
+            (true, true) => ("<", floor.ceil()),
+            (true, false) => return None,
+            (false, true) if heavy => ("!", measured),
+            (false, true) => (self.doubt().unwrap_or(""), measured),
+            (false, false) if heavy => ("!≥", measured),
+            (false, false) => ("≥", measured),
+        };
+        Some(Shown { sign, time, measured })
+    }
+
     /// Whether every call was timed.
     pub(crate) fn is_complete(&self) -> bool {
         self.calls.is_exact() && self.samples as f64 >= self.calls.value

@@ -7,6 +7,7 @@
 //!   ≤4.00 ms    nothing was seen; it is at most so much
 //!   ≥2.50 ms    at least so much: a sum of what was seen, the longest of the calls that were timed
 //!   <15.0 ns    too short to measure
+//!   ~<15.0 ns   the calls that were timed were too short to measure
 //!   -           nothing is known
 //! ```
 
@@ -32,8 +33,12 @@ pub(crate) fn marked(figure: Option<Figure>, write: impl Fn(f64) -> String) -> S
     let mark = figure.mark();
     let shown = if mark == Mark::AtMost { figure.interval().1 } else { figure.value };
     let text = write(shown.max(0.0));
-    // A figure below the resolution has no other mark.
-    if text.starts_with('<') { text } else { format!("{}{text}", sign(mark)) }
+    if !text.starts_with('<') {
+        return format!("{}{text}", sign(mark));
+    }
+    // It is below the resolution only if its interval is, too.
+    let most = write(figure.interval().1);
+    if most.starts_with('<') { text } else { format!("{}{most}", sign(Mark::AtMost)) }
 }
 
 #[cfg(test)]
@@ -54,7 +59,9 @@ mod tests {
         assert_eq!(marked(Some(figure(0.0, 0.0, 4.0)), write), "≤4");
         assert_eq!(marked(Some(figure(5.0, 5.0, 90.0)), write), "≥5");
         assert_eq!(marked(Some(figure(f64::NAN, 0.0, 4.0)), write), "-");
-        assert_eq!(marked(Some(figure(5.0, 1.0, 9.0)), |_| "<15".to_owned()), "<15");
+        let write = |value: f64| if value < 15.0 { "<15".to_owned() } else { value.to_string() };
+        assert_eq!(marked(Some(figure(5.0, 1.0, 9.0)), write), "<15");
+        assert_eq!(marked(Some(figure(5.0, 1.0, 40.0)), write), "≤40");
     }
 
     #[test]
