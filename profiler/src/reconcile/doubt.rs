@@ -12,7 +12,7 @@
 //! The kernel's clock is no better evidence: it samples a hook that waits for the program's loads.
 
 use super::callers::Places;
-use crate::profile::{Function, Profile};
+use crate::profile::{Arc, Function, Profile};
 use crate::{Figure, Header, How};
 
 /// A relative error that is not reported: times of calls count as exact within it.
@@ -55,8 +55,11 @@ pub(super) fn admit(profile: &mut Profile) {
         let timed = &mut function.timed;
         let doubt = |inside: f64| (inside * pair, (calls + inside) * pair);
         let (below, above) = doubt(all[at]);
-        let each = (below / calls.max(1.0), above / calls.max(1.0));
-        timed.mean = timed.mean.map(|mean| doubted(mean, each));
+        // A recursive call, and what is inside of it, is inside of every call around it.
+        let depth = timed.total.map_or(1.0, |total| (timed.seen() / total.value).max(1.0));
+        let depth = if depth.is_finite() { depth } else { 1.0 };
+        let each = [below, above].map(|error| error * depth / calls.max(1.0));
+        timed.mean = timed.mean.map(|mean| doubted(mean, each.into()));
         timed.total = timed.total.map(|total| doubted(total, (below, above)));
         timed.own = timed.own.map(|time| doubted(time, doubt(own[at])));
     }
@@ -96,28 +99,34 @@ impl Inside {
         let functions = &profile.functions;
         let places = Places::of(profile);
         let mut order: Vec<usize> = (0..functions.len()).collect();
-        // A callee took no longer than its caller, except in recursion: that is excluded.
+        // A callee took no longer than its caller, except where several functions call each other.
         let seen = |at: usize| functions[at].timed.seen();
-        order.sort_by(|a, b| seen(*a).total_cmp(&seen(*b)));
+        let outermost =
+            |at: usize| functions[at].timed.total().map_or(seen(at), |total| total.value);
+        order.sort_by(|a, b| outermost(*a).total_cmp(&outermost(*b)));
         let zeroes = || vec![0.0; functions.len()];
         let mut inside = Self { own: zeroes(), all: zeroes(), known: zeroes() };
         // Calls from code without probes, such as callbacks from a library.
         let mut foreign = 0.0;
         for at in order {
-            let calls = (functions[at].samples as f64).max(1.0);
-            for arc in &functions[at].arcs {
-                let caller = arc.caller.as_ref().and_then(|label| places.find(label));
+            let caller = |arc: &Arc| arc.caller.as_ref().and_then(|label| places.find(label));
+            let (recursive, others): (Vec<_>, Vec<_>) =
+                functions[at].arcs.iter().partition(|arc| caller(arc) == Some(at));
+            let parts = |arcs: &[&Arc]| arcs.iter().map(|arc| arc.samples as f64).sum::<f64>();
+            inside.own[at] += parts(&recursive);
+            inside.all[at] += parts(&recursive);
+            let outermost = (functions[at].samples as f64 - parts(&recursive)).max(1.0);
+            for arc in others {
                 let part = arc.samples as f64;
-                match caller {
-                    Some(caller) if caller == at => {}
-                    Some(caller) => {
-                        inside.own[caller] += part;
-                        inside.all[caller] += part * (1.0 + inside.all[at] / calls);
-                        inside.known[caller] += arc.share * seen(at);
-                    }
-                    None => foreign += part,
-                }
+                let Some(caller) = caller(arc) else {
+                    foreign += part;
+                    continue;
+                };
+                inside.own[caller] += part;
+                inside.all[caller] += part * (1.0 + inside.all[at] / outermost);
+                inside.known[caller] += arc.share * seen(at);
             }
+            inside.known[at] += recursive.iter().map(|arc| arc.share).sum::<f64>() * seen(at);
         }
         inside.give(foreign, profile);
         inside
@@ -140,7 +149,7 @@ impl Inside {
 mod tests {
     use super::*;
     use crate::figure::Mark;
-    use crate::{Arc, FuncId, Label, Timed};
+    use crate::{FuncId, Label, Timed};
 
     fn function(id: u32, calls: u64, time: f64, own: f64, caller: Option<u32>) -> Function {
         let label = |id: u32| Label { module: Some(0), offset: u64::from(id), ..Label::default() };
@@ -207,6 +216,25 @@ mod tests {
         let total = |at: usize| profile.functions[at].timed.total.unwrap();
         assert!(total(1).interval().1 >= 2e6 + 10_010.0 * 30.0, "{:?}", total(1));
         assert!(total(3).is_exact());
+    }
+
+    #[test]
+    fn recursive_calls_are_inside_of_the_first_one_and_of_its_caller() {
+        let mut profile = profile();
+        // Called once by `main`, and by itself otherwise: ten calls are open on average.
+        let compares = &mut profile.functions[2];
+        compares.timed.seen = 1e6;
+        compares.timed.mean = Some(Figure::exact(100.0));
+        let (itself, main) = (compares.label.clone(), profile.functions[0].label.clone());
+        let arc = |caller, samples, share| Arc { site: 1, samples, share, caller: Some(caller) };
+        profile.functions[2].arcs = vec![arc(itself, 9_999, 0.9), arc(main, 1, 0.1)];
+        admit(&mut profile);
+        let timed = |at: usize| profile.functions[at].timed;
+        let end = |time: Option<Figure>| time.unwrap().interval().1.round();
+        assert_eq!(end(timed(2).total), 1e5 + 19_999.0 * 30.0);
+        assert_eq!(end(timed(2).own), 1e5 + 19_999.0 * 30.0);
+        assert_eq!(end(timed(2).mean), (100.0f64 + 19_999.0 * 30.0 * 10.0 / 1e4).round());
+        assert!(end(timed(0).total) >= 4e6 + 10_000.0 * 30.0, "{:?}", timed(0).total);
     }
 
     #[test]
