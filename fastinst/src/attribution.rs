@@ -111,6 +111,8 @@ pub(crate) struct Attributed {
     pub(crate) processor: f64,
     pub(crate) system: f64,
     pub(crate) unknown: f64,
+    /// Of that, time that may be any function's.
+    pub(crate) unplaced: f64,
     pub(crate) samples: u64,
     pub(crate) stack_samples: u64,
     pub(crate) functions: Vec<ClockFunction>,
@@ -146,6 +148,7 @@ pub(crate) fn attribute(observed: &Observed<'_>, code: &mut impl Code) -> Attrib
     }
     let mut attributed = division.finish();
     attributed.unknown += places.unsampled;
+    attributed.unplaced += places.unsampled;
     attributed.processor = places.processor;
     attributed.system = places.system;
     attributed.samples = places.samples;

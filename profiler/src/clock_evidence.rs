@@ -21,6 +21,9 @@ pub struct ClockEvidence {
     pub system: f64,
     /// Of it, user time whose function is not known.
     pub unknown: f64,
+    /// Of that, time that may be any function's: nothing shows where it was spent.
+    #[serde(default)]
+    pub unplaced: f64,
     /// Samples with an address.
     pub samples: u64,
     /// Samples with a stack.
@@ -40,7 +43,7 @@ impl ClockEvidence {
         if factor.is_nan() || factor >= 1.0 {
             return;
         }
-        let sums = [&mut self.processor, &mut self.system, &mut self.unknown];
+        let sums = [&mut self.processor, &mut self.system, &mut self.unknown, &mut self.unplaced];
         let functions = self.functions.iter_mut().flat_map(|function| {
             let ClockFunction { innermost, elsewhere, deviation, on_stack, .. } = function;
             [innermost, elsewhere, deviation, on_stack]

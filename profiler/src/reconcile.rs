@@ -49,6 +49,8 @@ struct Seen {
     /// CPU time in nanoseconds; infinite if it is not known.
     processor: f64,
     system: f64,
+    /// Time that may be any function's.
+    unplaced: f64,
     samples: u64,
     stack_samples: u64,
     functions: Vec<ClockFunction>,
@@ -179,6 +181,7 @@ impl Profile {
             source: evidence.source.clone(),
             processor,
             system: time(evidence.system),
+            unplaced: time(evidence.unplaced),
             samples: if sampled { evidence.samples } else { 0 },
             stack_samples: if sampled { evidence.stack_samples } else { 0 },
             functions,

@@ -30,6 +30,8 @@ pub(super) struct Division {
     innermost: BTreeMap<FuncId, f64>,
     stacks: BTreeMap<Functions, f64>,
     unknown: f64,
+    /// Of that, the time of code that was on no stack.
+    unplaced: f64,
 }
 
 /// The most stacks of a profile: the others keep only their leaf.
@@ -76,6 +78,9 @@ impl Division {
             }
         } else {
             // It was never on a stack, so no caller is known.
+            if owner.functions.is_empty() {
+                self.unplaced += amount.time;
+            }
             let alone: Functions = owner.functions.iter().rev().copied().collect();
             self.charge_stack(&alone, amount, owner);
         }
@@ -127,7 +132,8 @@ impl Division {
         stacks.sort_by(|a, b| b.time.total_cmp(&a.time));
         shorten(&mut stacks);
         let functions = self.functions.into_values().collect();
-        Attributed { functions, stacks, unknown: self.unknown, ..Attributed::default() }
+        let (unknown, unplaced) = (self.unknown, self.unplaced);
+        Attributed { functions, stacks, unknown, unplaced, ..Attributed::default() }
     }
 }
 

@@ -314,3 +314,13 @@ fn whatever_is_seen_adds_up() {
         }
     }
 }
+
+#[test]
+fn unknown_time_may_be_any_functions_unless_a_whole_stack_shows_that_it_is_none() {
+    let (known, unseen) = (at(1, 100), at(2, 100));
+    let live = [strand(1000.0, &[(at(0, 110), 5), (known, 3), (unseen, 2)])];
+    let seen: [(&[Place], u64); 1] = [(&[known, at(0, 10)], 4)];
+    let attributed = observe(&live, &seen, UserTime::AndSystem);
+    adds_up(&attributed);
+    assert_eq!((attributed.unknown.round(), attributed.unplaced.round()), (500.0, 200.0));
+}

@@ -2,7 +2,8 @@
 //!
 //! If there is a clock, it is the only source of this column's values: a function has the time of
 //! the samples with it innermost. If every call of it was timed, its interval ends with the time of
-//! these calls, however few samples there are. Time that the clock charges to no function is
+//! these calls, however few samples there are. Time of which nothing shows where it was spent may be
+//! any function's, so every interval reaches up by it. Time that the clock charges to no function is
 //! `[system]` or `[unknown]`, so all of them add up to the CPU time, exactly. Where every call is
 //! timed by probes (policy `exact`, no clock), self times are wall-clock times: if they add up to
 //! more than the CPU time, threads have waited. Then the longest are cut to a common limit, since
@@ -71,7 +72,8 @@ fn by_clock(seen: &Seen, room: f64) -> Vec<Option<Figure>> {
             let (lo, hi) =
                 interval::of_samples(value, function.samples, seen.samples, seen.processor);
             let divided = 2.0 * function.deviation * scale;
-            let interval = (value - hypot(value - lo, divided), value + hypot(hi - value, divided));
+            let above = hypot(hi - value, divided) + seen.unplaced;
+            let interval = (value - hypot(value - lo, divided), value + above);
             visible.then(|| estimate(value, interval, 0.0, seen.processor.max(value)))
         })
         .collect()

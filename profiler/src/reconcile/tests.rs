@@ -100,6 +100,7 @@ fn any_evidence(u: &mut Unstructured<'_>, functions: u32) -> Result<ClockEvidenc
         processor: any_time(u)?.min(1e15),
         system: any_time(u)?,
         unknown: any_time(u)?,
+        unplaced: any_time(u)?,
         samples,
         stack_samples: if u.ratio(1, 4)? { 0 } else { stack_samples },
         ..ClockEvidence::default()
@@ -255,6 +256,27 @@ fn self_system_and_unknown_are_the_processor_time() {
     let header = &profile.header;
     assert_eq!((header.processor, header.system, header.unknown), (0.014, 0.003, 0.002));
     assert_eq!(values(&profile, |function| function.own), [6e6, 3e6, 0.0]);
+}
+
+/// As of threads that ended before the clock's first period.
+#[test]
+fn time_that_may_be_any_functions_is_in_the_intervals_of_all() {
+    let (mut profile, mut evidence) = told_completely();
+    profile.functions.iter_mut().for_each(|function| function.timed = Timed::default());
+    let before = {
+        let mut profile = profile.clone();
+        profile.reconcile(&evidence);
+        profile
+    };
+    evidence.processor += 7e6;
+    (evidence.unknown, evidence.unplaced) = (7e6, 7e6);
+    profile.reconcile(&evidence);
+    for (function, before) in profile.functions.iter().zip(&before.functions) {
+        let (own, narrow) = (function.own.unwrap(), before.own.unwrap());
+        assert_eq!(own.value, narrow.value);
+        assert!(own.interval().1 >= narrow.interval().1 + 7e6 - 1.0, "{own:?} {narrow:?}");
+        assert!(function.total.unwrap().interval().1 >= own.interval().1);
+    }
 }
 
 #[test]

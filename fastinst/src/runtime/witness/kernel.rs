@@ -429,6 +429,7 @@ impl Kernel {
             processor: attributed.processor,
             system: attributed.system,
             unknown: attributed.unknown,
+            unplaced: attributed.unplaced,
             samples: attributed.samples,
             stack_samples: attributed.stack_samples,
             functions: attributed.functions,
