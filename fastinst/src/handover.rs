@@ -14,7 +14,9 @@
 //! A whole profile takes some microseconds for each function that was called. So it is made as
 //! often as a thousandth of a CPU allows, ten times a second for a program of some dozens of
 //! functions. Counts are stored ten times a second in any case, which takes nanoseconds for each
-//! function that was called; the reader adds what was counted since the latest copy.
+//! function that was called; the reader adds what was counted since the latest copy. Unless the
+//! process had its profile written after that, as it does when it ends by itself, it may have called
+//! more since, or may call on: such counts are lower bounds.
 //!
 //! The file is larger than any profile, and has memory only where something was stored. A process
 //! maps as much of its slot as its functions need. When there are more functions, it grows the
@@ -25,6 +27,7 @@
 //! | `claimed` | slots that are taken | any process, one up |
 //! | `latest` | number of the latest whole copy (lowest bit: which); 0: none | the slot's agent |
 //! | `copies` | where each copy lies, its bytes, and functions that were counted when it was made | the same, before `latest` |
+//! | `is_settled` | 1: the process had its profile written, and nothing is newer | the slot's agent |
 //!
 //! Each process, and each program that it executes (exec), takes its own slot. If no slot is left,
 //! or there is no mapping, the library writes files.
@@ -34,7 +37,7 @@
 //! This module exists to share memory between processes.
 #![allow(unsafe_code)]
 
-use profiler::{Figure, FileError, Profile};
+use profiler::{Figure, FileError, How, Profile};
 use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -57,7 +60,9 @@ const ENTRY_COUNTS: usize = 128 << 20;
 /// Slots.
 const SLOTS: u32 = 1024;
 /// The first bytes of a front: a file without them is not touched.
-const MAGIC: u64 = u64::from_le_bytes(*b"fasthnd2");
+const MAGIC: u64 = u64::from_le_bytes(*b"fasthnd3");
+/// While a process runs, its counts are never older than this.
+pub(crate) const AGE: Duration = Duration::from_millis(100);
 /// Address space for copies at first: the profile of some hundred functions fits in it twice.
 const COPIES: usize = 128 << 10;
 
@@ -112,6 +117,7 @@ impl Attachment {
 #[repr(C)]
 struct SlotFront {
     process: AtomicI32,
+    is_settled: AtomicU32,
     latest: AtomicU64,
     copies: [CopyPlace; 2],
 }
@@ -325,6 +331,9 @@ impl Handover {
                 let mut profile = Profile::from_file(&bytes);
                 if let Ok(profile) = &mut profile {
                     add_counts(profile, &counts, which);
+                    if front.is_settled.load(Relaxed) == 0 {
+                        leave_open(profile);
+                    }
                 }
                 Some(profile)
             })
@@ -355,6 +364,21 @@ fn add_counts(profile: &mut Profile, counts: &[u8], which: usize) {
             function.calls = function.calls.plus(&Figure::exact(more as f64));
         }
     }
+}
+
+/// Counts of a process that was killed, or still runs: it may have called more in the last moment.
+fn leave_open(profile: &mut Profile) {
+    let seconds = profile.header.seconds;
+    // As if functions were called on at twice the rate that they had so far.
+    let part = 2.0 * AGE.as_secs_f64() / seconds.max(AGE.as_secs_f64());
+    for function in profile.functions.iter_mut().filter(|function| function.calls.is_exact()) {
+        let calls = function.calls.value;
+        let how = How::Estimated { lo: calls, hi: calls + (part * calls).max(1.0) };
+        function.calls = Figure { value: calls, how };
+    }
+    profile.header.notes.push(format!(
+        "a process was killed, or has not ended yet: calls are counted until a tenth of a second ago, times are those of its first {seconds:.3} s"
+    ));
 }
 
 impl Front {
@@ -508,6 +532,11 @@ impl Writer {
         if len <= start { 0 } else { start + taken }
     }
 
+    /// Records whether the latest copy and counts are all that there is.
+    pub(crate) fn settle(&self, is_settled: bool) {
+        self.front().is_settled.store(u32::from(is_settled), Release);
+    }
+
     /// Whether the process that reads it lives.
     pub(crate) fn has_reader(&self) -> bool {
         is_there(self.reader)
@@ -524,7 +553,7 @@ pub(crate) fn is_there(reader: i32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use profiler::{Clock, Controller, Costs, FuncId, Packing, Policy, Ticks};
+    use profiler::{Clock, Controller, Costs, FuncId, Mark, Packing, Policy, Ticks};
 
     /// A profile of two functions that were entered equally often.
     fn profile(entries: u64) -> Vec<u8> {
@@ -573,6 +602,24 @@ mod tests {
             handover.profiles().iter().map(calls).collect::<Vec<_>>(),
             [vec![13.0, 10.0], vec![4.0, 4.0]]
         );
+    }
+
+    #[test]
+    fn counts_are_exact_only_if_the_process_had_its_profile_written() {
+        let handover = Handover::new().unwrap();
+        let writer = Writer::claim(Path::new(&handover.path())).unwrap();
+        writer.count(1, 10);
+        assert!(writer.put(&profile(10), 2));
+        let read = |settled| {
+            writer.settle(settled);
+            let profile = handover.profiles().remove(0);
+            let is_exact = profile.functions[0].calls.is_exact();
+            (is_exact, profile.functions[0].calls.value, profile.header.notes.len())
+        };
+        assert_eq!((read(false), read(true)), ((false, 10.0, 1), (true, 10.0, 0)));
+        assert_eq!(handover.profiles()[0].functions[0].calls.mark(), Mark::Exact);
+        writer.settle(false);
+        assert_eq!(handover.profiles()[0].functions[0].calls.mark(), Mark::AtLeast);
     }
 
     #[test]

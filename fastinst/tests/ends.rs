@@ -116,6 +116,16 @@ fn kept_calls(path: &Path) -> Option<f64> {
     functions.iter().find(|function| function["name"] == "leaf")?["calls"]["value"].as_f64()
 }
 
+/// Whether that number is exact.
+fn counted_how(path: &Path) -> String {
+    let profile = kept(path).unwrap();
+    function(&profile, "leaf")["calls"]["how"].as_str().unwrap_or("estimated").to_owned()
+}
+
+fn notes(path: &Path) -> String {
+    kept(path).unwrap()["header"]["notes"].to_string()
+}
+
 fn send(signal: i32, to: i32) {
     run(Command::new("kill").arg(format!("-{signal}")).arg("--").arg(to.to_string()));
 }
@@ -140,6 +150,10 @@ fn ends_of_its_own_leave_the_last_calls_or_all_that_are_older_than_a_moment() {
         assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{how}");
         let calls = kept_calls(&stage.kept).unwrap();
         assert!(calls == 1010.0 || (!last && calls == 1000.0), "{how}: {calls}");
+        // What is not known to be all is not said to be.
+        let (how_counted, notes) = (counted_how(&stage.kept), notes(&stage.kept));
+        assert_eq!(how_counted == "exact", last, "{how}: {how_counted}");
+        assert_eq!(notes.contains("a process was killed"), !last, "{how}: {notes}");
         stage.leaves_nothing_else();
     }
 }

@@ -4,7 +4,7 @@
 //! one is at most a thousandth of the time since: [`Pace`] is the rule. A process that uses no CPU
 //! time has nothing new.
 
-use crate::handover::Writer;
+use crate::handover::{AGE, Writer};
 use std::path::Path;
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
@@ -58,8 +58,6 @@ pub(crate) fn forget() {
     SLOT.swap(std::ptr::null_mut(), AcqRel);
 }
 
-/// While the program runs, counts are never older than this.
-const AGE: Duration = Duration::from_millis(100);
 /// The first ones are handed over sooner, for programs that end before that.
 const FIRST: Duration = Duration::from_millis(5);
 /// A whole profile is due after so many times the time that the previous one took.

@@ -19,8 +19,11 @@ impl Agent {
     /// Writes the profile, or hands it over; reports once why it cannot.
     pub(super) fn write(&mut self) {
         self.written = Instant::now();
-        let is_handed_over =
-            handover::writer().is_some_and(|writer| writer.has_reader() && self.hand_over(writer));
+        let is_handed_over = handover::writer().is_some_and(|writer| {
+            let is_handed_over = writer.has_reader() && self.hand_over(writer);
+            writer.settle(is_handed_over);
+            is_handed_over
+        });
         // The profiler leaves no file in the folder of a process that it was attached to.
         if is_handed_over || attached::is_tied() {
             return;
@@ -45,7 +48,11 @@ impl Agent {
         let called = self.functions.iter().filter(|account| account.told > 0).count();
         // The agent's time is not the program's: a program that rests has nothing new.
         let programs = clocks::of_process().saturating_sub(agent_time());
-        match self.pace.due(Instant::now(), programs, called) {
+        let due = self.pace.due(Instant::now(), programs, called);
+        if due != Due::Nothing {
+            writer.settle(false);
+        }
+        match due {
             Due::Nothing => {}
             Due::Counts => self.hand_over_counts(writer),
             Due::Whole => {
