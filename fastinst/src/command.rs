@@ -3,6 +3,7 @@
 pub(crate) mod attach;
 pub(crate) mod cc;
 mod channel;
+mod closed;
 pub(crate) mod compare;
 pub(crate) mod ctl;
 pub(crate) mod demo;

@@ -479,3 +479,19 @@ fn the_command_line_follows_the_rules_of_all_commands() {
         &["cc", "c++"],
     );
 }
+
+#[test]
+fn standard_descriptors_that_are_closed_stay_closed_in_the_program() {
+    let to = folder("closed");
+    let program = r#"open=; for n in 0 1 2; do [ -e /proc/$$/fd/$n ] && open=$open$n; done; echo $open >"$0"; exit 4"#;
+    for (closing, open) in [("<&- >&- 2>&-", ""), ("<&-", "12"), (">&-", "02"), ("", "012")] {
+        let told = to.join("told");
+        let shell = format!("\"$@\" {closing}");
+        let mut command = clean(std::process::Command::new("sh"));
+        command.args(["-c", &shell, "sh", env!("CARGO_BIN_EXE_fastinst"), "run", "-o"]);
+        command.arg(to.join("profile")).args(["sh", "-c", program]).arg(&told);
+        let output = run(&mut command);
+        assert_eq!(output.status.code(), Some(4), "{closing}: {output:?}");
+        assert_eq!(std::fs::read_to_string(&told).unwrap().trim(), open, "{closing}");
+    }
+}

@@ -8,7 +8,7 @@
 use super::channel::Channel;
 pub(crate) use super::library::library;
 use super::program::{examine, find};
-use super::{Failure, filter, say};
+use super::{Failure, closed, filter, say};
 use fastinst::arguments::{Question, QuestionError};
 use fastinst::discovery::Module;
 use fastinst::discovery::points::{Pair, PairError};
@@ -267,6 +267,7 @@ fn prepared(
         command.env(key, value);
     }
     check(&command)?;
+    closed::close_again(&mut command);
     Ok(command)
 }
 
