@@ -140,6 +140,7 @@ impl Profile {
         if version == EARLIER {
             profile.update();
         }
+        profile.make_printable();
         Ok(profile)
     }
 

@@ -6,8 +6,10 @@ use crate::exemplars::{Inner, Slow};
 use crate::figure::{Figure, Mark};
 use crate::histogram::Histogram;
 use crate::reconcile::quotient;
+use crate::report::human::printable;
 use crate::{Clock, ClockEvidence, ClockSource, Costs, FuncId, Policy, Ticks, Timed};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Data about a program's functions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -392,6 +394,24 @@ impl Profile {
         for arguments in &mut self.header.arguments {
             arguments.function = rename(&arguments.function);
         }
+    }
+
+    /// Replaces control characters in its texts. The paths of modules stay as they are: files are
+    /// found by them.
+    pub(crate) fn make_printable(&mut self) {
+        let print = |text: &mut String| {
+            if let Cow::Owned(printable) = printable(text) {
+                *text = printable;
+            }
+        };
+        let Header { command, policy, machine, notes, arguments, .. } = &mut self.header;
+        command.iter_mut().chain(notes).chain([policy, machine]).for_each(print);
+        arguments.iter_mut().for_each(|arguments| print(&mut arguments.function));
+        let labels = self.functions.iter_mut().flat_map(|function| {
+            let callers = function.arcs.iter_mut().filter_map(|arc| arc.caller.as_mut());
+            callers.chain([&mut function.label])
+        });
+        labels.for_each(|label| label.file.iter_mut().chain([&mut label.name]).for_each(print));
     }
 
     /// Sets the names of the callers of each function, from the places of their calls, which may be

@@ -324,3 +324,18 @@ fn other_files_are_refused_by_what_they_are() {
     profile.functions[0].label.module = Some(7);
     assert!(refused(&written(&profile)).contains("impossible numbers"));
 }
+
+#[test]
+fn texts_of_a_file_have_no_control_characters() {
+    let mut profile = profile(2);
+    let hostile = "name\u{1b}]0;title\u{7}\nnext";
+    profile.functions[0].label.name = hostile.to_owned();
+    profile.functions[1].label.file = Some(hostile.to_owned());
+    profile.header.notes = vec![hostile.to_owned()];
+    profile.header.command = vec![hostile.to_owned()];
+    let read = Profile::from_file(&written(&profile)).unwrap();
+    let expected = "name ]0;title  next";
+    assert_eq!(read.functions[0].label.name, expected);
+    assert_eq!(read.functions[1].label.file.as_deref(), Some(expected));
+    assert_eq!((&*read.header.notes[0], &*read.header.command[0]), (expected, expected));
+}

@@ -1,8 +1,12 @@
 //! Names as people write them: C++, and both of Rust's schemes.
 
 /// The name as it is written in the source, without arguments; a name that is not mangled as it is.
-/// Names of hostile length stay as they are.
+/// Names of hostile length stay as they are, but for control characters.
 pub fn demangled(name: &str) -> String {
+    profiler::human::printable(&written(name)).into_owned()
+}
+
+fn written(name: &str) -> String {
     const LONGEST: usize = 8192;
     if name.len() > LONGEST {
         return name.to_owned();
@@ -42,5 +46,6 @@ mod tests {
         }
         let hostile = "_Z".to_owned() + &"N".repeat(100_000);
         assert_eq!(demangled(&hostile), hostile);
+        assert_eq!(demangled("a\x1b]0;title\x07\nb"), "a ]0;title  b");
     }
 }

@@ -4,6 +4,7 @@
 //! Costs are nanoseconds of CPU time. Each name is written once; later occurrences are numbers.
 
 use super::call_graph::Graph;
+use super::human::printable;
 use crate::profile::{Label, Profile};
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -55,10 +56,10 @@ impl Profile {
         let nowhere = Label::default();
         let label = self.functions.get(at).map_or(&nowhere, |function| &function.label);
         let module = label.module.and_then(|module| self.modules.get(module as usize));
-        let object = module.map_or("???", |module| &module.path);
+        let object = printable(module.map_or("???", |module| &module.path));
         let file = label.file.as_deref().unwrap_or("???");
         let file_key = if side.is_empty() { "fl" } else { "cfi" };
-        let _ = writeln!(text, "\n{side}ob={}", names.of("ob", object, None));
+        let _ = writeln!(text, "\n{side}ob={}", names.of("ob", &object, None));
         let _ = writeln!(text, "{file_key}={}", names.of("fl", file, None));
         let _ = writeln!(text, "{side}fn={}", names.of("fn", name, Some(at)));
         label.line.unwrap_or(0)

@@ -1,5 +1,7 @@
 //! Numbers for people: three digits and a unit.
 
+use std::borrow::Cow;
+
 /// A time in nanoseconds.
 pub fn time(ns: f64) -> String {
     let (value, unit) = match ns.abs() {
@@ -22,6 +24,16 @@ pub(crate) fn time_by(ns: f64, step: f64) -> String {
 /// An upper bound: less than this time.
 pub(crate) fn below(ns: f64) -> String {
     format!("<{}", time(ns.ceil()))
+}
+
+/// A text without control characters: a terminal would obey them, and readers of formats with a line
+/// for each name would take a line break for its end.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if text.contains(char::is_control) {
+        Cow::Owned(text.replace(char::is_control, " "))
+    } else {
+        Cow::Borrowed(text)
+    }
 }
 
 /// A share.

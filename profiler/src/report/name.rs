@@ -17,7 +17,10 @@ pub(crate) fn distinct(profile: &Profile, labels: &[&Label]) -> Vec<String> {
     let mut names: Vec<String> = labels.iter().map(|label| label.name.clone()).collect();
     let module = |label: &Label| {
         let module = profile.modules.get(label.module? as usize)?;
-        Some(format!(" [{}]", module.path.rsplit('/').next().unwrap_or(&module.path)))
+        Some(format!(
+            " [{}]",
+            human::printable(module.path.rsplit('/').next().unwrap_or(&module.path))
+        ))
     };
     let place = |label: &Label| line(label).map(|line| format!(" ({line})"));
     let offset = |label: &Label| Some(format!(" @{:#x}", label.offset));
