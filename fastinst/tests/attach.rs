@@ -558,3 +558,25 @@ fn a_program_that_was_started_with_the_profiler_has_one_already() {
     assert!(text.contains("already being profiled"), "{text}");
     victim.end();
 }
+
+#[test]
+fn a_filter_that_matches_nothing_is_refused_before_the_process_is_touched() {
+    for (flavour, flags) in [("filter", &[][..]), ("filter-hooks", HOOKS)] {
+        let program = program(flavour, flags);
+        let victim = Victim::start(clean(Command::new(&program)).args(["allocate", "2"]));
+        for options in [["-F", "alocate"], ["--under", "alocate"], ["-A", "alocate@arg1"]] {
+            let text = refusal(&options, victim.number());
+            assert!(text.contains("'alocate'"), "{text}");
+            assert!(text.contains("did you mean allocate"), "{text}");
+        }
+        // A filter that excludes nothing is only reported.
+        let output = attach(&["--for", "50ms", "-N", "alocate"], victim.number());
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && text.contains("matches 'alocate'"), "{text}");
+        // One that matches in a library only.
+        let output = attach(&["--for", "50ms", "-F", "@libc*"], victim.number());
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!text.contains("matches '@libc"), "{text}");
+        victim.end();
+    }
+}

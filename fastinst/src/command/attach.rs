@@ -86,7 +86,7 @@ extern "C" fn interrupt(_: i32) {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let time = args.time.as_deref().map(time).transpose()?;
     args.kept.check()?;
-    super::filter::patterns(&args.options)?;
+    super::filter::check_process(&args.options, args.process)?;
     let variables = args.options.variables()?;
     let settings = |target: &Target| {
         variables

@@ -1,5 +1,5 @@
-//! Filters are checked before the program starts: one that is malformed, or matches no function,
-//! would lead to an empty profile.
+//! Filters are checked before the program starts, or before a process is attached to: one that is
+//! malformed, or matches no function, would lead to an empty profile.
 
 use super::launch::{Options, POINTS};
 use super::{Failure, say};
@@ -9,6 +9,7 @@ use fastinst::discovery::{Module, discover, unmodified};
 use fastinst::spelling::nearest;
 use fastinst::symbols::{Pattern, Subject, Symbol, Symbols, demangled};
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -66,13 +67,38 @@ fn questioned(options: &Options) -> Vec<String> {
 /// libraries, their functions are not known yet: then the first is only reported, as is a filter
 /// that excludes nothing.
 pub(super) fn check(options: &Options, program: &Path) -> Result<(), Failure> {
+    check_with(options, program, || libraries(program))
+}
+
+/// The same for a running process, and the libraries that it has loaded.
+pub(super) fn check_process(options: &Options, process: i32) -> Result<(), Failure> {
+    let identity = |path: &Path| std::fs::metadata(path).map(|of| (of.dev(), of.ino())).ok();
+    let theirs = PathBuf::from(format!("/proc/{process}/root"));
+    let is_ours = identity(&theirs) == identity(Path::new("/"));
+    let root = if is_ours { PathBuf::from("/") } else { theirs };
+    let inside = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
+    let Ok(program) = std::fs::read_link(format!("/proc/{process}/exe")) else { return Ok(()) };
+    let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
+    let code =
+        maps.lines().filter(|line| line.split(' ').nth(1).is_some_and(|may| may.contains('x')));
+    let files: BTreeSet<&Path> =
+        code.filter_map(|line| Some(Path::new(&line[line.find('/')?..]))).collect();
+    let libraries = || files.iter().filter(|path| **path != program).map(|path| inside(path));
+    check_with(options, &inside(&program), || libraries().collect())
+}
+
+fn check_with(
+    options: &Options,
+    program: &Path,
+    libraries: impl Fn() -> Vec<PathBuf>,
+) -> Result<(), Failure> {
     let patterns = patterns(options)?;
     let triggers = options.triggers()?;
     let asked = questioned(options);
     let needed = options.include.iter().chain(&options.under).chain(&triggers).chain(&asked);
     let Ok(module) = Module::of_file(program) else { return Ok(()) };
     if options.provider == POINTS {
-        return check_points(options, &patterns, program, &module);
+        return check_points(options, &patterns, program, &module, &libraries());
     }
     let takes_any = matches!(&*options.provider, "auto" | "symbols");
     if patterns.is_empty() {
@@ -96,7 +122,7 @@ pub(super) fn check(options: &Options, program: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     let registers = module.mentions(REGISTERING)
-        | add_libraries(program, takes_any, needs_files, &mut candidates);
+        | add_libraries(&libraries(), takes_any, needs_files, &mut candidates);
     let later = registers
         || LOADING.iter().any(|name| module.imports(name))
         || !has_hooks && STARTING.iter().any(|name| module.imports(name));
@@ -125,16 +151,15 @@ pub(super) fn check(options: &Options, program: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Adds the functions of the libraries that a program names. Returns whether one of these registers
-/// generated code.
+/// Adds the functions of libraries. Returns whether one of these registers generated code.
 fn add_libraries(
-    program: &Path,
+    libraries: &[PathBuf],
     takes_any: bool,
     needs_files: bool,
     candidates: &mut BTreeSet<Candidate>,
 ) -> bool {
     let mut registers = false;
-    for library in libraries(program).iter().filter_map(|path| Module::of_file(path).ok()) {
+    for library in libraries.iter().filter_map(|path| Module::of_file(path).ok()) {
         registers |= library.mentions(REGISTERING);
         if takes_any || library.has_hooks() {
             candidates.extend(functions_of(&library, needs_files));
@@ -157,14 +182,14 @@ fn leave_some(
         .any(|one| (included.is_empty() || is_named(included, one)) && !is_named(excluded, one))
 }
 
-/// The same where points have probes: those of the program and of the libraries that it names.
+/// The same where points have probes: those of the program and of its libraries.
 fn check_points(
     options: &Options,
     patterns: &[(String, Pattern)],
     program: &Path,
     module: &Module,
+    libraries: &[PathBuf],
 ) -> Result<(), Failure> {
-    let libraries = libraries(program);
     let libraries = libraries.iter().filter_map(|path| Module::of_file(path).ok());
     let mut candidates = BTreeSet::new();
     for module in std::iter::once(module.clone()).chain(libraries) {
