@@ -421,3 +421,19 @@ fn programs_that_end_differently_or_leave_no_profile_are_not_compared() {
         );
     }
 }
+
+#[test]
+fn options_of_the_table_are_refused_where_none_is_printed() {
+    let kept = folder("report-options").join("none.profile");
+    for option in [&["--sort", "total"][..], &["--rows", "3"], &["--wide"]] {
+        for other in
+            [&["--format", "csv"][..], &["--json"], &["--histogram", "leaf"], &["--svg", "x"]]
+        {
+            let output = report(&kept, &[option, other].concat());
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{said}");
+            let both = [option[0], other[0]].map(|name| said.contains(name));
+            assert!(said.lines().count() == 1 && both == [true; 2], "{said}");
+        }
+    }
+}

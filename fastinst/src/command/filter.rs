@@ -72,6 +72,7 @@ pub(super) fn check(options: &Options, program: &Path) -> Result<(), Failure> {
 
 /// The same for a running process, and the libraries that it has loaded.
 pub(super) fn check_process(options: &Options, process: i32) -> Result<(), Failure> {
+    patterns(options)?;
     let identity = |path: &Path| std::fs::metadata(path).map(|of| (of.dev(), of.ino())).ok();
     let theirs = PathBuf::from(format!("/proc/{process}/root"));
     let is_ours = identity(&theirs) == identity(Path::new("/"));

@@ -20,12 +20,12 @@ pub(crate) struct Args {
     /// Profiles; several are added up function by function
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Sort the table by this column
-    #[arg(long, value_name = "COLUMN", default_value = "self")]
-    sort: Sort,
-    /// Number of functions in the table; 0 for all
-    #[arg(long, value_name = "N", default_value_t = 30)]
-    rows: usize,
+    /// Sort the table by this column [default: self]
+    #[arg(long, value_name = "COLUMN")]
+    sort: Option<Sort>,
+    /// Number of functions in the table; 0 for all [default: 30]
+    #[arg(long, value_name = "N")]
+    rows: Option<usize>,
     /// Hide functions whose timed calls all took less than this, and slow calls that did; counts
     /// still cover all calls
     #[arg(long, value_name = "TIME", value_parser = shortest)]
@@ -125,7 +125,34 @@ impl Default for Shape {
     }
 }
 
+impl Args {
+    /// Refuses options of the table where none is printed.
+    fn check(&self) -> Result<(), Failure> {
+        let others = [
+            (self.html.is_some(), "--html"),
+            (self.svg.is_some(), "--svg"),
+            (self.histogram.is_some(), "--histogram"),
+            (self.arguments.is_some(), "--arguments"),
+            (self.json, "--json"),
+            (self.format != Format::Table, "--format"),
+        ];
+        let given = [
+            (self.sort.is_some(), "--sort"),
+            (self.rows.is_some(), "--rows"),
+            (self.wide, "--wide"),
+        ];
+        let first = |of: &[(bool, &'static str)]| of.iter().find(|(is, _)| *is).map(|of| of.1);
+        match (first(&given), first(&others)) {
+            (Some(option), Some(other)) => Err(Failure::Usage(format!(
+                "{option} belongs to the table, which {other} replaces: leave one of them out"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    args.check()?;
     match (args.follow, &args.files[..]) {
         (false, _) => once(args)?,
         (true, [file]) => follow(file, args.limit, || {
@@ -151,8 +178,8 @@ fn once(args: &Args) -> Result<(), Failure> {
     let is_printed = pictures.iter().all(|(path, _)| path.is_none());
     keep_from_terminal(format.is_binary() && is_printed, terminal)?;
     let shape = Shape {
-        sort: args.sort,
-        rows: args.rows,
+        sort: args.sort.unwrap_or(Shape::default().sort),
+        rows: args.rows.unwrap_or(Shape::default().rows),
         width: manual::columns(terminal),
         color: args.colors.are_on(terminal),
         wide: args.wide,
