@@ -160,3 +160,36 @@ fn without_self_times_totals_are_compared() {
     let comparison = Profile::compare(&sides[0], &sides[1]);
     assert_eq!((comparison.compared, comparison.unchanged), (Compared::Total, 5));
 }
+
+/// As of functions that got their probes while the program ran.
+#[test]
+fn lower_bounds_of_calls_are_not_compared() {
+    let mut chance = Chance(4);
+    let mut run = |calls: f64, with_rare: bool| {
+        let mut run = run(&mut chance, &shares(4));
+        run.functions[0].calls = about(calls, calls, 2.0 * calls).unwrap();
+        if with_rare {
+            let mut rare = function("rare", 5, 5, 0.0, 0.0);
+            rare.calls = about(5.0, 5.0, 9.0).unwrap();
+            run.functions.push(rare);
+        }
+        run
+    };
+    let before: Vec<Profile> = (0..5).map(|at| run(100.0 + f64::from(at), false)).collect();
+    let after: Vec<Profile> = (0..5).map(|at| run(900.0 + f64::from(at), true)).collect();
+    let comparison = Profile::compare(&before, &after);
+    let of = |name| comparison.functions.iter().find(|change| change.name == name).unwrap();
+    assert!(!of("f0").calls_changed);
+    assert_eq!(of("f0").calls[0].unwrap().mark(), Mark::AtLeast);
+    assert_eq!(comparison.new_and_gone(), [0, 0]);
+}
+
+#[test]
+fn a_ratio_of_no_samples_has_an_interval() {
+    let of = |values: &[f64]| Summary::of(values);
+    let ratio = |before: &[f64], after: &[f64]| ratio(&of(before), &of(after)).interval();
+    let (lo, hi) = ratio(&[10.0, 12.0, 8.0, 11.0], &[0.0; 4]);
+    assert!(lo == 0.0 && hi > 0.1, "{lo} {hi}");
+    let (lo, hi) = ratio(&[10.0, 12.0, 8.0, 11.0], &[20.0, 22.0, 19.0, 21.0]);
+    assert!(lo < 2.0 && 2.0 < hi && hi - lo < 2.0, "{lo} {hi}");
+}
