@@ -3,6 +3,8 @@
 //!
 //! Times are CPU time, in nanoseconds; they are the self and total times of the table. The number
 //! of calls from a caller is the number of all calls times the share of the timed calls from there.
+//! Shares are those of timed calls, and totals have other evidence, too. So a callee's time is moved
+//! from callers that have less of it to others that have room: no call takes more than its caller.
 //! Functions that call each other form a cycle, inside of which no time is propagated (Graham,
 //! Kessler and McKusick, 1982).
 
@@ -52,6 +54,7 @@ impl Graph {
         for ((node, callees), cycle) in nodes.iter_mut().zip(callees).zip(&found) {
             (node.callees, node.cycle) = (callees, *cycle);
         }
+        balance(&mut nodes);
         nodes.extend(others.into_iter().map(|(name, own)| Node {
             name: name.to_owned(),
             own,
@@ -93,6 +96,45 @@ impl Graph {
     }
 }
 
+/// Moves the time of calls among callers, so that the callees of each take no more than they do
+/// together. Callers in the callee's cycle are left alone: no time is propagated there.
+fn balance(nodes: &mut [Node]) {
+    let time = |node: &Node| node.own + node.children;
+    let is_inside =
+        |parent: &Node, child: &Node| child.cycle.is_some() && parent.cycle == child.cycle;
+    let mut calls = vec![0.0; nodes.len()];
+    for child in nodes.iter() {
+        for &(parent, _, share) in &child.parents {
+            if !is_inside(&nodes[parent], child) {
+                calls[parent] += time(child) * share;
+            }
+        }
+    }
+    let fits = |at: usize| (nodes[at].children / calls[at]).min(1.0);
+    let fitting: Vec<f64> =
+        (0..nodes.len()).map(|at| if calls[at] > 0.0 { fits(at) } else { 1.0 }).collect();
+    let mut room: Vec<f64> = (0..nodes.len())
+        .map(|at| (nodes[at].children - calls[at] * fitting[at]).max(0.0))
+        .collect();
+    for at in 0..nodes.len() {
+        let (whole, mut parents) = (time(&nodes[at]), std::mem::take(&mut nodes[at].parents));
+        let others =
+            parents.iter_mut().filter(|(parent, ..)| !is_inside(&nodes[*parent], &nodes[at]));
+        let mut others: Vec<_> = others.collect();
+        let mut excess = 0.0;
+        for (parent, _, share) in &mut others {
+            excess += whole * *share * (1.0 - fitting[*parent]);
+            *share *= fitting[*parent];
+        }
+        for (parent, _, share) in others.into_iter().filter(|_| whole > 0.0) {
+            let more = excess.min(room[*parent]);
+            (excess, room[*parent]) = (excess - more, room[*parent] - more);
+            *share += more / whole;
+        }
+        nodes[at].parents = parents;
+    }
+}
+
 impl Node {
     fn of(profile: &Profile, at: usize, own: f64, whole: f64, callers: &[Caller]) -> Self {
         let function = &profile.functions[at];
@@ -129,5 +171,38 @@ impl Node {
                 .collect(),
             ..Self::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(own: f64, children: f64, parents: &[(usize, f64)]) -> Node {
+        let parents = parents.iter().map(|&(parent, share)| (parent, 1, share)).collect();
+        Node { own, children, parents, ..Node::default() }
+    }
+
+    #[test]
+    fn no_call_takes_more_than_its_caller_and_no_time_is_lost_where_there_is_room() {
+        // `short` and `long` make as many calls of the same function, but `short` took 3.
+        let mut nodes = vec![
+            node(1.0, 19.0, &[]),
+            node(1.0, 2.0, &[(0, 1.0)]),
+            node(1.0, 15.0, &[(0, 1.0)]),
+            node(12.0, 0.0, &[(1, 0.5), (2, 0.5)]),
+        ];
+        balance(&mut nodes);
+        let time = |at: usize, from: usize| {
+            let share = nodes[at].parents.iter().find(|(parent, ..)| *parent == from).unwrap().2;
+            ((nodes[at].own + nodes[at].children) * share).round()
+        };
+        assert_eq!((time(3, 1), time(3, 2)), (2.0, 10.0));
+        assert_eq!((time(1, 0), time(2, 0)), (3.0, 16.0));
+        // Where there is no room, nobody's calls took it.
+        nodes[2].children = 5.0;
+        balance(&mut nodes);
+        let from: f64 = nodes[3].parents.iter().map(|(.., share)| share * 12.0).sum();
+        assert_eq!(from.round(), 7.0);
     }
 }
