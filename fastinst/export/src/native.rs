@@ -18,7 +18,7 @@ const HISTOGRAM: u64 = 4;
 /// The figures of some profiles, in the format in which Prometheus scrapes native histograms.
 pub fn native(sources: &[Source]) -> Vec<u8> {
     let series = series(sources);
-    let calls = |row: &Row<'_>| Some(counter(row.function.calls.value));
+    let calls = |row: &Row<'_>| Some(counter(row.calls()));
     let own = |row: &Row<'_>| row.function.own.map(|own| counter(own.value / 1e9));
     let families = [
         family("fastinst_calls_total", "Calls of a function.", COUNTER, &series, calls),

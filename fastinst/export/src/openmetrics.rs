@@ -26,7 +26,7 @@ pub fn openmetrics(sources: &[Source]) -> String {
         series.iter().for_each(|(labels, row)| of(&mut text, labels, row));
     };
     family("fastinst_calls", "counter", "", "Calls of a function.", &|text, labels, row| {
-        let _ = writeln!(text, "fastinst_calls_total{{{labels}}} {}", row.function.calls.value);
+        let _ = writeln!(text, "fastinst_calls_total{{{labels}}} {}", row.calls());
     });
     family(
         "fastinst_self_seconds",
@@ -59,12 +59,9 @@ fn histogram(text: &mut String, labels: &str, row: &Row<'_>) {
     }
     let name = "fastinst_call_duration_seconds";
     let below = |end: f64| -> f64 {
-        steps
-            .iter()
-            .filter(|(upper, _)| upper / 1e9 <= end * 1.000_001)
-            .map(|step| step.1)
-            .sum::<f64>()
-            .round()
+        let below = steps.iter().filter(|(upper, _)| upper / 1e9 <= end * 1.000_001);
+        // The standard library's sum of nothing is -0.
+        below.map(|step| step.1).fold(0.0, |sum, calls| sum + calls).round()
     };
     for end in ENDS {
         // OpenMetrics recommends bounds in canonical form, so that they match other exporters'
@@ -111,4 +108,29 @@ fn quoted(labels: &Labels) -> String {
         format!("{name}=\"{value}\"")
     });
     each.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use profiler::{Figure, FuncId, Function, Header, Label, Profile, bucket};
+
+    #[test]
+    fn counts_of_estimated_calls_are_whole_and_no_more_durations_than_calls() {
+        let mut function = Function::counted(FuncId(1), Label::default(), 1);
+        function.calls =
+            Figure { value: 999.6, how: profiler::How::Estimated { lo: 900.0, hi: 1100.0 } };
+        function.histogram.add(bucket(1000), 1010.3);
+        let header = Header { hz: 1e9, step: 1, ..Header::default() };
+        let profile =
+            Profile { header, modules: vec![], functions: vec![function], stacks: vec![] };
+        let text = openmetrics(&[Source { host: "h".to_owned(), profile }]);
+        let value = |of: &str| {
+            let line = text.lines().find(|line| line.starts_with(of)).unwrap();
+            line.rsplit(' ').next().unwrap().to_owned()
+        };
+        assert_eq!(value("fastinst_calls_total"), "1000");
+        assert_eq!(value("fastinst_call_duration_seconds_count"), "1000");
+        assert_eq!(value("fastinst_call_duration_seconds_bucket"), "0", "{text}");
+    }
 }

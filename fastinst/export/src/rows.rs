@@ -71,15 +71,23 @@ impl<'a> Row<'a> {
             .collect()
     }
 
+    /// The number of its calls, which may be an estimate, as a whole number.
+    pub(crate) fn calls(&self) -> f64 {
+        self.function.calls.value.max(0.0).round()
+    }
+
     /// The calls' durations in nanoseconds, at full resolution, and the number of calls that each
-    /// represents.
+    /// represents: of an estimate no more than all calls.
     pub(crate) fn durations(&self) -> impl Iterator<Item = (f64, f64)> {
         let (header, max) = (self.header(), self.function.max);
+        let represented: f64 =
+            self.function.histogram.buckets().iter().map(|(_, calls)| calls).sum();
+        let part = if represented > self.calls() { self.calls() / represented } else { 1.0 };
         self.function.histogram.buckets().iter().map(move |&(bucket, calls)| {
             let (first, last) = bounds(bucket);
             let ticks = (first as f64 + last as f64) / 2.0 - header.bias;
             let ns = ticks.max(0.0) / header.hz * 1e9;
-            (max.map_or(ns, |max| ns.min(max)).max(1.0), calls)
+            (max.map_or(ns, |max| ns.min(max)).max(1.0), part * calls)
         })
     }
 }
