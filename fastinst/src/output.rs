@@ -81,8 +81,8 @@ pub(crate) fn describe(
     let watched = f64::from(facts.threads) * facts.seconds;
     // The controller's clock is the program's CPU time, and does not advance in hooks.
     let worked = (profile.header.seconds * 1e9).min(facts.processor * 1e9);
-    let waited = 1.0 - facts.processor / watched;
-    let by_probes = profile.evidence_of_probes(&facts.evidence, waited, worked);
+    let times = [watched, watched - facts.processor].map(|seconds| seconds * 1e9);
+    let by_probes = profile.evidence_of_probes(&facts.evidence, times, worked);
     let evidence = by_probes.as_ref().unwrap_or(&facts.evidence);
     profile.admit(evidence);
     profile.modules = registry.entries.iter().map(|entry| module(&entry.module)).collect();

@@ -92,13 +92,13 @@ impl Profile {
     }
 
     /// The evidence of probes in place of the kernel's clock, where it is stronger: every call of
-    /// every function was timed, and threads hardly waited. `waited` is relative to the time for
-    /// which threads were observed. `worked` is the program's CPU time without that of hooks, in
-    /// nanoseconds.
+    /// every function was timed, and threads hardly waited. `watched` is the time for which threads
+    /// were observed, and `waited` that for which they were off the processors. `worked` is the
+    /// program's CPU time without that of hooks. All in nanoseconds.
     pub fn evidence_of_probes(
         &self,
         evidence: &ClockEvidence,
-        waited: f64,
+        [watched, waited]: [f64; 2],
         worked: f64,
     ) -> Option<ClockEvidence> {
         // A function that has not returned so far has no self time.
@@ -110,9 +110,11 @@ impl Profile {
         if evidence.samples < MANY || evidence.processor <= 0.0 {
             return Some(ClockEvidence { processor: worked, ..ClockEvidence::default() });
         }
-        // The clock's value is the program's own time, without that of hooks.
-        let processor = evidence.processor.max(all);
-        (waited <= WAITED).then(|| ClockEvidence { processor, ..ClockEvidence::default() })
+        // The clock's value is the program's own time, without that of hooks. Timed calls took more
+        // if threads waited in them, or if hooks took less than was subtracted.
+        let processor = evidence.processor.max(all - waited.max(0.0));
+        let by_probes = || ClockEvidence { processor, ..ClockEvidence::default() };
+        (waited <= WAITED * watched).then(by_probes)
     }
 
     /// Makes figures consistent again after profiles were reconciled separately and added up.

@@ -7,7 +7,8 @@
 //! `[system]` or `[unknown]`, so all of them add up to the CPU time, exactly. Where every call is
 //! timed by probes (policy `exact`, no clock), self times are wall-clock times: if they add up to
 //! more than the CPU time, threads have waited. Then the longest are cut to a common limit, since
-//! waits are long; all shorter ones keep their values.
+//! waits are long. All shorter ones keep their values, but are lower if the waits were in their
+//! calls.
 
 use super::{Seen, doubt, estimate, interval};
 use crate::profile::{Function, Header, Profile};
@@ -98,11 +99,21 @@ fn by_probes(profile: &Profile, room: f64) -> Vec<Option<Figure>> {
     let values: Vec<f64> = told.iter().flatten().map(|own| own.value).collect();
     let excess = values.iter().sum::<f64>() - room;
     let height = height(values, room);
-    let cut = |own: Figure| match own.value > height {
-        true => estimate(height, (own.value - excess, own.value), 0.0, room.max(height)),
-        false => own.clipped(0.0, room.max(own.value)),
+    let cut = |(own, function): (Figure, &Function)| {
+        let waited = excess.min(function.long(&profile.header));
+        match own.value > height {
+            true => estimate(height, (own.value - excess, own.value), 0.0, room.max(height)),
+            false if waited > doubt::TRIFLE * own.value => {
+                let (lo, hi) = own.interval();
+                estimate(own.value, (lo - waited, hi), 0.0, room.max(own.value))
+            }
+            false => own.clipped(0.0, room.max(own.value)),
+        }
     };
-    told.into_iter().map(|own| own.map(cut)).collect()
+    told.into_iter()
+        .zip(&profile.functions)
+        .map(|(own, function)| Some(cut((own?, function))))
+        .collect()
 }
 
 /// The limit to which values are cut so that their sum does not exceed `room`.

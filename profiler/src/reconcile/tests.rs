@@ -371,11 +371,9 @@ fn what_waits_in_exact_mode_is_cut_to_the_processor_time_and_the_short_stays() {
     let (mut profile, _) = told_completely();
     profile.reconcile(&ClockEvidence { processor: 6e6, ..ClockEvidence::default() });
     assert_eq!(values(&profile, |function| function.own), [2.5e6, 2.5e6, 1e6]);
-    assert!(
-        profile.functions[2].own.unwrap().is_exact()
-            && !profile.functions[1].own.unwrap().is_exact()
-    );
     // Four of ten milliseconds were waiting, in any of these calls.
+    assert_eq!(profile.functions[2].own.unwrap().interval(), (0.0, 1e6));
+    assert!(!profile.functions[1].own.unwrap().is_exact());
     assert_eq!(values(&profile, |function| function.total), [6e6, 2.5e6, 1e6]);
     assert_eq!(profile.functions[1].total.unwrap().interval(), (0.0, 4e6));
     assert_eq!(profile.header.unknown, 0.0);
@@ -541,10 +539,14 @@ fn where_threads_have_waited_wall_clock_time_is_no_processor_time() {
     assert!(lo <= 10_000.0 && (10_000.0..=50_000_000.0).contains(&hi), "{short:?}");
     assert!(!short.is_exact() && short.mark() != Mark::About, "{short:?}");
     assert!(main.value <= 50_000_000.0 && !main.is_exact(), "{main:?}");
+    // The waits were in long calls, of whatever function.
+    let own = profile.functions[0].own.unwrap();
+    assert!(own.interval().0 <= 10_000.0 && !own.is_exact(), "{own:?}");
     // With a processor of its own, nothing is subtracted.
     profile.header.processor = 0.1;
     profile.reconcile(&ClockEvidence::default());
     assert_eq!(profile.functions[0].total, Some(Figure::exact(30_009_970.0)));
+    assert_eq!(profile.functions[0].own, Some(Figure::exact(30_009_970.0)));
 }
 
 #[test]
@@ -552,20 +554,16 @@ fn probes_that_timed_every_call_know_better_than_a_clock_unless_threads_have_wai
     let (profile, evidence) = told_completely();
     let with = |samples, processor| ClockEvidence { samples, processor, ..evidence.clone() };
     let by_probes = |processor| Some(ClockEvidence { processor, ..ClockEvidence::default() });
-    assert_eq!(profile.evidence_of_probes(&with(10_000, 9.5e6), 0.05, 7e6), by_probes(10e6));
-    assert_eq!(profile.evidence_of_probes(&with(10_000, 12e6), -0.1, 7e6), by_probes(12e6));
-    assert_eq!(profile.evidence_of_probes(&with(10_000, 5e6), 0.5, 7e6), None);
-    assert_eq!(
-        profile.evidence_of_probes(&with(20, 5e6), 0.5, 7e6),
-        by_probes(7e6),
-        "its interval is too wide"
-    );
+    let of = |evidence, waited| profile.evidence_of_probes(&evidence, [1e7, waited], 7e6);
+    assert_eq!(of(with(10_000, 9.5e6), 0.0), by_probes(10e6));
+    assert_eq!(of(with(10_000, 9.5e6), 0.2e6), by_probes(9.8e6));
+    assert_eq!(of(with(10_000, 9.5e6), 0.9e6), by_probes(9.5e6));
+    assert_eq!(of(with(10_000, 12e6), -1e6), by_probes(12e6));
+    assert_eq!(of(with(10_000, 5e6), 5e6), None);
+    assert_eq!(of(with(20, 5e6), 5e6), by_probes(7e6), "its interval is too wide");
     let none = ClockSource::None { why: "tests".to_owned() };
-    assert_eq!(
-        profile.evidence_of_probes(&ClockEvidence { source: none, ..with(0, 0.0) }, 0.0, 7e6),
-        None
-    );
+    assert_eq!(of(ClockEvidence { source: none, ..with(0, 0.0) }, 0.0), None);
     let mut sampled = profile.clone();
     sampled.functions.iter_mut().for_each(|function| function.timed.own = None);
-    assert_eq!(sampled.evidence_of_probes(&with(10_000, 10e6), 0.0, 7e6), None);
+    assert_eq!(sampled.evidence_of_probes(&with(10_000, 10e6), [1e7, 0.0], 7e6), None);
 }

@@ -197,7 +197,7 @@ impl Waiting {
 
 impl Function {
     /// The time of calls that may have waited, if every call was timed.
-    fn long(&self, header: &Header) -> f64 {
+    pub(super) fn long(&self, header: &Header) -> f64 {
         let ns = |ticks: u64| (ticks as f64 - header.bias).max(0.0) / header.hz * 1e9;
         let long = self
             .histogram
