@@ -5,8 +5,9 @@ use crate::{Arguments, Profile};
 use std::fmt::Write;
 
 impl Arguments {
-    /// The values as a table with this many rows.
-    pub(crate) fn table(&self, rows: usize) -> String {
+    /// The values as a table with this many rows. Times below `floor`, in nanoseconds, are mostly
+    /// the cost of measuring.
+    pub(crate) fn table(&self, rows: usize, floor: f64) -> String {
         let calls = self.calls();
         let mut text =
             format!("{} of {}: {} calls", self.what, self.function, human::grouped(calls));
@@ -20,17 +21,20 @@ impl Arguments {
         text.push('\n');
         let _ = writeln!(text, "{:>12} {:>7} {:>9} {:>9}  value", "calls", "share", "p50", "max");
         let share = |count: u64| human::percent(count as f64 / calls.max(1) as f64);
-        let time = |time: Option<f64>| time.map_or_else(|| "-".to_owned(), human::time);
+        let time = |time: Option<f64>, sign: &str| match time {
+            None => "-".to_owned(),
+            Some(time) if time < floor => format!("~{}", human::below(floor)),
+            Some(time) => format!("{sign}{}", human::time(time)),
+        };
         let shown = if rows == 0 { self.values.len() } else { rows };
         for value in self.values.iter().take(shown) {
-            let p50 =
-                value.p50().map_or_else(|| "-".to_owned(), |p50| format!("~{}", human::time(p50)));
+            let p50 = time(value.p50(), "~");
             let _ = writeln!(
                 text,
                 "{:>12} {:>7} {p50:>9} {:>9}  {}",
                 human::grouped(value.calls),
                 share(value.calls),
-                time(value.max),
+                time(value.max, ""),
                 value.values.join(", ")
             );
         }
@@ -49,7 +53,8 @@ impl Profile {
     /// The argument values of functions with matching names, as tables; empty if there are none.
     pub fn argument_tables(&self, named: impl Fn(&str) -> bool, rows: usize) -> String {
         let tables = self.header.arguments.iter().filter(|table| named(&table.function));
-        tables.map(|table| table.table(rows)).collect::<Vec<_>>().join("\n")
+        let floor = self.header.floor.max(self.header.pair_time());
+        tables.map(|table| table.table(rows, floor)).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -65,7 +70,7 @@ mod tests {
             calls,
             ..ArgumentValue::default()
         };
-        let one = Arguments {
+        let mut one = Arguments {
             function: "parse".to_owned(),
             what: "arg1/s".to_owned(),
             other: 3,
@@ -73,7 +78,11 @@ mod tests {
             values: vec![value("\"b\"", 5), value("\"a\"", 2), value("\"c\"", 1)],
             ..Arguments::default()
         };
-        let table = one.table(2);
+
+        one.values[0].max = Some(90.0);
+        assert!(one.table(2, 100.0).contains(" ~<100 ns  \"b\""), "{}", one.table(2, 100.0));
+        let table = one.table(2, 0.0);
+        assert!(table.contains(" 90.0 ns  \"b\""), "{table}");
         assert!(
             table.starts_with("arg1/s of parse: 11 calls, then no more: there were over 10 000")
         );
