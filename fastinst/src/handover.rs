@@ -376,9 +376,10 @@ fn leave_open(profile: &mut Profile) {
         let how = How::Estimated { lo: calls, hi: calls + (part * calls).max(1.0) };
         function.calls = Figure { value: calls, how };
     }
-    profile.header.notes.push(format!(
-        "a process was killed, or has not ended yet: calls are counted until a tenth of a second ago, times are those of its first {seconds:.3} s"
-    ));
+    // The same for all processes of a sum.
+    profile.header.notes.push(
+        "a process was killed, or has not ended yet: its calls are counted until a tenth of a second ago, its times for as long as this profile says that it ran".to_owned(),
+    );
 }
 
 impl Front {
