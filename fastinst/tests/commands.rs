@@ -67,6 +67,15 @@ fn run_ends_as_the_program_does_and_prints_a_table() {
     assert!(output.status.code() == Some(7) && told["functions"].is_array(), "{told}");
     let output = run(fastinst().args(["run", "sh", "-c", "kill -TERM $$"]));
     assert_eq!(output.status.signal(), Some(libc::SIGTERM));
+    // A shell is not what takes the time.
+    let busy = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+    for (options, nested) in [(&[][..], true), (&[], false), (&["--provider", "symbols"], true)] {
+        let script = if nested { format!("sh -c '{busy}'; true") } else { busy.to_owned() };
+        let output = run(fastinst().arg("run").args(options).args(["sh", "-c", &script]));
+        let told = text(&output.stderr);
+        let is_told = told.contains("s of CPU time were those of programs that it started");
+        assert_eq!(is_told, nested && options.is_empty(), "{script} {options:?}: {told}");
+    }
 }
 
 #[test]

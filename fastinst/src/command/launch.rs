@@ -14,7 +14,7 @@ use fastinst::discovery::Module;
 use fastinst::discovery::points::{Pair, PairError};
 use fastinst::symbols::{check_debug_file, use_debug_files};
 use fastinst::trigger::Trigger;
-use profiler::{Policy, Profile};
+use profiler::{Header, Policy, Profile};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -22,6 +22,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
+use wordpatch::os::clocks;
 
 /// The profiler's environment variables begin with this prefix; the program gets this one
 /// unchanged.
@@ -188,6 +189,7 @@ pub(crate) fn profile_of(
         command.stdout(Stdio::null()).stdin(Stdio::null());
     }
     listen();
+    let before = of_children();
     let child = command.spawn();
     let child = child.map_err(|error| {
         let why = match error.raw_os_error() {
@@ -199,7 +201,13 @@ pub(crate) fn profile_of(
         Failure::NotExecutable(format!("cannot run {}: {why}", program.display()))
     })?;
     let status = while_watching(&channel, around, || attend(child))?;
-    let (profile, failure) = channel.read();
+    let (mut profile, failure) = channel.read();
+    let (may_tell, profiled) =
+        (options.provider == "auto" && options.follow != "none", profile.as_mut());
+    if let Some(profile) = profiled.filter(|_| may_tell) {
+        let all = of_children().saturating_sub(before);
+        profile.header.notes.extend(note_of_others(&profile.header, all));
+    }
     if let (Some(_), Some(failure)) = (&profile, &failure) {
         // There is at least another process's.
         say(failure);
@@ -207,6 +215,27 @@ pub(crate) fn profile_of(
     // Removes the entries of processes that were killed.
     control::registry::sweep();
     Ok(Ended { status, profile, note: failure.or(note) })
+}
+
+/// The CPU time of the processes that this one, or the program, has waited for.
+fn of_children() -> Duration {
+    let (user, system) = clocks::split_of_children();
+    user + system
+}
+
+/// What to know if most of the CPU time, of so much in all, was that of processes without a
+/// profile: the program is a script, or a compiler's driver.
+fn note_of_others(header: &Header, all: Duration) -> Option<String> {
+    const MUCH: f64 = 0.1;
+    let (all, spent) = (all.as_secs_f64(), &header.spent);
+    let timing = spent.samples as f64 * header.pair / header.hz;
+    let ours = spent.agent + spent.counting + spent.switching + timing;
+    let others = all - header.processor - ours;
+    (others > MUCH.max(all / 2.0)).then(|| {
+        format!(
+            "{others:.1} of {all:.1} s of CPU time were those of programs that it started and that have no probes: --provider symbols gives probes to those that are linked dynamically"
+        )
+    })
 }
 
 /// The program, if it exists and can be profiled; and what would explain an empty profile.
