@@ -15,8 +15,8 @@
 //! often as a thousandth of a CPU allows, ten times a second for a program of some dozens of
 //! functions. Counts are stored ten times a second in any case, which takes nanoseconds for each
 //! function that was called; the reader adds what was counted since the latest copy. Unless the
-//! process had its profile written after that, as it does when it ends by itself, it may have called
-//! more since, or may call on: such counts are lower bounds.
+//! process had its profile written after that, as it does when it ends by itself, it may have
+//! called more since, or may call on: such counts are lower bounds.
 //!
 //! The file is larger than any profile, and has memory only where something was stored. A process
 //! maps as much of its slot as its functions need. When there are more functions, it grows the

@@ -6,9 +6,9 @@
 //! two sides are compared by Welch's t-test, and the procedure of Benjamini and Hochberg selects
 //! the significant functions. With one run on a side nothing is significant.
 //!
-//! A number of calls that is a lower bound (of a function that got its probe while the program ran, or
-//! of a program that was killed) is not compared, and a function that has such a number on one side
-//! may have been called on the other, unseen.
+//! A number of calls that is a lower bound (of a function that got its probe while the program ran,
+//! or of a program that was killed) is not compared, and a function that has such a number on one
+//! side may have been called on the other, unseen.
 //!
 //! Functions with 1 % of the time or more are a separate family with a higher false discovery rate:
 //! changes matter there, and there are few such functions. `tests` simulates runs with known

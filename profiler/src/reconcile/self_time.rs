@@ -2,13 +2,13 @@
 //!
 //! If there is a clock, it is the only source of this column's values: a function has the time of
 //! the samples with it innermost. If every call of it was timed, its interval ends with the time of
-//! these calls, however few samples there are. Time of which nothing shows where it was spent may be
-//! any function's, so every interval reaches up by it. Time that the clock charges to no function is
-//! `[system]` or `[unknown]`, so all of them add up to the CPU time, exactly. Where every call is
-//! timed by probes (policy `exact`, no clock), self times are wall-clock times: if they add up to
-//! more than the CPU time, threads have waited. Then the longest are cut to a common limit, since
-//! waits are long. All shorter ones keep their values, but are lower if the waits were in their
-//! calls.
+//! these calls, however few samples there are. Time of which nothing shows where it was spent may
+//! be any function's, so every interval reaches up by it. Time that the clock charges to no
+//! function is `[system]` or `[unknown]`, so all of them add up to the CPU time, exactly. Where
+//! every call is timed by probes (policy `exact`, no clock), self times are wall-clock times: if
+//! they add up to more than the CPU time, threads have waited. Then the longest are cut to a common
+//! limit, since waits are long. All shorter ones keep their values, but are lower if the waits were
+//! in their calls.
 
 use super::{Seen, doubt, estimate, interval};
 use crate::profile::{Function, Header, Profile};

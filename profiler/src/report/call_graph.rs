@@ -3,10 +3,10 @@
 //!
 //! Times are CPU time, in nanoseconds; they are the self and total times of the table. The number
 //! of calls from a caller is the number of all calls times the share of the timed calls from there.
-//! Shares are those of timed calls, and totals have other evidence, too. So a callee's time is moved
-//! from callers that have less of it to others that have room: no call takes more than its caller.
-//! Functions that call each other form a cycle, inside of which no time is propagated (Graham,
-//! Kessler and McKusick, 1982).
+//! Shares are those of timed calls, and totals have other evidence, too. So a callee's time is
+//! moved from callers that have less of it to others that have room: no call takes more than its
+//! caller. Functions that call each other form a cycle, inside of which no time is propagated
+//! (Graham, Kessler and McKusick, 1982).
 
 use super::cycles::cycles;
 use super::stacks::Caller;

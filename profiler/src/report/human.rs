@@ -26,8 +26,8 @@ pub(crate) fn below(ns: f64) -> String {
     format!("<{}", time(ns.ceil()))
 }
 
-/// A text without control characters: a terminal would obey them, and readers of formats with a line
-/// for each name would take a line break for its end.
+/// A text without control characters: a terminal would obey them, and readers of formats with a
+/// line for each name would take a line break for its end.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if text.contains(char::is_control) {
         Cow::Owned(text.replace(char::is_control, " "))

@@ -437,8 +437,8 @@ impl<'a> Rewriter<'a> {
         code
     }
 
-    /// Collects the words of all sites in newly allocated memory, and writes the rows. A report that
-    /// is kept may be written again for each time that it is fetched: it uses the same memory.
+    /// Collects the words of all sites in newly allocated memory, and writes the rows. A report
+    /// that is kept may be written again for each time that it is fetched: it uses the same memory.
     fn site_rows(&mut self, locals: &mut Locals) -> Vec<u8> {
         let sources = self.ledger.rows.words.clone();
         let (packed, count, descriptions) = self.ledger.rows.pack();

@@ -10,9 +10,9 @@
 //!   bursts         ||||                              ||||            shares among places
 //! ```
 //!
-//! A burst comes at a random moment of these threads' lives, so its samples show the places in which
-//! brief threads spend their time. A thread that turns out to be sampled by the clock, too, is no
-//! brief one: what bursts have seen of it is dropped.
+//! A burst comes at a random moment of these threads' lives, so its samples show the places in
+//! which brief threads spend their time. A thread that turns out to be sampled by the clock, too,
+//! is no brief one: what bursts have seen of it is dropped.
 //!
 //! Events are opened by the agent, when they are needed first, on the threads that start others; a
 //! mapped ring keeps each alive, as in `kernel`. Only the thread that has opened events can pause

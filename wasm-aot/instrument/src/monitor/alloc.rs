@@ -1,8 +1,9 @@
 //! `alloc`: what the program allocates, where, and how much of it is still live.
 //!
 //! Allocators are recognised by the names of their functions, exported or not, also inside of a
-//! module such as `c.malloc`, as Zig has it; the meaning of the arguments follows from the name. Of allocators that call each other, the outermost counts. A
-//! site is the place that the allocator was called from, with the callers of that place.
+//! module such as `c.malloc`, as Zig has it; the meaning of the arguments follows from the name. Of
+//! allocators that call each other, the outermost counts. A site is the place that the allocator
+//! was called from, with the callers of that place.
 
 use super::hooked::HookedMonitor;
 use super::outline::Outline;

@@ -33,7 +33,8 @@ macro_rules! word {
     };
 }
 
-/// The words of a clock. Behind them, a thread that changes variants keeps a variable and an account.
+/// The words of a clock. Behind them, a thread that changes variants keeps a variable and an
+/// account.
 const CLOCK: u32 = (size_of::<AccountClock>() / 8) as u32;
 /// The cost of a reading of the clock of which the time is not charged: less has always passed.
 const NEVER: u64 = u64::MAX;
@@ -78,7 +79,8 @@ impl Meter {
         slots.word(word!(self, reading)).store(NEVER, Relaxed);
     }
 
-    /// Has accounts charged from now on. Activations that have changed variants meanwhile have none.
+    /// Has accounts charged from now on. Activations that have changed variants meanwhile have
+    /// none.
     pub(super) fn resume(self, slots: InstanceSlots) {
         slots.word(self.carried().word).store(0, Relaxed);
         slots.word(word!(self, last)).store(Ticks::now().0, Relaxed);
