@@ -73,7 +73,7 @@ fn run_ends_as_the_program_does_and_prints_a_table() {
         let script = if nested { format!("sh -c '{busy}'; true") } else { busy.to_owned() };
         let output = run(fastinst().arg("run").args(options).args(["sh", "-c", &script]));
         let told = text(&output.stderr);
-        let is_told = told.contains("s of CPU time were those of programs that it started");
+        let is_told = told.contains("Note: programs that it started took");
         assert_eq!(is_told, nested && options.is_empty(), "{script} {options:?}: {told}");
     }
 }

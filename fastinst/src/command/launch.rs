@@ -16,13 +16,13 @@ use fastinst::symbols::{check_debug_file, use_debug_files};
 use fastinst::trigger::Trigger;
 use profiler::{Header, Policy, Profile};
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
-use wordpatch::os::clocks;
 
 /// The profiler's environment variables begin with this prefix; the program gets this one
 /// unchanged.
@@ -189,7 +189,6 @@ pub(crate) fn profile_of(
         command.stdout(Stdio::null()).stdin(Stdio::null());
     }
     listen();
-    let before = of_children();
     let child = command.spawn();
     let child = child.map_err(|error| {
         let why = match error.raw_os_error() {
@@ -200,13 +199,12 @@ pub(crate) fn profile_of(
         };
         Failure::NotExecutable(format!("cannot run {}: {why}", program.display()))
     })?;
-    let status = while_watching(&channel, around, || attend(child))?;
+    let (status, others) = while_watching(&channel, around, || attend(child))?;
     let (mut profile, failure) = channel.read();
     let (may_tell, profiled) =
         (options.provider == "auto" && options.follow != "none", profile.as_mut());
     if let Some(profile) = profiled.filter(|_| may_tell) {
-        let all = of_children().saturating_sub(before);
-        profile.header.notes.extend(note_of_others(&profile.header, all));
+        profile.header.notes.extend(note_of_others(&profile.header, others));
     }
     if let (Some(_), Some(failure)) = (&profile, &failure) {
         // There is at least another process's.
@@ -217,23 +215,15 @@ pub(crate) fn profile_of(
     Ok(Ended { status, profile, note: failure.or(note) })
 }
 
-/// The CPU time of the processes that this one, or the program, has waited for.
-fn of_children() -> Duration {
-    let (user, system) = clocks::split_of_children();
-    user + system
-}
-
-/// What to know if most of the CPU time, of so much in all, was that of processes without a
-/// profile: the program is a script, or a compiler's driver.
-fn note_of_others(header: &Header, all: Duration) -> Option<String> {
+/// What to know if nearly all CPU time of the processes that the program has waited for, so much in
+/// all, is in no profile: the program is a script, or a compiler's driver.
+fn note_of_others(header: &Header, others: Duration) -> Option<String> {
     const MUCH: f64 = 0.1;
-    let (all, spent) = (all.as_secs_f64(), &header.spent);
-    let timing = spent.samples as f64 * header.pair / header.hz;
-    let ours = spent.agent + spent.counting + spent.switching + timing;
-    let others = all - header.processor - ours;
-    (others > MUCH.max(all / 2.0)).then(|| {
+    const PROFILED: f64 = 0.1;
+    let others = others.as_secs_f64();
+    (others > MUCH && header.processor < PROFILED * others).then(|| {
         format!(
-            "{others:.1} of {all:.1} s of CPU time were those of programs that it started and that have no probes: --provider symbols gives probes to those that are linked dynamically"
+            "programs that it started took {others:.1} s of CPU time and have no probes: --provider symbols gives probes to those that are linked dynamically"
         )
     })
 }
@@ -447,17 +437,40 @@ fn listen() {
     }
 }
 
-/// Waits for the program.
-fn attend(mut child: Child) -> Result<ExitStatus, Failure> {
+/// Waits for the program. Returns how it ended, and the CPU time of the processes that it has waited
+/// for.
+fn attend(mut child: Child) -> Result<(ExitStatus, Duration), Failure> {
     CHILD.store(child.id() as i32, Ordering::SeqCst);
     let early = EARLY.swap(0, Ordering::SeqCst);
     if early != 0 {
         send(early);
     }
+    let others = others_at_end(child.id());
     let status = child.wait();
     // Another program may be launched: signals that arrive until then are for that one.
     CHILD.store(0, Ordering::SeqCst);
-    Ok(status?)
+    Ok((status?, others))
+}
+
+/// Waits until a child has ended, and leaves it to be waited for. Returns the CPU time of the
+/// processes that it has waited for; zero if that is not known.
+fn others_at_end(child: u32) -> Duration {
+    let until_ended = libc::WEXITED | libc::WNOWAIT;
+    // SAFETY: (1) a record to write to; (2) the child is this process's.
+    #[allow(unsafe_code)]
+    let waits = || unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        libc::waitid(libc::P_PID, child, &raw mut info, until_ended)
+    };
+    while waits() == -1 && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted {}
+    // Behind the name, which may contain anything: cutime and cstime, in ticks (proc_pid_stat(5)).
+    let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
+    let ticks: f64 = fields.skip(13).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum();
+    // SAFETY: (1) a number.
+    #[allow(unsafe_code)]
+    let a_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    Duration::from_secs_f64(ticks / a_second.max(1) as f64)
 }
 
 /// Sends the signal to the program, or keeps it until the program has been started.

@@ -39,15 +39,7 @@ pub fn monotonic() -> u64 {
 /// User time and system time of the process, or of the calling thread, as sampled by the
 /// scheduler's ticks.
 pub fn split(caller_only: bool) -> (Duration, Duration) {
-    usage(if caller_only { libc::RUSAGE_THREAD } else { libc::RUSAGE_SELF })
-}
-
-/// The same of the processes that this one, or one of these, has waited for.
-pub fn split_of_children() -> (Duration, Duration) {
-    usage(libc::RUSAGE_CHILDREN)
-}
-
-fn usage(who: libc::c_int) -> (Duration, Duration) {
+    let who = if caller_only { libc::RUSAGE_THREAD } else { libc::RUSAGE_SELF };
     // SAFETY: (1) a record to write to.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
