@@ -79,9 +79,14 @@ impl ModuleEntry {
         self.sites.clone().chain(self.puns.clone())
     }
 
-    /// Whether it has probes, had some when it was loaded, or may have some.
+    /// Whether it has probes, or may have some.
     pub(crate) fn has_probes(&self) -> bool {
-        !self.sites.is_empty() || !self.puns.is_empty() || self.is_open || !self.has_file()
+        !self.sites.is_empty() || self.is_open || !self.has_file()
+    }
+
+    /// Whether it has probes, or had some when it was loaded.
+    pub(crate) fn had_probes(&self) -> bool {
+        self.has_probes() || !self.puns.is_empty()
     }
 
     /// Whether it is a program or a library, not code that a runtime has made.

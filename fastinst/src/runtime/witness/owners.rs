@@ -108,7 +108,7 @@ impl<'o> Owners<'o> {
         let mapped = self.mappings.get(place.mapping)?;
         let address = CodeAddr::new(self.mappings.address(place)?);
         if let Some(entry) = mapped.entry {
-            return self.registry.entries[entry].has_probes().then_some((entry, address));
+            return self.registry.entries[entry].had_probes().then_some((entry, address));
         }
         // A file that was renamed since has another path now.
         let is_current = self.mappings.is_current(place.mapping);
@@ -122,7 +122,7 @@ impl<'o> Owners<'o> {
             .iter()
             .rposition(|entry| holds(entry, true))
             .or_else(|| entries.iter().rposition(|entry| is_current && holds(entry, false)))?;
-        self.registry.entries[module].has_probes().then_some((module, address))
+        self.registry.entries[module].had_probes().then_some((module, address))
     }
 
     /// The functions with probes that a place in a module is in, innermost first, and where its
