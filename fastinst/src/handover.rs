@@ -378,7 +378,9 @@ fn leave_open(profile: &mut Profile) {
     }
     // The same for all processes of a sum.
     profile.header.notes.push(
-        "a process was killed, or has not ended yet: its calls are counted until a tenth of a second ago, its times for as long as this profile says that it ran".to_owned(),
+        "a process was killed, or has not ended yet: its calls are counted until a tenth of a \
+         second ago, its times for as long as this profile says that it ran"
+            .to_owned(),
     );
 }
 

@@ -492,7 +492,8 @@ fn the_command_line_follows_the_rules_of_all_commands() {
 #[test]
 fn standard_descriptors_that_are_closed_stay_closed_in_the_program() {
     let to = folder("closed");
-    let program = r#"open=; for n in 0 1 2; do [ -e /proc/$$/fd/$n ] && open=$open$n; done; echo $open >"$0"; exit 4"#;
+    let look = "for n in 0 1 2; do [ -e /proc/$$/fd/$n ] && open=$open$n; done";
+    let program = &format!("open=; {look}; echo $open >\"$0\"; exit 4");
     for (closing, open) in [("<&- >&- 2>&-", ""), ("<&-", "12"), (">&-", "02"), ("", "012")] {
         let told = to.join("told");
         let shell = format!("\"$@\" {closing}");

@@ -24,7 +24,8 @@ const PROGRAM: &str = r#"(module (import "host" "tick" (func $tick)) (memory 2)
             (call $tick)
             (local.set $s (i32.add (local.get $s) (call $leaf (local.get $i))))
             (local.set $s (i32.xor (local.get $s) (call $middle (local.get $i))))
-            (br_if $again (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (local.get $n))))
+            (br_if $again (i32.lt_u
+                (local.tee $i (i32.add (local.get $i) (i32.const 1))) (local.get $n))))
         (local.get $s)))"#;
 
 fn call(store: &mut Store<()>, instance: Instance, n: i32) -> i32 {
@@ -268,6 +269,8 @@ fn interrupted(monitor: &'static str) -> (String, Duration) {
         match turn.fetch_add(1, Relaxed) {
             2 => _ = live.attach(monitor).expect("sites"),
             9 => live.switch(false).expect("switched"),
+            // Nothing is waited for: this time passes while the monitor is off. A longer sleep
+            // only raises the bound.
             17 | 41 => std::thread::sleep(pause),
             26 => live.switch(true).expect("switched"),
             33 => assert!(live.detach(name).expect("switched")),

@@ -201,9 +201,9 @@ pub(crate) fn profile_of(
     })?;
     let (status, others) = while_watching(&channel, around, || attend(child))?;
     let (mut profile, failure) = channel.read();
-    let (may_tell, profiled) =
-        (options.provider == "auto" && options.follow != "none", profile.as_mut());
-    if let Some(profile) = profiled.filter(|_| may_tell) {
+    // Of other programs, `auto` profiles only code that a compiler has prepared.
+    let leaves_some_out = options.provider == "auto" && options.follow != "none";
+    if let Some(profile) = profile.as_mut().filter(|_| leaves_some_out) {
         profile.header.notes.extend(note_of_others(&profile.header, others));
     }
     if let (Some(_), Some(failure)) = (&profile, &failure) {
@@ -223,7 +223,8 @@ fn note_of_others(header: &Header, others: Duration) -> Option<String> {
     let others = others.as_secs_f64();
     (others > MUCH && header.processor < PROFILED * others).then(|| {
         format!(
-            "programs that it started took {others:.1} s of CPU time and have no probes: --provider symbols gives probes to those that are linked dynamically"
+            "programs that it started took {others:.1} s of CPU time and have no probes: \
+             --provider symbols gives probes to those that are linked dynamically"
         )
     })
 }

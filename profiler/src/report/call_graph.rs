@@ -199,7 +199,7 @@ mod tests {
         };
         assert_eq!((time(3, 1), time(3, 2)), (2.0, 10.0));
         assert_eq!((time(1, 0), time(2, 0)), (3.0, 16.0));
-        // Where there is no room, nobody's calls took it.
+        // Where no caller has room, the rest of the time belongs to no call.
         nodes[2].children = 5.0;
         balance(&mut nodes);
         let from: f64 = nodes[3].parents.iter().map(|(.., share)| share * 12.0).sum();
