@@ -15,6 +15,7 @@ pub(crate) mod follow;
 pub(crate) mod launch;
 mod library;
 pub(crate) mod manual;
+mod mapped;
 pub(crate) mod merge;
 pub(crate) mod probes;
 mod program;

@@ -2,6 +2,7 @@
 //! malformed, or matches no function, would lead to an empty profile.
 
 use super::launch::{Options, POINTS};
+use super::mapped::code_files;
 use super::{Failure, say};
 use fastinst::arguments::Question;
 use fastinst::discovery::points::points;
@@ -73,19 +74,23 @@ pub(super) fn check(options: &Options, program: &Path) -> Result<(), Failure> {
 /// The same for a running process, and the libraries that it has loaded.
 pub(super) fn check_process(options: &Options, process: i32) -> Result<(), Failure> {
     patterns(options)?;
-    let identity = |path: &Path| std::fs::metadata(path).map(|of| (of.dev(), of.ino())).ok();
-    let theirs = PathBuf::from(format!("/proc/{process}/root"));
-    let is_ours = identity(&theirs) == identity(Path::new("/"));
-    let root = if is_ours { PathBuf::from("/") } else { theirs };
-    let inside = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
     let Ok(program) = std::fs::read_link(format!("/proc/{process}/exe")) else { return Ok(()) };
-    let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
-    let code =
-        maps.lines().filter(|line| line.split(' ').nth(1).is_some_and(|may| may.contains('x')));
-    let files: BTreeSet<&Path> =
-        code.filter_map(|line| Some(Path::new(&line[line.find('/')?..]))).collect();
-    let libraries = || files.iter().filter(|path| **path != program).map(|path| inside(path));
-    check_with(options, &inside(&program), || libraries().collect())
+    let root = PathBuf::from(format!("/proc/{process}/root"));
+    // In another mount namespace, files are reached through the process's root.
+    let reached = |path: &Path| {
+        let inside = root.join(path.strip_prefix("/").unwrap_or(path));
+        if is_same(&inside, path) || !inside.exists() { path.to_owned() } else { inside }
+    };
+    check_with(options, &reached(&program), || {
+        let files = code_files(process).unwrap_or_default();
+        let libraries = files.iter().map(Path::new).filter(|path| *path != program);
+        libraries.map(reached).collect()
+    })
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| std::fs::metadata(path).map(|of| (of.dev(), of.ino())).ok();
+    identity(one) == identity(other)
 }
 
 fn check_with(

@@ -3,6 +3,7 @@
 mod points;
 mod prospects;
 
+use super::mapped::code_files;
 use super::{Failure, launch, say};
 use fastinst::Kind;
 use fastinst::discovery::{Discovery, FoundSite, Module, discover};
@@ -125,14 +126,9 @@ fn modules(target: &Path) -> Result<Vec<Module>, Failure> {
     let Some(process) = process else {
         return Ok(vec![Module::of_file(target).map_err(|error| refused(&error))?]);
     };
-    let maps = std::fs::read_to_string(format!("/proc/{process}/maps"));
-    let maps = maps.map_err(|error| Failure::Refused(unseen(process, &error)))?;
-    let executable = maps
-        .lines()
-        .filter(|line| line.split_whitespace().nth(1).is_some_and(|rights| rights.contains('x')));
-    let mut paths: Vec<&str> =
-        executable.filter_map(|line| line.find('/').map(|at| &line[at..])).collect();
-    paths.dedup();
+    // No process has a larger number, and none has this one.
+    let paths = code_files(i32::try_from(process).unwrap_or(i32::MAX));
+    let paths = paths.map_err(|error| Failure::Refused(unseen(process, &error)))?;
     // The kernel lists memory that is shared without a file as deleted, too.
     const NO_FILES: [&str; 3] = ["/memfd:", "/dev/zero", "/SYSV"];
     let deleted = paths.iter().filter_map(|path| path.strip_suffix(" (deleted)"));
@@ -141,7 +137,7 @@ fn modules(target: &Path) -> Result<Vec<Module>, Failure> {
             "note: {path} was deleted or replaced after process {process} had loaded it: its functions are left out"
         ));
     }
-    Ok(paths.into_iter().filter_map(|path| Module::of_file(Path::new(path)).ok()).collect())
+    Ok(paths.into_iter().filter_map(|path| Module::of_file(Path::new(&path)).ok()).collect())
 }
 
 /// Why a process cannot be inspected, and what helps.
