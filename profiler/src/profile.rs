@@ -494,10 +494,16 @@ impl Function {
         }
     }
 
-    /// Sets the exact number of its calls, which the timed ones represent.
+    /// Sets the exact number of its calls, which the timed ones represent. The total is that of so
+    /// many calls, without recursive ones in the same proportion as before.
     pub fn set_calls(&mut self, calls: u64) {
+        let all = self.timed.mean.map(|mean| mean.value * self.calls.value);
+        let outermost = match (self.timed.total, all) {
+            (Some(total), Some(all)) if all > 0.0 => (total.value / all).clamp(0.0, 1.0),
+            _ => 1.0,
+        };
         self.calls = Figure::exact(calls as f64);
-        self.timed.total = self.timed.mean.map(|mean| mean.scaled(calls as f64));
+        self.timed.total = self.timed.mean.map(|mean| mean.scaled(outermost * calls as f64));
     }
 
     /// Whether every call of it was timed, and the sum is a valid time.

@@ -2,7 +2,8 @@
 //! rates, with random durations.
 
 use profiler::{
-    Clock, Controller, Costs, Draw, FuncId, Mode, Policy, Probes, Rest, Sample, Skip, Ticks,
+    Clock, Controller, Costs, Draw, Figure, FuncId, Function, Label, Mode, Policy, Probes, Rest,
+    Sample, Skip, Ticks,
 };
 
 const HZ: f64 = 2.6e9;
@@ -491,4 +492,14 @@ fn a_function_that_ends_where_a_frequent_one_does_is_timed_for_moments_only() {
             "{rate} calls a second: timed {alone} of the time, {merged} where ends are merged"
         );
     }
+}
+
+#[test]
+fn a_total_for_another_number_of_calls_counts_recursion_once() {
+    let mut function = Function::counted(FuncId(1), Label::default(), 10);
+    // Ten calls of 6, of which three are outermost.
+    function.timed.mean = Some(Figure::exact(6.0));
+    function.timed.total = Some(Figure::exact(18.0));
+    function.set_calls(100);
+    assert_eq!((function.calls.value, function.timed.total.unwrap().value), (100.0, 180.0));
 }

@@ -415,7 +415,7 @@ impl LatencyState {
             let place = function.id.0 as usize - 1;
             let part = &self.parts[place];
             match (part.late, part.was_out) {
-                (None, false) => recount(function, self.called[place]),
+                (None, false) => function.set_calls(self.called[place]),
                 (Some(late), false) => {
                     function.calls = self.at_least(self.called[place], late, now());
                 }
@@ -461,18 +461,6 @@ impl LatencyState {
         }
         notes
     }
-}
-
-/// Sets the number of a function's calls. Its total is that of so many calls, less the calls that
-/// were inside of others, in the same proportion as before.
-fn recount(function: &mut profiler::Function, calls: u64) {
-    let all = function.timed.mean.map(|mean| mean.value * function.calls.value);
-    let share = match (function.timed.total, all) {
-        (Some(total), Some(all)) if all > 0.0 => (total.value / all).clamp(0.0, 1.0),
-        _ => 1.0,
-    };
-    function.set_calls(calls);
-    function.timed.total = function.timed.total.map(|total| total.scaled(share));
 }
 
 /// A figure that is no larger than a bound, and neither is its interval.
